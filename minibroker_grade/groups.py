@@ -6,17 +6,23 @@ from typing import Any, Final
 from minibroker_grade.subject import Subject, shown
 from minibroker_grade.wire import Wire
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.groups import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
 )
-from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from minibroker_grade.subject import Subject
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch

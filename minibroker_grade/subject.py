@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker_grade.check import CheckFailedError, SkippedError
-from minibroker_grade.wire import Address, Exchange, Wire, api_key_of, frame_of
+from minibroker_grade.wire import Address, Exchange, Wire, frame_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.messages import key_of
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.schema import schema_of
 
 if TYPE_CHECKING:
@@ -74,14 +75,14 @@ class Subject:
 
     def ask(self, request: Any, version: int, wire: Wire | None = None) -> Any:
         """The response to a request in this version. The check is skipped where the broker does not serve it."""
-        self.need(api_key_of(request), version)
+        self.need(key_of(type(request)), version)
         wire = wire or self.wire
         wire.send(request, version)
         return wire.receive()
 
     def newest(self, request: type[Any], last: int | None = None) -> int:
         """The newest version of a request that both sides have, at most `last`; else the check is skipped."""
-        key = ApiKey[request.__module__.rpartition(".")[2].upper()]
+        key = key_of(request)
         known = schema_of(request).versions
         first, newest = self.versions.get(key, (0, -1))
         version = min(newest, known.last if last is None else last)

@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import struct
-import sys
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.messages import key_of, messages_of
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
@@ -96,7 +96,7 @@ class Wire:
 
     def send_frame(self, frame: bytes, request: Any, version: int, *, already: int = 0) -> None:
         """Send bytes that stand for this request, whatever they are; so many of them were sent before."""
-        exchange = Exchange(api_key_of(request), version, bytes(frame))
+        exchange = Exchange(key_of(type(request)), version, bytes(frame))
         self._exchanges.append(exchange)
         self._waiting.append((exchange, request))
         with self._limited("the request could not be sent"):
@@ -219,7 +219,7 @@ def _decoded(exchange: Exchange, request: object) -> Any:
     try:
         if not is_api_versions and version in schema_of(cls).flexible:
             position = skip_tagged_fields(data, position)
-        response_class = getattr(sys.modules[cls.__module__], cls.__name__.removesuffix("Request") + "Response")
+        response_class = messages_of(key_of(cls)).response
         response, end = decode(response_class, data, version, position)
     except (ProtocolError, IndexError) as error:
         raise BrokenAnswerError(f"the response cannot be read: {error}") from None
@@ -234,14 +234,9 @@ def _decoded(exchange: Exchange, request: object) -> Any:
     return response
 
 
-def api_key_of(request: Any) -> ApiKey:
-    """The API of a request, which its module is named after."""
-    return ApiKey[type(request).__module__.rpartition(".")[2].upper()]
-
-
 def frame_of(request: object, version: int, correlation_id: int) -> bytes:
     """The bytes of a request with its length and its header."""
-    body = bytearray(_HEADER.pack(api_key_of(request), version, correlation_id))
+    body = bytearray(_HEADER.pack(key_of(type(request)), version, correlation_id))
     body += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
     cls = type(request)
     if version in schema_of(cls).flexible:

@@ -3,28 +3,30 @@
 from dataclasses import replace
 
 from benchmarks.hostile.case import TOPIC, WATCHED, Attack, Cases, Target, sent
-from minibroker_protocol.messages import alter_configs, incremental_alter_configs
-from minibroker_protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from minibroker_protocol.messages.alter_replica_log_dirs import (
+from minibroker_protocol.messages import configs as api
+from minibroker_protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from minibroker_protocol.messages.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
+from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from minibroker_protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
 )
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from minibroker_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 
 _CASES = Cases()
 case = _CASES.case
@@ -61,23 +63,22 @@ def delete_topics(target: Target, size: int) -> Attack:
 
 @case("IncrementalAlterConfigs of 1,000 topics", 1_000)
 def incremental_alter(target: Target, size: int) -> Attack:
-    module = incremental_alter_configs
-    value = module.AlterableConfig(name="retention.ms", config_operation=0, value="1000000")
+    value = api.IncrementallyAlteredConfig(name="retention.ms", config_operation=0, value="1000000")
     resources = [
-        module.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[value])
+        api.IncrementallyAlteredResource(resource_type=TOPIC, resource_name=name, configs=[value])
         for name in target.topics(size)
     ]
-    return sent((module.IncrementalAlterConfigsRequest(resources=resources, validate_only=False), 1))
+    return sent((api.IncrementalAlterConfigsRequest(resources=resources, validate_only=False), 1))
 
 
 @case("AlterConfigs of 1,000 topics", 1_000)
 def alter_all_configs(target: Target, size: int) -> Attack:
-    value = alter_configs.AlterableConfig(name="retention.ms", value="1000000")
+    value = api.AlterableConfig(name="retention.ms", value="1000000")
     resources = [
-        alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[value])
+        api.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[value])
         for name in target.topics(size)
     ]
-    return sent((alter_configs.AlterConfigsRequest(resources=resources, validate_only=False), 1))
+    return sent((api.AlterConfigsRequest(resources=resources, validate_only=False), 1))
 
 
 @case("DescribeConfigs of 1,000 topics, synonyms and documentation", 1_000)

@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 from benchmarks import wire
 from benchmarks.peers import Settings
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.broker.socket_client import SocketClient
 
 Address = tuple[str, int]

@@ -8,7 +8,7 @@ from benchmarks.hostile.bytes_of import GZIP, batch, record
 from benchmarks.hostile.case import TIMEOUT_S, WATCHED, Ask, Attack, Cases, Target
 from benchmarks.wire import Connection, WireError, produce_request, produced_offset
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -8,36 +8,36 @@ from itertools import islice, product
 from benchmarks.hostile.bytes_of import frame, text
 from benchmarks.hostile.case import WATCHED, Ask, Attack, Cases, Target, sent
 from benchmarks.wire import WireError
-from minibroker_protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
+from minibroker_protocol.messages.consumer_group import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
+from minibroker_protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
 )
-from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-)
-from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
-from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minibroker_protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 
 _CASES = Cases()
 case = _CASES.case

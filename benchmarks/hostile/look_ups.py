@@ -4,19 +4,21 @@ import struct
 
 from benchmarks.hostile.bytes_of import frame, text, uvarint
 from benchmarks.hostile.case import Attack, Cases, Target, sent
-from minibroker_protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from minibroker_protocol.messages.describe_producers import DescribeProducersRequest
-from minibroker_protocol.messages.describe_producers import TopicRequest as ProducersTopic
-from minibroker_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from minibroker_protocol.messages.describe_transactions import DescribeProducersRequest
+from minibroker_protocol.messages.describe_transactions import TopicRequest as ProducersTopic
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.offset_for_leader_epoch import (
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
+from minibroker_protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from minibroker_protocol.messages.log_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import DescribeTopicPartitionsRequest, TopicRequest
 
 _CASES = Cases()
 case = _CASES.case

@@ -9,7 +9,7 @@ from benchmarks.hostile.bytes_of import GZIP, ZSTD, batch, record
 from benchmarks.hostile.case import Attack, Cases, Target, sent
 from benchmarks.wire import WireError
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 _CASES = Cases()

@@ -6,30 +6,26 @@ from dataclasses import replace
 from benchmarks.hostile.bytes_of import frame, uvarint
 from benchmarks.hostile.case import TOPIC, WATCHED, Attack, Cases, Target, sent
 from benchmarks.wire import WireError
-from minibroker_protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterEntityData,
-    AlterEntryData,
-    OpData,
+from minibroker_protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
 )
-from minibroker_protocol.messages.alter_user_scram_credentials import (
+from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntityData, AlterEntryData, OpData
+from minibroker_protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
+from minibroker_protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from minibroker_protocol.messages.describe_acls import DescribeAclsRequest
-from minibroker_protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
     UserName,
 )
-from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
+from minibroker_protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 
 _CASES = Cases()
 case = _CASES.case
@@ -156,12 +152,12 @@ def describe_users(target: Target, size: int) -> Attack:
     alone="it serves this only with a plug-in that receives metrics",
 )
 def push_telemetry(target: Target, size: int) -> Attack:
-    resource = AlterConfigsResource(
+    resource = IncrementallyAlteredResource(
         resource_type=_CLIENT_METRICS,
         resource_name=target.tag,
         configs=[
-            AlterableConfig(name="metrics", config_operation=0, value="*"),
-            AlterableConfig(name="interval.ms", config_operation=0, value="100"),
+            IncrementallyAlteredConfig(name="metrics", config_operation=0, value="*"),
+            IncrementallyAlteredConfig(name="interval.ms", config_operation=0, value="100"),
         ],
     )
     target.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)

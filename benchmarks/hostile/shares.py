@@ -7,39 +7,36 @@ from typing import Any
 from benchmarks.hostile.bytes_of import batch, record
 from benchmarks.hostile.case import Attack, Cases, Target, sent
 from benchmarks.wire import Connection, WireError, produce_request, produced_offset
-from minibroker_protocol.messages.alter_share_group_offsets import (
+from minibroker_protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.share_group import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
-)
-from minibroker_protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+    TopicPartitions,
 )
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.read_share_group_state import StateBatch
-from minibroker_protocol.messages.share_acknowledge import (
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-)
-from minibroker_protocol.messages.share_fetch import (
-    AcknowledgementBatch,
-    FetchPartition,
-    FetchTopic,
-    ShareFetchRequest,
-)
-from minibroker_protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from minibroker_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, TopicPartitions
-from minibroker_protocol.messages.write_share_group_state import (
-    PartitionData,
+from minibroker_protocol.messages.share_group_state import (
+    StateBatch,
     WriteShareGroupStateRequest,
     WriteStateData,
+    WrittenPartition,
+)
+from minibroker_protocol.messages.share_records import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    FetchPartition,
+    FetchTopic,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
 )
 
 _CASES = Cases()
@@ -61,10 +58,10 @@ def _heartbeat(group: str, member: str, epoch: int, names: list[str] | None) -> 
 def _configure(target: Target, **configs: str) -> None:
     """Alter the group that is called as the target's tag; `locks="1"` stands for share.locks=1."""
     chosen = [
-        AlterableConfig(name=f"share.{key.replace('_', '.')}", config_operation=0, value=value)
+        IncrementallyAlteredConfig(name=f"share.{key.replace('_', '.')}", config_operation=0, value=value)
         for key, value in configs.items()
     ]
-    resource = AlterConfigsResource(resource_type=_GROUP, resource_name=target.tag, configs=chosen)
+    resource = IncrementallyAlteredResource(resource_type=_GROUP, resource_name=target.tag, configs=chosen)
     (altered,) = target.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1).responses
     if altered.error_code:
         raise WireError(f"IncrementalAlterConfigs: {altered.error_code} {altered.error_message}")
@@ -222,7 +219,7 @@ def share_state(target: Target, size: int) -> Attack:
         StateBatch(first_offset=2 * number, last_offset=2 * number, delivery_state=0, delivery_count=1)
         for number in range(size)
     ]
-    data = PartitionData(partition=0, state_epoch=-1, leader_epoch=-1, start_offset=0, state_batches=batches)
+    data = WrittenPartition(partition=0, state_epoch=-1, leader_epoch=-1, start_offset=0, state_batches=batches)
     topics = [WriteStateData(topic_id=topic_id, partitions=[data])]
     return sent((WriteShareGroupStateRequest(group_id=target.tag, topics=topics), 0))
 

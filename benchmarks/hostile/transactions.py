@@ -6,19 +6,18 @@ from typing import Any
 
 from benchmarks.hostile.case import Ask, Attack, Cases, Target, sent
 from benchmarks.wire import WireError
-from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from minibroker_protocol.messages.end_txn import EndTxnRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
-from minibroker_protocol.messages.txn_offset_commit import (
+from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
+from minibroker_protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-)
-from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

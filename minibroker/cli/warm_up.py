@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker import coordinators
 from minibroker.cluster.routing.slices import Steps
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy, load
+from minibroker_protocol.messages import MODULES
 
 with lazy:
     from minibroker_storage import log
@@ -59,8 +61,8 @@ def _loaded(core: "Core") -> None:
 
 def loading() -> Steps[None]:
     """Load the modules, one in a step, each with those that it needs."""
-    folders = ("minibroker_protocol.messages", "minibroker.server.handlers")
-    of_apis = (f"{folder}.{api}" for api in _APIS.split() for folder in folders)
+    messages = {f"minibroker_protocol.messages.{MODULES[ApiKey[api.upper()]]}": None for api in _APIS.split()}
+    of_apis = (*messages, *(f"minibroker.server.handlers.{api}" for api in _APIS.split()))
     of_coordinators = (module.name for module in walk_packages(coordinators.__path__, f"{coordinators.__name__}."))
     for name in (log.__name__, *of_coordinators, *of_apis):
         # Without a descriptor left, the first request that needs the module loads it.

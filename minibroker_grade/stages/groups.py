@@ -7,11 +7,13 @@ from minibroker_grade.groups import Member, code_of, commit, committed, new_grou
 from minibroker_grade.subject import Subject
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from minibroker_protocol.messages.join_group import JoinGroupRequest
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from minibroker_protocol.messages.sync_group import SyncGroupRequest
+from minibroker_protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
 
 STAGE: Final = Stage("groups", "9 Groups", "Members join, get assignments, and commit offsets.")
 _COMMITTED: Final = "topics[0].partitions[0].committed_offset"

@@ -5,8 +5,10 @@ from typing import Any, Final
 from minibroker_grade.check import Stage
 from minibroker_grade.records import EARLIEST, LATEST, TIME, new_records, offset_of, produce_request, write
 from minibroker_grade.subject import Subject
-from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from minibroker_protocol.messages.offset_for_leader_epoch import (
+from minibroker_protocol.messages.log_offsets import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -4,8 +4,8 @@ from typing import Final
 
 from minibroker_grade.check import Stage
 from minibroker_grade.subject import Subject
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from minibroker_protocol.primitives import ZERO_UUID
 

@@ -5,21 +5,23 @@ from typing import Any, Final
 from minibroker_grade.check import Stage
 from minibroker_grade.subject import Subject, shown
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import (
+from minibroker_protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
 )
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 STAGE: Final = Stage(
     "topics", "4 Topics", "Admin clients create, change and delete topics, and read their configuration."
@@ -159,8 +161,8 @@ def describeconfigs_tells_what_was_set(b: Subject) -> None:
 def incrementalalterconfigs_changes_one_key(b: Subject) -> None:
     """An incremental change sets one key; all others keep their values."""
     name = b.topic(retention_ms="86400000")
-    change = AlterableConfig(name="segment.bytes", config_operation=0, value="1048576")
-    resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=[change])
+    change = IncrementallyAlteredConfig(name="segment.bytes", config_operation=0, value="1048576")
+    resource = IncrementallyAlteredResource(resource_type=_TOPIC, resource_name=name, configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     b.same(b.ask(request, b.newest(IncrementalAlterConfigsRequest, 1)), "responses[0].error_code", 0)
     b.until(

@@ -20,12 +20,13 @@ from minibroker_grade.records import (
 )
 from minibroker_grade.subject import Subject, shown
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from minibroker_protocol.messages.end_txn import EndTxnRequest
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from minibroker_protocol.messages.produce import ProduceRequest
-from minibroker_protocol.messages.txn_offset_commit import (
+from minibroker_protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

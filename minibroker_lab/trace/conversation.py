@@ -11,16 +11,15 @@ they are whole. A negative length is not Kafka's protocol: everything from there
 
 from __future__ import annotations
 
-import importlib
 import struct
 from collections import deque
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.server.inspection.exchanges import Exchange, Kind, Origin
 from minibroker_protocol.addresses import with_addresses
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages import messages_of
 from minibroker_protocol.primitives import read_uvarint, skip_tagged_fields
 from minibroker_protocol.schema import schema_of
 
@@ -180,7 +179,7 @@ class Conversation:
         translate_address = self._translate
         if translate_address is None:
             return frame
-        cls, version = response_with_addresses(exchange.api_key), exchange.version
+        cls, version = messages_of(ApiKey(exchange.api_key)).response, exchange.version
         view = memoryview(frame)
         replaced: dict[str, str] = {}
 
@@ -208,15 +207,6 @@ class Conversation:
 def _has_addresses(exchange: Exchange) -> bool:
     """Whether the response may have addresses that clients connect to."""
     return exchange.version >= _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION)
-
-
-@cache
-def response_with_addresses(api_key: int) -> type[Any]:
-    """The class of the responses of an API whose responses have addresses."""
-    key = ApiKey(api_key)
-    module = importlib.import_module(f"minibroker_protocol.messages.{key.name.lower()}")
-    found: type[Any] = getattr(module, f"{key.message}Response")
-    return found
 
 
 def _is_request(frame: bytes | bytearray, size: int) -> bool:

@@ -8,8 +8,8 @@ from typing import Any, Final, Self, TypeVar
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.cluster import DescribeClusterRequest, DescribeClusterResponse
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from minibroker_protocol.messages import describe_configs as api
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from minibroker_protocol.messages import configs as api
+from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
-from minibroker_protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import check
 
@@ -52,11 +53,11 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
     for node, group in _by_node(list(changes)):
         request = IncrementalAlterConfigsRequest(
             resources=[
-                AlterConfigsResource(
+                IncrementallyAlteredResource(
                     resource_type=kind,
                     resource_name=name,
                     configs=[
-                        AlterableConfig(
+                        IncrementallyAlteredConfig(
                             name=key, config_operation=_DELETE if value is None else _SET, value=value or ""
                         )
                         for key, value in changes[kind, name]

@@ -2,7 +2,6 @@
 
 import socket
 import struct
-import sys
 import time
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import ProtocolError
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.messages import key_of, messages_of
 from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
@@ -72,7 +72,7 @@ class Connection:
 
     def version_for(self, request: object) -> int:
         """The version that a request is sent in. ApiError UNSUPPORTED_VERSION when the two sides share none."""
-        key = api_key_of(request)
+        key = key_of(type(request))
         known = schema_of(type(request)).versions
         served = self.versions.get(key)
         if served is not None:
@@ -95,7 +95,7 @@ class Connection:
         self._correlation_id += 1
         client = self._settings.client_id.encode()
         frame = bytearray(4)
-        frame += _HEADER.pack(api_key_of(request), version, self._correlation_id)
+        frame += _HEADER.pack(key_of(type(request)), version, self._correlation_id)
         frame += struct.pack(">h", len(client)) + client
         if version in schema_of(type(request)).flexible:
             frame.append(0)
@@ -114,7 +114,7 @@ class Connection:
         if version in schema_of(type(request)).flexible and not isinstance(request, ApiVersionsRequest):
             position = skip_tagged_fields(data, position)
         cls = type(request)
-        response_class = getattr(sys.modules[cls.__module__], cls.__name__.removesuffix("Request") + "Response")
+        response_class = messages_of(key_of(cls)).response
         try:
             return decode(response_class, data, version, position)[0]
         except ProtocolError as error:
@@ -168,8 +168,3 @@ class Connection:
 
     def __str__(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
-
-
-def api_key_of(request: object) -> ApiKey:
-    """The API of a request, which is what its module is named after."""
-    return ApiKey[type(request).__module__.rpartition(".")[2].upper()]

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple, TypeVar
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import consumer_group_describe, describe_groups
-from minibroker_protocol.messages import list_groups as lists
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages import consumer_group
+from minibroker_protocol.messages import groups as api
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataResponseBroker
-from minibroker_protocol.messages.offset_delete import (
+from minibroker_protocol.messages.offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
@@ -58,7 +58,7 @@ class Description(NamedTuple):
 
 def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listing]:
     """The groups of all brokers. ApiError, such as UNSUPPORTED_VERSION for a filter that a broker does not know."""
-    request = lists.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     found: list[Listing] = []
     for broker in cluster.brokers():
         connection = cluster.node(broker.node_id)
@@ -66,8 +66,8 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
         if (states and version < 4) or (types and version < 5):  # noqa: PLR2004 - KIP-518 and KIP-848 added the fields
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support filters of groups")
 
-        def ask() -> lists.ListGroupsResponse:
-            response: lists.ListGroupsResponse = connection.ask(request)  # noqa: B023 - called in this turn of the loop
+        def ask() -> api.ListGroupsResponse:
+            response: api.ListGroupsResponse = connection.ask(request)  # noqa: B023 - called in this turn of the loop
             check(response.error_code)
             return response
 
@@ -92,12 +92,10 @@ def describe_group(cluster: Cluster, group: str) -> Description:
 
 def _described_new(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description | None:
     """The description of a group of the consumer protocol (KIP-848); None for any other."""
-    request = consumer_group_describe.ConsumerGroupDescribeRequest(
-        group_ids=[group], include_authorized_operations=False
-    )
+    request = consumer_group.ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
 
-    def ask() -> consumer_group_describe.DescribedGroup:
-        response: consumer_group_describe.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
+    def ask() -> consumer_group.DescribedGroup:
+        response: consumer_group.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
         (found,) = response.groups
         check(found.error_code, found.error_message)
         return found
@@ -122,10 +120,10 @@ def _described_new(cluster: Cluster, group: str, coordinator: MetadataResponseBr
 
 
 def _described_classic(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description:
-    request = describe_groups.DescribeGroupsRequest(groups=[group])
+    request = api.DescribeGroupsRequest(groups=[group])
 
-    def ask() -> describe_groups.DescribedGroup:
-        response: describe_groups.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
+    def ask() -> api.DescribedGroup:
+        response: api.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
         (found,) = response.groups
         if error_code(found.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
             check(found.error_code, found.error_message)

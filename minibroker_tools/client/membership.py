@@ -14,10 +14,9 @@ from minibroker_protocol.coordinator_records.consumer_protocol import TopicParti
 from minibroker_protocol.coordinator_records.versioned import decode_versioned, encode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import is_true, trim
-from minibroker_protocol.messages import join_group as joins
-from minibroker_protocol.messages import sync_group as syncs
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
-from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minibroker_protocol.messages import groups as joins
+from minibroker_protocol.messages import groups as syncs
+from minibroker_protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, commit_offsets, committed_offsets
 from minibroker_tools.client.reader import Reader, Received

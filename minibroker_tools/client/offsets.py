@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import list_offsets as api
-from minibroker_protocol.messages import offset_commit as commits
-from minibroker_protocol.messages import offset_fetch as fetches
+from minibroker_protocol.messages import log_offsets as api
+from minibroker_protocol.messages import offsets as commits
+from minibroker_protocol.messages import offsets as fetches
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import ApiError, check
 

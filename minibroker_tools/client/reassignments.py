@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import alter_partition_reassignments as alters
-from minibroker_protocol.messages import alter_replica_log_dirs as moves
-from minibroker_protocol.messages import describe_log_dirs as directories
-from minibroker_protocol.messages import list_partition_reassignments as lists
+from minibroker_protocol.messages import log_dirs as directories
+from minibroker_protocol.messages import log_dirs as moves
+from minibroker_protocol.messages import reassignments as alters
+from minibroker_protocol.messages import reassignments as lists
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_topic
 from minibroker_tools.failures import ApiError, check

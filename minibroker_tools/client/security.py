@@ -14,8 +14,7 @@ from minibroker.security.sasl.jaas import JaasError, JaasLogin, login_config_of,
 from minibroker.security.sasl.scram import HASHES
 from minibroker.security.tls.client_contexts import client_context
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from minibroker_protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from minibroker_tools.client.settings import Settings
 from minibroker_tools.failures import ApiError, LoginError, ToolError
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypedDict
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import add_partitions_to_txn as adds
-from minibroker_protocol.messages import describe_producers as producers
 from minibroker_protocol.messages import describe_transactions as descriptions
-from minibroker_protocol.messages import end_txn as ends
-from minibroker_protocol.messages import init_producer_id as inits
-from minibroker_protocol.messages import list_transactions as lists
-from minibroker_protocol.messages import write_txn_markers as markers
+from minibroker_protocol.messages import describe_transactions as lists
+from minibroker_protocol.messages import describe_transactions as producers
+from minibroker_protocol.messages import transactions as adds
+from minibroker_protocol.messages import transactions as ends
+from minibroker_protocol.messages import transactions as inits
+from minibroker_protocol.messages import transactions as markers
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, leaders_of
 from minibroker_tools.failures import ApiError, check, error_code

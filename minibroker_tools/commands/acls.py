@@ -13,9 +13,14 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from minibroker_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from minibroker_protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error, local_broker

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
-from minibroker_protocol.messages.unregister_controller import UnregisterControllerRequest
+from minibroker_protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    UnregisterBrokerRequest,
+    UnregisterControllerRequest,
+)
 from minibroker_tools.client.cluster import BROKERS, CONTROLLERS, Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.broker_api_versions import print_apis

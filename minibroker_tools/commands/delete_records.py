@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import delete_records as api
+from minibroker_protocol.messages import log_offsets as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, leaders_of
 from minibroker_tools.commands.common import add_connection, cluster_of, entries_of, members_of, named, read_json, twice

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from minibroker_protocol.java_text import long_of
-from minibroker_protocol.messages import update_features as api
+from minibroker_protocol.messages import cluster as api
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection

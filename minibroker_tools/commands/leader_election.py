@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import elect_leaders as api
+from minibroker_protocol.messages import reassignments as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minibroker_protocol.java_text import long_of
-from minibroker_protocol.messages import describe_log_dirs as api
+from minibroker_protocol.messages import log_dirs as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ApiError, ToolError, check

@@ -9,10 +9,13 @@ from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import long_of, trim
-from minibroker_protocol.messages import describe_quorum as api
-from minibroker_protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from minibroker_protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from minibroker_protocol.messages.unregister_controller import UnregisterControllerRequest
+from minibroker_protocol.messages import cluster as api
+from minibroker_protocol.messages.cluster import (
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+    UnregisterControllerRequest,
+    VoterListener,
+)
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
@@ -278,16 +281,16 @@ def _directory_id(directory: str) -> str:
     return found
 
 
-def _listeners(properties: Mapping[str, str]) -> list[Listener]:
+def _listeners(properties: Mapping[str, str]) -> list[VoterListener]:
     """Where the controller's own listeners are."""
-    known: dict[str, Listener] = {}
+    known: dict[str, VoterListener] = {}
     for key in ("listeners", "advertised.listeners"):
         for text in filter(None, (each.strip() for each in properties.get(key, "").split(","))):
             endpoint = _ENDPOINT.fullmatch(text)
             if endpoint is None:
                 raise ToolError(f"{key}: {text} is no endpoint")
             name = endpoint[1].upper()
-            known[name] = Listener(name=name, host=endpoint[2] or "localhost", port=int(endpoint[3]))
+            known[name] = VoterListener(name=name, host=endpoint[2] or "localhost", port=int(endpoint[3]))
     if "controller.listener.names" not in properties:
         raise ToolError(f"controller.listener.names was not found. {_IS_IT_ONE}")
     names = [each.strip().upper() for each in properties["controller.listener.names"].split(",")]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import create_partitions, create_topics, delete_topics
+from minibroker_protocol.messages import topics as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import TOPIC, alter_configs, describe_configs, is_default
 from minibroker_tools.client.groups import attempt
@@ -87,14 +87,14 @@ def _create(given: argparse.Namespace) -> int:
     for key, equals, _ in configs:
         if not equals:
             raise ToolError(f"--topic-config {key}: it is not KEY=VALUE")
-    request = create_topics.CreateTopicsRequest(
+    request = api.CreateTopicsRequest(
         topics=[
-            create_topics.CreatableTopic(
+            api.CreatableTopic(
                 name=name,
                 num_partitions=given.partitions,
                 replication_factor=given.replicas,
                 assignments=[],
-                configs=[create_topics.CreatableTopicConfig(name=key, value=value) for key, _, value in configs],
+                configs=[api.CreatableTopicConfig(name=key, value=value) for key, _, value in configs],
             )
             for name in dict.fromkeys(given.topics)
         ],
@@ -177,7 +177,7 @@ def _print_partitions(cluster: Cluster, name: str) -> None:
 
 
 def _delete(given: argparse.Namespace) -> int:
-    request = delete_topics.DeleteTopicsRequest(topic_names=given.topics, timeout_ms=_TIMEOUT_MS)
+    request = api.DeleteTopicsRequest(topic_names=given.topics, timeout_ms=_TIMEOUT_MS)
     with cluster_of(given) as cluster:
         results = cluster.ask_controller(request).responses
         return _statuses([(each.name or "", each.error_code, each.error_message) for each in results], set())
@@ -200,8 +200,8 @@ def _alter(given: argparse.Namespace) -> int:
 def _add_partitions(given: argparse.Namespace) -> int:
     with cluster_of(given) as cluster:
         counts = {topic.name or "": len(topic.partitions) + given.num for topic in cluster.topics(given.topics)}
-        topics = [create_partitions.CreatePartitionsTopic(name=name, count=count) for name, count in counts.items()]
-        request = create_partitions.CreatePartitionsRequest(topics=topics, timeout_ms=_TIMEOUT_MS, validate_only=False)
+        topics = [api.CreatePartitionsTopic(name=name, count=count) for name, count in counts.items()]
+        request = api.CreatePartitionsRequest(topics=topics, timeout_ms=_TIMEOUT_MS, validate_only=False)
         results = cluster.ask_controller(request).results
         return _statuses([(each.name, each.error_code, each.error_message) for each in results], set())
 

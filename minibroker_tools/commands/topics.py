@@ -7,25 +7,21 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.java_text import long_of
-from minibroker_protocol.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from minibroker_protocol.messages.create_topics import (
+from minibroker_protocol.messages.reassignments import ListPartitionReassignmentsRequest
+from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
     CreateTopicsRequest,
-)
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_topic_partitions import (
     Cursor,
+    DeleteTopicsRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from minibroker_protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster

@@ -8,27 +8,23 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import double_of
-from minibroker_protocol.messages.alter_client_quotas import (
+from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlterEntityData,
     AlterEntryData,
-    OpData,
-)
-from minibroker_protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from minibroker_protocol.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    OpData,
 )
-from minibroker_protocol.messages.describe_user_scram_credentials import (
+from minibroker_protocol.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
     UserName,
 )
 from minibroker_tools.client.cluster import Cluster

@@ -1,6 +1,5 @@
 """A broker without sockets: requests go in as bytes and answers come out as bytes, on a clock that a test moves."""
 
-import importlib
 import math
 import os
 import struct
@@ -18,11 +17,7 @@ from minibroker.server.requests.dispatch import SlicedRequest, accept, accept_pl
 from minibroker.server.requests.session import Session
 from minibroker.server.services import Services, open_services
 from minibroker_protocol.codec import decode, encode
-from minibroker_protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from minibroker_protocol.messages import messages_of
 from minibroker_protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -38,6 +33,7 @@ from minibroker_protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.records import NewRecord, build_batch, iter_batches
 from minibroker_protocol.schema import schema_of
@@ -66,14 +62,13 @@ def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str
 def response_of(request: Any, version: int, data: bytes, correlation_id: int = 1) -> Any:
     """The response in one frame, length in front; asserts that header and length are right and nothing follows."""
     route = _MODULES[type(request).__name__]
-    module = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
     length, answered = struct.unpack_from(">ii", data)
     assert length == len(data) - 4
     assert answered == correlation_id
     position = 8
     if version in schema_of(type(request)).flexible and route.message != "ApiVersions":
         position = skip_tagged_fields(memoryview(data), position)
-    response, end = decode(getattr(module, f"{route.message}Response"), memoryview(data), version, position)
+    response, end = decode(messages_of(route.key).response, memoryview(data), version, position)
     assert end == len(data)
     return response
 

@@ -3,11 +3,11 @@
 import struct
 from typing import Any
 
-from minibroker_protocol.messages.get_telemetry_subscriptions import (
+from minibroker_protocol.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
 )
-from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.broker.harness import Harness
 
 CLIENT = bytes(range(16))

@@ -11,12 +11,12 @@ from typing import Any, Final
 import pytest
 
 from minibroker import Broker
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
 )
+from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
 from tests.clients.member_programs import MEMBER_PROGRAMS
@@ -112,8 +112,10 @@ class Group:
 
     def wait_for_absent_members(self) -> None:
         """Keep the place of a static member that is away for as long as its next process may take to start."""
-        key = AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value=str(int(PATIENCE_S * 1000)))
-        resource = AlterConfigsResource(resource_type=_GROUP, resource_name=self.name, configs=[key])
+        key = IncrementallyAlteredConfig(
+            name="consumer.session.timeout.ms", config_operation=0, value=str(int(PATIENCE_S * 1000))
+        )
+        resource = IncrementallyAlteredResource(resource_type=_GROUP, resource_name=self.name, configs=[key])
         with SocketClient(address_of(self.broker.bootstrap_servers)) as client:
             response = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
         assert [each.error_code for each in response.responses] == [0]

@@ -10,10 +10,15 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from minibroker import Broker
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from minibroker_protocol.messages.leave_group import LeaveGroupRequest
+from minibroker_protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.coordinators.transactions.producer import init_producer_id
 from tests.broker.harness import batch
 from tests.broker.socket_client import SocketClient

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from minibroker_protocol.messages.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest
+from minibroker_protocol.messages.streams_group import DescribedGroup, StreamsGroupDescribeRequest
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import eventually

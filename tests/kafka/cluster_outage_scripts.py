@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from minibroker_protocol.messages.create_partitions import (
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
+from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
+from minibroker_protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
+    DeleteTopicsRequest,
 )
-from minibroker_protocol.messages.create_topics import CreatableTopic
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.kafka.cluster_coordinator_scripts import GROUP, INTERNAL, TRANSACTION, commit, committed, prepare
 from tests.kafka.cluster_requests import (
     PREFERRED,

@@ -3,11 +3,11 @@
 import dataclasses
 from typing import Any, Final
 
-from minibroker_protocol.messages.create_topics import CreatableTopic
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
+from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from minibroker_protocol.messages.fetch import FetchRequest
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
+from minibroker_protocol.messages.topics import CreatableTopic
 from tests.kafka.cluster_requests import creation, epoch_ends, fetch, metadata, offsets, placed, produce, reassignment
 from tests.kafka.cluster_scripts import script
 from tests.kafka.cluster_world import ClusterWorld

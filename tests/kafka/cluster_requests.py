@@ -3,28 +3,32 @@
 import dataclasses
 from typing import Any, Final
 
-from minibroker_protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from minibroker_protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from minibroker_protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.offset_for_leader_epoch import (
+from minibroker_protocol.messages.log_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from minibroker_protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from minibroker_protocol.records import NewRecord, build_batch
 
 TIMEOUT_MS: Final = 20_000

@@ -3,30 +3,26 @@
 from collections.abc import Callable
 from typing import Final
 
-from minibroker_protocol.messages.create_partitions import (
+from minibroker_protocol.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest, PartitionData, TopicData
+from minibroker_protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
+from minibroker_protocol.messages.describe_transactions import DescribeProducersRequest, TopicRequest
+from minibroker_protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from minibroker_protocol.messages.reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
-)
-from minibroker_protocol.messages.create_topics import CreatableTopic
-from minibroker_protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from minibroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from minibroker_protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from minibroker_protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
 )
 from tests.kafka.cluster_requests import (
     EARLIEST,
@@ -186,10 +182,10 @@ def configurations_of_other_brokers(world: ClusterWorld) -> None:
             if name in "12" and kind == 8:
                 asked.configuration_keys = ["none"]
             world.ask_all(DescribeConfigsRequest(resources=[asked]), 4)
-            change = AlterableConfig(name="log.retention.ms", config_operation=0, value="-1")
+            change = IncrementallyAlteredConfig(name="log.retention.ms", config_operation=0, value="-1")
             if kind == 8:
-                change = AlterableConfig(name="none", config_operation=0, value="INFO")
-            resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
+                change = IncrementallyAlteredConfig(name="none", config_operation=0, value="INFO")
+            resource = IncrementallyAlteredResource(resource_type=kind, resource_name=name, configs=[change])
             for node_id in world.up:
                 world.do(node_id, IncrementalAlterConfigsRequest(resources=[resource], validate_only=True), 1)
 

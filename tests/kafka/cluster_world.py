@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_quorum import Listener, PartitionState
+from minibroker_protocol.messages.cluster import Listener, PartitionState
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.socket_client import SocketClient
 from tests.kafka.newer_keys import NEWER_OF_TOPICS

@@ -12,32 +12,35 @@ from minibroker_protocol.coordinator_records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,
     ConsumerGroupTargetAssignmentMemberKey,
 )
-from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
 )
+from minibroker_protocol.messages.consumer_group import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-)
-from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+)
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
 )
 from minibroker_protocol.records import RecordBatch, iter_batches
 from minibroker_protocol.schema import schema_of
@@ -86,10 +89,10 @@ class ConsumerWorld(World):
     def configure(self, **configs: str) -> None:
         """Give the group configurations; `_` stands for `.`."""
         altered = [
-            AlterableConfig(name=name.replace("_", "."), config_operation=0, value=value)
+            IncrementallyAlteredConfig(name=name.replace("_", "."), config_operation=0, value=value)
             for name, value in configs.items()
         ]
-        resource = AlterConfigsResource(resource_type=_GROUP, resource_name=self.group_id, configs=altered)
+        resource = IncrementallyAlteredResource(resource_type=_GROUP, resource_name=self.group_id, configs=altered)
         self.ask("admin", IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
         if self.beside is not None:
             self._wait_for_configs(*self.beside)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from tests.broker.coordinators.groups.offset_requests import fetch_with_error
 from tests.broker.coordinators.transactions.producer import Asks, init_producer_id
 from tests.broker.socket_client import Address, SocketClient, address_of

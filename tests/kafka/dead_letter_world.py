@@ -1,8 +1,8 @@
 """One broker as a script about dead-letter queues sees it: see `share_group_world`."""
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.records import iter_batches
 from tests.kafka.share_group_world import Place, ShareWorld
 

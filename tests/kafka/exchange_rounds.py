@@ -7,9 +7,9 @@ import random
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
+from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.records import NewRecord, build_batch, iter_batches
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.transactions.producer import READ_COMMITTED, Producer, committed_values

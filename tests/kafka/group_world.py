@@ -18,12 +18,14 @@ from minibroker_protocol.coordinator_records import (
     decode_versioned,
 )
 from minibroker_protocol.coordinator_records.group_metadata import read_group_key
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    ListGroupsRequest,
+)
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -5,8 +5,8 @@ As in `transaction_scenarios`. Kafka answers before the markers are written: a s
 
 from typing import Any, Final
 
-from minibroker_protocol.messages.end_txn import EndTxnRequest
-from minibroker_protocol.messages.write_txn_markers import (
+from minibroker_protocol.messages.transactions import (
+    EndTxnRequest,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -14,14 +14,17 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.server.requests.requirements import AUTHORIZATION_FAILED
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from minibroker_protocol.messages.describe_acls import DescribeAclsRequest
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.harness import Harness
 from tests.broker.security.authorization.attempts import Attempt, Names, attempts, codes_in
 from tests.broker.security.authorization.rules import rule

@@ -4,35 +4,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_share_group_offsets import (
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.share_group import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
-)
-from minibroker_protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
-)
-from minibroker_protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
 )
-from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.messages.share_acknowledge import (
+from minibroker_protocol.messages.share_records import (
+    AcknowledgementBatch,
     AcknowledgePartition,
     AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-)
-from minibroker_protocol.messages.share_fetch import (
-    AcknowledgementBatch,
     FetchPartition,
     FetchTopic,
     ForgottenTopic,
+    ShareAcknowledgeRequest,
     ShareFetchRequest,
 )
-from minibroker_protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from minibroker_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from minibroker_protocol.records import iter_batches
 from tests.broker.harness import batch
 from tests.kafka.consumer_group_world import ConsumerWorld

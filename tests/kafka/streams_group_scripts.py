@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue
+from minibroker_protocol.messages.streams_group import Endpoint, KeyValue
 from tests.broker.handlers.streams_group_requests import listed, offsets_of, subtopology, topic, topology
 from tests.kafka.streams_group_world import StreamsWorld
 

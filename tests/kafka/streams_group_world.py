@@ -7,12 +7,12 @@ from minibroker_protocol.coordinator_records.streams_groups import (
     STREAMS_GROUP_RECORDS,
     StreamsGroupTargetAssignmentMemberKey,
 )
-from minibroker_protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
-from minibroker_protocol.messages.streams_group_topology_description_update import (
+from minibroker_protocol.messages.streams_group import (
+    StreamsGroupDescribeRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
 )
-from minibroker_protocol.messages.topology_description import TopologyDescription
+from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
 from minibroker_protocol.schema import schema_of
 from tests.broker.handlers.streams_group_requests import COMPACTED, listed, named, subtopology, topic, topology
 from tests.kafka.consumer_group_world import ConsumerWorld

@@ -13,32 +13,40 @@ from typing import Any, Final, NamedTuple, cast
 import pytest
 
 from minibroker import Broker
-from minibroker_protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from minibroker_protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
+from minibroker_protocol.messages.cluster import (
+    AddRaftVoterRequest,
+    DescribeClusterRequest,
+    DescribeQuorumRequest,
+    PartitionData,
+    RemoveRaftVoterRequest,
+    TopicData,
+    UnregisterBrokerRequest,
+    VoterListener,
 )
-from minibroker_protocol.messages.alter_replica_log_dirs import (
+from minibroker_protocol.messages.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
 )
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from minibroker_protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
-from minibroker_protocol.messages.describe_topic_partitions import (
+from minibroker_protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
     Cursor,
+    DeleteTopicsRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from minibroker_protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from minibroker_protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
@@ -137,7 +145,7 @@ def elsewhere(prefix: str) -> Any:
 
 
 def another_voter(*, to: str | None = None, directory: bytes = DIRECTORY) -> Callable[[str], Any]:
-    listeners = [Listener(name="CONTROLLER", host="localhost", port=1)]
+    listeners = [VoterListener(name="CONTROLLER", host="localhost", port=1)]
     return always(
         AddRaftVoterRequest(
             cluster_id=to, timeout_ms=1_000, voter_id=7, voter_directory_id=directory, listeners=listeners

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import pytest
 
 from minibroker import Broker
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.describe_configs import DescribeConfigsResourceResult
+from minibroker_protocol.messages.configs import DescribeConfigsResourceResult
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.config.configs import (
     APPEND,
     BROKER,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.groups import DescribeGroupsRequest
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.groups.member_requests import heartbeat_request
 from tests.broker.coordinators.transactions.producer import Producer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.socket_client import Address, SocketClient
 from tests.kafka import static_member_scripts
 from tests.kafka.group_scripts import SCRIPTS

@@ -14,17 +14,18 @@ from minibroker.config.releases import RELEASES, release_name
 from minibroker_protocol.coordinator_records import ConsumerProtocolAssignment, encode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
-from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from minibroker_protocol.messages.consumer_group import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from minibroker_protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from minibroker_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from minibroker_protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from minibroker_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from minibroker_protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest
+from minibroker_protocol.messages.share_group import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
+from minibroker_protocol.messages.streams_group import StreamsGroupDescribeRequest
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from tests.broker.config.configs import BROKER, DELETE, GROUP, METRICS, SET, TOPIC, describe_request
 from tests.broker.coordinators.groups.member_requests import join_request, subscription, sync_request
 from tests.broker.coordinators.groups.offset_requests import commit, fetch

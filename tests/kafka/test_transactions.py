@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import Harness
 from tests.broker.socket_client import SocketClient, address_of

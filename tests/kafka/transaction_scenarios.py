@@ -7,14 +7,15 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from minibroker_protocol.messages.add_partitions_to_txn import (
+from minibroker_protocol.messages.describe_transactions import (
+    DescribeProducersRequest,
+    ListTransactionsRequest,
+    TopicRequest,
+)
+from minibroker_protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
-)
-from minibroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
-from minibroker_protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

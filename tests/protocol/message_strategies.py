@@ -16,6 +16,7 @@ from minibroker_protocol import coordinator_records
 from minibroker_protocol import messages as messages_of_apis
 from minibroker_protocol import primitives as p
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import messages_of
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
 _CODES = [code for code in ErrorCode if code < 134]
@@ -36,9 +37,8 @@ _OF_TYPE: dict[p.WireType, st.SearchStrategy[Any]] = {
 
 def message_class(route: Route, kind: str) -> type[Any]:
     """The "Request" or "Response" class of a route."""
-    module = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
-    found: type[Any] = getattr(module, route.message + kind)
-    return found
+    declared = messages_of(route.key)
+    return declared.request if kind == "Request" else declared.response
 
 
 @cache

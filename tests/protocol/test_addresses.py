@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from minibroker_protocol.addresses import with_addresses
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.cluster import DescribeClusterResponse
 from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
-from minibroker_protocol.messages.describe_cluster import DescribeClusterResponse
 from minibroker_protocol.messages.fetch import FetchResponse
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorResponse
+from minibroker_protocol.messages.groups import FindCoordinatorResponse
 from minibroker_protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from minibroker_protocol.messages.share_acknowledge import ShareAcknowledgeResponse
-from minibroker_protocol.messages.share_fetch import ShareFetchResponse
+from minibroker_protocol.messages.share_records import ShareAcknowledgeResponse, ShareFetchResponse
 from minibroker_protocol.primitives import write_uvarint
 from minibroker_protocol.schema import fields_of, schema_of
 from tests.protocol.message_strategies import messages

@@ -19,15 +19,6 @@ from minibroker_protocol.codec import Splices, decode, encode
 from minibroker_protocol.compiler import generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.messages.api_versions import ApiVersionsResponse
-from minibroker_protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minibroker_protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from minibroker_protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -36,7 +27,7 @@ from minibroker_protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from minibroker_protocol.messages.list_offsets import (
+from minibroker_protocol.messages.log_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -45,15 +36,13 @@ from minibroker_protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
@@ -68,7 +57,18 @@ from minibroker_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from minibroker_protocol.messages.write_txn_markers import (
+from minibroker_protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from minibroker_protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

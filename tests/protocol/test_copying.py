@@ -7,7 +7,7 @@ import pytest
 
 from minibroker_protocol.copying import shallow_copy
 from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.schema import fields_of
 
 _DATA = PartitionData(partition_index=3, error_code=0, high_watermark=7, aborted_transactions=None, records=b"r")

@@ -31,16 +31,30 @@ _TYPES: Final = {"bool": "BOOLEAN"} | {
 _NOT_SAID: Final = object()
 _RENAMED: Final = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
 _OWN_NAMES: Final = {
+    "AcknowledgedPartition": "PartitionData",
     "AlterEntityData": "EntityData",
     "AlterEntryData": "EntryData",
     "AlteredEntryData": "EntryData",
     "AlteredPartition": "PartitionData",
     "AlteredTopic": "TopicData",
+    "DeletedPartition": "PartitionData",
+    "DescribedAssignment": "Assignment",
+    "DescribedTopicPartitions": "TopicPartitions",
+    "IncrementallyAlteredConfig": "AlterableConfig",
+    "IncrementallyAlteredResource": "AlterConfigsResource",
+    "InitializedPartition": "PartitionData",
+    "ListedTransaction": "TransactionState",
     "PartitionState": "PartitionData",
+    "ReadPartition": "PartitionData",
+    "ReadPartitionResult": "PartitionResult",
+    "SummarizedPartition": "PartitionData",
+    "SummarizedPartitionResult": "PartitionResult",
     "TargetTaskIds": "TaskIds",
     "TopicState": "TopicData",
+    "VoterListener": "Listener",
+    "WrittenPartition": "PartitionData",
 }
-"""One module has both messages of an API, whose structures cannot share a name; some have a name that says more."""
+"""Structures of one module cannot share a name; some have a name that says more."""
 _NEWEST: Final = "4.4.0"
 _RECORDS_SINCE_KAFKA_4: Final = {
     "TransactionLogValue": [

@@ -11,7 +11,7 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.codec import decode, decoder_for, encode, encoder_for, source
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.messages.fetch import FetchResponse
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition
 from minibroker_protocol.schema import (
     ALWAYS,
     NEVER,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.fetch import PartitionData
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.records import iter_batches
 from tests.broker.coordinators.groups import offset_requests
 from tests.broker.coordinators.groups.driver import Members

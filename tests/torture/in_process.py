@@ -11,12 +11,14 @@ from minibroker.cluster.logs import chores
 from minibroker.cluster.routing import slices
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker.server.services import Services
-from minibroker_protocol.messages.delete_records import (
+from minibroker_protocol.messages.log_offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
 )
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.records import iter_batches
 from tests.broker.harness import Harness, Pending, bytes_in, bytes_of, produce_request, response_of

@@ -13,34 +13,43 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from minibroker.cluster import data_dir as data_dir_module
-from minibroker_protocol.messages.alter_client_quotas import (
+from minibroker_protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterEntityData,
     AlterEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
     OpData,
 )
-from minibroker_protocol.messages.alter_user_scram_credentials import (
+from minibroker_protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
+from minibroker_protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
-)
-from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.describe_acls import DescribeAclsRequest
-from minibroker_protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from minibroker_protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
     UserName,
 )
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
+from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from minibroker_storage.data_directory import lock as directory_lock
 from tests.broker.harness import Harness, Pending, batch
 from tests.torture.crash_disk import CrashDisk
@@ -285,10 +294,10 @@ class MachineCrashes:
         if before is None:
             return
         size = str(self._rng.randint(1, 9) * 1_000_000)
-        resource = AlterConfigsResource(
+        resource = IncrementallyAlteredResource(
             resource_type=_TOPIC,
             resource_name=name,
-            configs=[AlterableConfig(name="max.message.bytes", config_operation=0, value=size)],
+            configs=[IncrementallyAlteredConfig(name="max.message.bytes", config_operation=0, value=size)],
         )
         acked = self._promises.ask(f"topic {name}", (*before[:2], size))
         self._ask(harness, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1, acked)

@@ -21,7 +21,7 @@ from minibroker.cluster.topics import Topic
 from minibroker.operations.producing import Message
 from minibroker.operations.reset import reset
 from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, Seeds, load_seeds
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.groups.offset_requests import commit, offsets_of
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
 from tests.broker.harness import Harness, batch, bytes_in, restore_snapshot, take_snapshot, values_in

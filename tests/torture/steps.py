@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.torture.in_process import NONE, Torture, sliced
 from tests.torture.ledger import Ledger, RecordLedger
 from tests.torture.workload import MAGIC_V0, MAGIC_V1, Sent, Topic

@@ -7,7 +7,7 @@ import pytest
 
 from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker_protocol.codec import decode
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of

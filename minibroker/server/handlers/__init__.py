@@ -4,7 +4,7 @@ The module has the semantics; its docstring says which versions are served, and 
 steps:
 
 1. `minibroker_protocol.api_keys` has its number, as that of all APIs of Kafka.
-2. `minibroker_protocol/messages/<api>.py` declares request and response.
+2. A module of `minibroker_protocol/messages` declares request and response.
 3. `handlers/<api>.py` has `handle` and `NEEDS` (`requests.requirements`). Where they are needed: `NAMES`, `REFUSAL`,
    `DEADLINE`, `PLAIN` (`requests.declarations`).
 4. `routing/routes.py` gets a `Route` with the served versions.

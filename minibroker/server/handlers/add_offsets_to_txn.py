@@ -11,7 +11,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_group, on_transactional_id
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
-from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from minibroker_protocol.messages.transactions import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 NEEDS: Final = on_transactional_id(Operation.WRITE) & on_group(Operation.READ)
 

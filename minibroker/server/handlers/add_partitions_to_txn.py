@@ -18,7 +18,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.requirements import asked_by_handler, checked, missing
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_partitions_to_txn import (
+from minibroker_protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

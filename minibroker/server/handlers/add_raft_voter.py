@@ -11,7 +11,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from minibroker_protocol.messages.cluster import AddRaftVoterRequest, AddRaftVoterResponse
 from minibroker_protocol.primitives import ZERO_UUID
 
 NEEDS: Final = on_cluster(Operation.ALTER)

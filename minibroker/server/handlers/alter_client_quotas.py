@@ -18,7 +18,7 @@ from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_client_quotas import (
+from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlteredEntryData,

@@ -14,11 +14,7 @@ from minibroker.server.requests.configs.resources import Change
 from minibroker.server.requests.declarations import config_resources_at
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler
-from minibroker_protocol.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
+from minibroker_protocol.messages.configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 
 NAMES: Final = config_resources_at("resources")
 NEEDS: Final = asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics")

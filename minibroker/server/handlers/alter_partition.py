@@ -10,7 +10,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from minibroker_protocol.messages.inter_broker import AlterPartitionRequest, AlterPartitionResponse
 
 NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 

@@ -19,7 +19,7 @@ from minibroker.server.requests.declarations import Refusal, topics_at
 from minibroker.server.requests.held_for_metadata import hold, refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_partition_reassignments import (
+from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,

@@ -13,7 +13,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_replica_log_dirs import (
+from minibroker_protocol.messages.log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,

@@ -13,7 +13,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, topics_at
 from minibroker.server.requests.requirements import on_each, on_group
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_share_group_offsets import (
+from minibroker_protocol.messages.share_group import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,

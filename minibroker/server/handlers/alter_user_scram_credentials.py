@@ -21,7 +21,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_user_scram_credentials import (
+from minibroker_protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

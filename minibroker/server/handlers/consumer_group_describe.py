@@ -22,13 +22,13 @@ from minibroker.server.requests.declarations import groups_at
 from minibroker.server.requests.described_groups import described_groups
 from minibroker.server.requests.requirements import asked_by_handler, on_each
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.consumer_group_describe import (
-    Assignment,
+from minibroker_protocol.messages.consumer_group import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    DescribedAssignment,
     DescribedGroup,
+    DescribedTopicPartitions,
     Member,
-    TopicPartitions,
 )
 
 _CLASSIC: Final = 0
@@ -98,15 +98,15 @@ def _member(member: ConsumerMember, held: Sequence[Partitions], target: Partitio
     )
 
 
-def _assignment(several: Sequence[Partitions], topics: Topics) -> Assignment:
+def _assignment(several: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
     """Partitions one set after the other, with the names of their topics; without topics that are gone."""
     found: dict[bytes, list[int]] = {}
     for partitions in several:
         for topic_id, indexes in partitions.items():
             found.setdefault(topic_id, []).extend(sorted(indexes))
-    return Assignment(
+    return DescribedAssignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes)
+            DescribedTopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes)
             for topic_id, indexes in found.items()
             if (topic := topics.with_id(topic_id)) is not None
         ]

@@ -19,7 +19,7 @@ from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import checked, missing_to_subscribe
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.consumer_group_heartbeat import (
+from minibroker_protocol.messages.consumer_group import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -24,12 +24,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_acls import (
-    AclCreation,
-    AclCreationResult,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
+from minibroker_protocol.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 NEEDS: Final = on_cluster(Operation.ALTER)
 

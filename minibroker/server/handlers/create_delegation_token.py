@@ -16,10 +16,7 @@ from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker.server.requests.token_requests import NO_TIME, may_ask, named
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_delegation_token import (
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-)
+from minibroker_protocol.messages.delegation_tokens import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
 NEEDS: Final = asked_by_handler("CREATE_TOKENS on the user, for another user's token")
 REFUSAL: Final = Refusal(

@@ -26,7 +26,7 @@ from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.quota_mutations import count_mutation
 from minibroker.server.requests.requirements import on_each
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_partitions import (
+from minibroker_protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

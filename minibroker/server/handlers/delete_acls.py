@@ -24,7 +24,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_acls import (
+from minibroker_protocol.messages.acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,

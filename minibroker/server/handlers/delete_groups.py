@@ -13,11 +13,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at
 from minibroker.server.requests.requirements import on_each
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
+from minibroker_protocol.messages.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 NAMES: Final = groups_at("groups_names")
 NEEDS: Final = on_each(Operation.DELETE, ResourceType.GROUP)

@@ -16,7 +16,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.requirements import on_each
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_records import (
+from minibroker_protocol.messages.log_offsets import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,

@@ -12,7 +12,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_cluster
 from minibroker.server.requests.share.states import answer_each
-from minibroker_protocol.messages.delete_share_group_state import (
+from minibroker_protocol.messages.share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
     DeleteStateResult,

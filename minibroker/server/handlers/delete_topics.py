@@ -21,7 +21,7 @@ from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.quota_mutations import count_mutation
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import (
+from minibroker_protocol.messages.topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

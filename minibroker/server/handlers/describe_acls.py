@@ -12,7 +12,7 @@ from minibroker.security.authorization.acls import AclFilter, Operation, Pattern
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_acls import (
+from minibroker_protocol.messages.acls import (
     AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,

@@ -13,7 +13,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_client_quotas import (
+from minibroker_protocol.messages.client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,

@@ -13,11 +13,7 @@ from minibroker.server.requests.authorized_operations import authorized_cluster_
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from minibroker_protocol.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2

@@ -27,7 +27,7 @@ from minibroker.server.requests.configs.resources import ResourceError, check_no
 from minibroker.server.requests.declarations import Refusal, config_resources_at
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_configs import (
+from minibroker_protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

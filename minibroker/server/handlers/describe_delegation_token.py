@@ -14,7 +14,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker.server.requests.token_requests import may_ask
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_delegation_token import (
+from minibroker_protocol.messages.delegation_tokens import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,

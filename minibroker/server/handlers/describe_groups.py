@@ -15,7 +15,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at
 from minibroker.server.requests.requirements import on_each
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_groups import (
+from minibroker_protocol.messages.groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,

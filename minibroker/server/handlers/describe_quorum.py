@@ -15,7 +15,7 @@ from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import METADATA_TOPIC
-from minibroker_protocol.messages.describe_quorum import (
+from minibroker_protocol.messages.cluster import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     Listener,

@@ -19,7 +19,7 @@ from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
-from minibroker_protocol.messages.describe_topic_partitions import (
+from minibroker_protocol.messages.topics import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -13,7 +13,7 @@ from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_user_scram_credentials import (
+from minibroker_protocol.messages.scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

@@ -18,7 +18,7 @@ from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.elect_leaders import (
+from minibroker_protocol.messages.reassignments import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,

@@ -13,7 +13,7 @@ from minibroker.cluster.logs.error_mapping import as_producers_know_it
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_transactional_id
-from minibroker_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from minibroker_protocol.messages.transactions import EndTxnRequest, EndTxnResponse
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_NEXT_EPOCH: Final = first_version(EndTxnResponse, "producer_epoch")

@@ -9,7 +9,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from minibroker_protocol.messages.inter_broker import EnvelopeRequest, EnvelopeResponse
 
 NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 

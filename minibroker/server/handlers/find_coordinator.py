@@ -19,11 +19,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, coordinator_keys_at
 from minibroker.server.requests.requirements import asked_by_handler, on_each
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from minibroker_protocol.messages.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_MANY: Final = first_version(FindCoordinatorRequest, "coordinator_keys")

@@ -11,10 +11,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import NOTHING
 from minibroker.server.telemetry.clients import identity_of
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.get_telemetry_subscriptions import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-)
+from minibroker_protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.uuids import new_uuid

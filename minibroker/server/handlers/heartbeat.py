@@ -9,7 +9,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from minibroker_protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 
 NEEDS: Final = on_group(Operation.READ)
 

@@ -15,7 +15,7 @@ from minibroker.server.requests.configs.changes import Resource, alter
 from minibroker.server.requests.declarations import config_resources_at
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler
-from minibroker_protocol.messages.incremental_alter_configs import (
+from minibroker_protocol.messages.configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,

@@ -21,7 +21,7 @@ from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minibroker_protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 with lazy:

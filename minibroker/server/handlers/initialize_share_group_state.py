@@ -13,11 +13,11 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_cluster
 from minibroker.server.requests.share.states import answer_each
-from minibroker_protocol.messages.initialize_share_group_state import (
+from minibroker_protocol.messages.share_group_state import (
+    InitializedPartition,
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
     InitializeStateResult,
-    PartitionData,
     PartitionResult,
 )
 
@@ -28,7 +28,7 @@ def handle(request: InitializeShareGroupStateRequest, call: Call) -> Steps[Initi
     """Begin each state (`ShareCoordinatorService.initializeState`)."""
     states, node = call.services.share_states, call.node
 
-    def initialize(key: SharePartitionKey, asked: PartitionData) -> PartitionResult:
+    def initialize(key: SharePartitionKey, asked: InitializedPartition) -> PartitionResult:
         code, message = states.initialize(key, asked.state_epoch, asked.start_offset, node)
         return PartitionResult(partition=key.partition, error_code=code, error_message=message)
 

@@ -19,7 +19,7 @@ from minibroker.coordinators.groups.classic.group import Protocol, Reply
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_group
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupResponse
 
 NEEDS: Final = on_group(Operation.READ)
 

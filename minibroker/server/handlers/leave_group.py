@@ -10,12 +10,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
+from minibroker_protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_MANY: Final = first_version(LeaveGroupRequest, "members")

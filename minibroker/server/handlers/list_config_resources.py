@@ -12,11 +12,7 @@ from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, Reso
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.list_config_resources import (
-    ConfigResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
+from minibroker_protocol.messages.configs import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
 
 NEEDS: Final = on_cluster(Operation.DESCRIBE_CONFIGS)
 

@@ -16,7 +16,7 @@ from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, Reso
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from minibroker_protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 _GROUPS_PER_STEP: Final = 5_000
 NEEDS: Final = asked_by_handler("DESCRIBE on the cluster, or on each group, or it is hidden")

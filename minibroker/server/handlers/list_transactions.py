@@ -15,10 +15,10 @@ from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.list_transactions import (
+from minibroker_protocol.messages.describe_transactions import (
+    ListedTransaction,
     ListTransactionsRequest,
     ListTransactionsResponse,
-    TransactionState,
 )
 
 NEEDS: Final = asked_by_handler("DESCRIBE on each transactional id, or it is hidden")
@@ -42,11 +42,11 @@ def handle(request: ListTransactionsRequest, call: Call) -> Steps[ListTransactio
         except RegularExpressionError:
             return _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION)
         found = {name: found[name] for name in matching}
-    states: list[TransactionState] = []
+    states: list[ListedTransaction] = []
     for known in found.values():
         if call.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, known.transactional_id):
             states.append(
-                TransactionState(
+                ListedTransaction(
                     transactional_id=known.transactional_id,
                     producer_id=known.producer_id,
                     transaction_state=known.state.wire_name,

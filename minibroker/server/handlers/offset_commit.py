@@ -21,7 +21,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.requirements import on_each, on_group
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,

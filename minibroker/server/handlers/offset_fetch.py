@@ -22,7 +22,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, topics_at
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.offset_fetch import (
+from minibroker_protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

@@ -17,7 +17,7 @@ from minibroker.server.requests.requirements import NOTHING
 from minibroker.server.telemetry.clients import ClientInstance, TelemetryPush, identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from minibroker_protocol.messages.telemetry import PushTelemetryRequest, PushTelemetryResponse
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.compression import decompress

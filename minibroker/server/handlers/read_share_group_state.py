@@ -13,9 +13,9 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker.server.requests.share.states import answer_each
-from minibroker_protocol.messages.read_share_group_state import (
-    PartitionData,
-    PartitionResult,
+from minibroker_protocol.messages.share_group_state import (
+    ReadPartition,
+    ReadPartitionResult,
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
     ReadStateResult,
@@ -30,7 +30,7 @@ def handle(request: ReadShareGroupStateRequest, call: Call) -> Steps[ReadShareGr
     """Return each state (`ShareCoordinatorService.readState`)."""
     states, node = call.services.share_states, call.node
 
-    def read(key: SharePartitionKey, asked: PartitionData) -> PartitionResult:
+    def read(key: SharePartitionKey, asked: ReadPartition) -> ReadPartitionResult:
         outcome = states.read(key, asked.leader_epoch, node)
         batches = [
             StateBatch(
@@ -41,7 +41,7 @@ def handle(request: ReadShareGroupStateRequest, call: Call) -> Steps[ReadShareGr
             )
             for batch in outcome.batches
         ]
-        return PartitionResult(
+        return ReadPartitionResult(
             partition=key.partition,
             error_code=outcome.code,
             error_message=outcome.message,

@@ -13,11 +13,11 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker.server.requests.share.states import answer_each
-from minibroker_protocol.messages.read_share_group_state_summary import (
-    PartitionResult,
+from minibroker_protocol.messages.share_group_state import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
     ReadStateSummaryResult,
+    SummarizedPartitionResult,
 )
 
 NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
@@ -28,9 +28,9 @@ def handle(request: ReadShareGroupStateSummaryRequest, call: Call) -> Steps[Read
     """Return the offsets of each state (`ShareCoordinatorService.readStateSummary`)."""
     states, node = call.services.share_states, call.node
 
-    def summarize(key: SharePartitionKey, _: Any) -> PartitionResult:
+    def summarize(key: SharePartitionKey, _: Any) -> SummarizedPartitionResult:
         summary = states.summary(key, node)
-        return PartitionResult(
+        return SummarizedPartitionResult(
             partition=key.partition,
             error_code=summary.code,
             error_message=summary.message,

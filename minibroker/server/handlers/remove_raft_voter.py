@@ -11,7 +11,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from minibroker_protocol.messages.cluster import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from minibroker_protocol.primitives import ZERO_UUID
 
 NEEDS: Final = on_cluster(Operation.ALTER)

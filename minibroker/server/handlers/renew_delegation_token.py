@@ -12,10 +12,7 @@ from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler
 from minibroker.server.requests.token_requests import NO_TIME, find
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.renew_delegation_token import (
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
-)
+from minibroker_protocol.messages.delegation_tokens import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
 

@@ -12,7 +12,7 @@ from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import NOTHING
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from minibroker_protocol.messages.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 _DONE = "SaslAuthenticate request received after successful authentication"
 

@@ -16,8 +16,8 @@ from minibroker.server.requests.requirements import asked_by_handler, checked
 from minibroker.server.requests.share.acknowledging import acknowledge, hint_leader, member_of, right_error
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
-from minibroker_protocol.messages.share_acknowledge import (
-    PartitionData,
+from minibroker_protocol.messages.share_records import (
+    AcknowledgedPartition,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
@@ -43,7 +43,9 @@ def handle(request: ShareAcknowledgeRequest, call: Call) -> Steps[ShareAcknowled
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     leaders: dict[int, NodeEndpoint] = {}
     for (topic_id, index), code in outcomes.items():
-        data = PartitionData(partition_index=index, error_code=code, error_message=code.meaning if code else None)
+        data = AcknowledgedPartition(
+            partition_index=index, error_code=code, error_message=code.meaning if code else None
+        )
         hint_leader((topic_id, index), data, call, leaders)
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
         topic.partitions.append(data)

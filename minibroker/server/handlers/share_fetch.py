@@ -33,7 +33,7 @@ from minibroker.server.requests.share.acknowledging import acknowledge, hint_lea
 from minibroker.server.requests.share.reader import DelayedShareFetch, ShareReader, failed
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
-from minibroker_protocol.messages.share_fetch import (
+from minibroker_protocol.messages.share_records import (
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchRequest,

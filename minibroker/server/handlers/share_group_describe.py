@@ -18,13 +18,13 @@ from minibroker.server.requests.declarations import groups_at
 from minibroker.server.requests.described_groups import described_groups
 from minibroker.server.requests.requirements import asked_by_handler, on_each
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.share_group_describe import (
-    Assignment,
+from minibroker_protocol.messages.share_group import (
+    DescribedAssignment,
     DescribedGroup,
+    DescribedTopicPartitions,
     Member,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-    TopicPartitions,
 )
 
 NAMES: Final = groups_at("group_ids")
@@ -70,9 +70,9 @@ def _member(member: ShareMember, topics: Topics) -> Member:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
-        assignment=Assignment(
+        assignment=DescribedAssignment(
             topic_partitions=[
-                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+                DescribedTopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
                 for topic_id, indexes in member.assigned.items()
                 if (topic := topics.with_id(topic_id)) is not None
             ]

@@ -14,7 +14,7 @@ from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import checked, missing_to_subscribe
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.share_group_heartbeat import (
+from minibroker_protocol.messages.share_group import (
     Assignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,

@@ -23,16 +23,20 @@ from minibroker.server.requests.requirements import asked_by_handler, on_each
 from minibroker_protocol.coordinator_records.streams_groups import TopicInfo as RecordedTopic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import in_java_order
-from minibroker_protocol.messages.streams_group_describe import (
+from minibroker_protocol.messages.streams_group import (
     Assignment,
     DescribedGroup,
+    Endpoint,
+    KeyValue,
     Member,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
     Subtopology,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
     Topology,
 )
-from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
 
 _NOT_STORED: Final = 1
 NAMES: Final = groups_at("group_ids")

@@ -41,6 +41,7 @@ from minibroker.server.requests.requirements import asked_by_handler, checked, m
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.java_text import in_java_order
+from minibroker_protocol.messages.streams_group import Endpoint, TaskIds
 from minibroker_protocol.messages.streams_group_heartbeat import (
     EndpointToPartitions,
     Status,
@@ -48,7 +49,6 @@ from minibroker_protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
     TopicPartition,
 )
-from minibroker_protocol.messages.streams_tasks import Endpoint, TaskIds
 
 _NOT_SAID: Final = -1
 _MOST_FAILURES: Final = 3

@@ -11,7 +11,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import on_group
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.streams_group_topology_description_update import (
+from minibroker_protocol.messages.streams_group import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     StreamsGroupTopologyDescriptionUpdateResponse,
 )

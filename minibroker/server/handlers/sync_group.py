@@ -15,7 +15,7 @@ from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.requirements import checked, missing
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from minibroker_protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_PROTOCOL: Final = first_version(SyncGroupRequest, "protocol_type")

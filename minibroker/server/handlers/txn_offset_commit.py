@@ -22,7 +22,7 @@ from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.requirements import on_each, on_group, on_transactional_id
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
-from minibroker_protocol.messages.txn_offset_commit import (
+from minibroker_protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,

@@ -12,7 +12,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from minibroker_protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 NEEDS: Final = on_cluster(Operation.ALTER)
 REFUSAL: Final = Refusal(explained=True)

@@ -21,7 +21,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import on_cluster
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.update_features import (
+from minibroker_protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,

@@ -14,12 +14,12 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal
 from minibroker.server.requests.requirements import on_cluster
 from minibroker.server.requests.share.states import answer_each
-from minibroker_protocol.messages.write_share_group_state import (
-    PartitionData,
+from minibroker_protocol.messages.share_group_state import (
     PartitionResult,
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
     WriteStateResult,
+    WrittenPartition,
 )
 
 NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
@@ -30,7 +30,7 @@ def handle(request: WriteShareGroupStateRequest, call: Call) -> Steps[WriteShare
     """Change each state (`ShareCoordinatorService.writeState`)."""
     states, node = call.services.share_states, call.node
 
-    def write(key: SharePartitionKey, asked: PartitionData) -> PartitionResult:
+    def write(key: SharePartitionKey, asked: WrittenPartition) -> PartitionResult:
         batches = [
             StateBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
             for batch in asked.state_batches[: MOST_BATCHES + 1]  # with more than that the whole is refused

@@ -11,7 +11,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import topics_at
 from minibroker.server.requests.requirements import on_cluster
-from minibroker_protocol.messages.write_txn_markers import (
+from minibroker_protocol.messages.transactions import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

@@ -265,12 +265,12 @@ def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_re
 
 
 def _without_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> bytes | bytearray:
-    from minibroker_protocol.messages import sasl_authenticate  # noqa: PLC0415 - most brokers have no logins
+    from minibroker_protocol.messages import sasl  # noqa: PLC0415 - most brokers have no logins
 
     cls: type[Any]
-    cls, size = sasl_authenticate.SaslAuthenticateResponse, _RESPONSE_HEADER_SIZE
+    cls, size = sasl.SaslAuthenticateResponse, _RESPONSE_HEADER_SIZE
     if is_request:
-        cls, size = sasl_authenticate.SaslAuthenticateRequest, _REQUEST_HEADER_SIZE
+        cls, size = sasl.SaslAuthenticateRequest, _REQUEST_HEADER_SIZE
     view = memoryview(frame)
     try:
         position = _LENGTH_SIZE + read_request_header(view[_LENGTH_SIZE:]).body if is_request else size

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from minibroker.security.principals import Client
     from minibroker.server.quotas.host_names import HostNames
     from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse
-    from minibroker_protocol.messages.share_fetch import ShareFetchResponse
+    from minibroker_protocol.messages.share_records import ShareFetchResponse
 
 _SECOND_MS: Final = 1000
 _PERCENT: Final = 100

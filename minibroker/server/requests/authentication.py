@@ -21,8 +21,12 @@ from minibroker.security.principals import USER, Principal
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError, SaslServer
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from minibroker_protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,6 +8,7 @@ from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestErro
 from minibroker.server.requests.call import Call
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.messages import messages_of
 from minibroker_protocol.schema import fields_of, schema_of
 
 with lazy:
@@ -91,9 +92,8 @@ def endpoint_named(api: str) -> Endpoint:
 
 
 def _loaded(route: Route) -> Endpoint:
-    messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
+    api, request, response = messages_of(route.key)
     handler = importlib.import_module(f"minibroker.server.handlers.{route.module}")
-    request = getattr(messages, f"{route.message}Request")
     schema = schema_of(request)
     versions = range(schema.versions.first, schema.versions.last + 1)
     flexible = frozenset(version for version in versions if version in schema.flexible)
@@ -101,9 +101,9 @@ def _loaded(route: Route) -> Endpoint:
     refusal: Refusal = getattr(handler, "REFUSAL", declarations.PLAIN_REFUSAL)
     return Endpoint(
         route,
-        route.message,
+        api,
         request,
-        getattr(messages, f"{route.message}Response"),
+        response,
         flexible,
         frozenset(version for version in versions if _names_ids(request, version)),
         handler.handle,

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
     from minibroker.server.requests.call import Call
     from minibroker.server.services import Services
-    from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-    from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+    from minibroker_protocol.messages.sasl import (
+        SaslAuthenticateRequest,
+        SaslAuthenticateResponse,
+        SaslHandshakeRequest,
+        SaslHandshakeResponse,
+    )
 
 
 class Authentication(Protocol):

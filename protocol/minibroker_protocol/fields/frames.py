@@ -3,9 +3,7 @@
 `request_fields` and `response_fields` take a frame with its length, as it was on the wire.
 """
 
-import importlib
-from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -26,29 +24,19 @@ from minibroker_protocol.fields.tree import (
     Node,
     refuse,
 )
+from minibroker_protocol.messages import Messages, messages_of
 from minibroker_protocol.schema import schema_of
 
 _CONTROLLED_SHUTDOWN: Final = 7
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
-class Messages(NamedTuple):
-    """The messages of an API."""
-
-    api: str
-    request: type[Any]
-    response: type[Any]
-
-
-@cache
-def messages_of(api_key: int) -> Messages | None:
-    """The messages of an API key; None for one that Kafka does not have, or whose messages are not declared."""
+def declared_messages(api_key: int) -> Messages | None:
+    """Return the messages of an API key; None for one that Kafka does not have, or whose messages are not declared."""
     try:
-        key = ApiKey(api_key)
-        module = importlib.import_module(f"minibroker_protocol.messages.{key.name.lower()}")
-    except (ValueError, ModuleNotFoundError):
+        return messages_of(ApiKey(api_key))
+    except (ValueError, KeyError):
         return None
-    return Messages(key.message, getattr(module, f"{key.message}Request"), getattr(module, f"{key.message}Response"))
 
 
 def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
@@ -91,7 +79,7 @@ def response_fields(
         header.start = header.end = cursor.at
         header.add(cursor.number("correlation_id", INT32, "ResponseHeader.correlation_id"))
         header.end = cursor.at
-        declared = messages_of(api_key)
+        declared = declared_messages(api_key)
         if api_key == ApiKey.API_VERSIONS and bytes(view[cursor.at : cursor.at + 2]) == _UNSUPPORTED_VERSION:
             version = 0
             root.name = f"{_name(api_key)} v0 response"
@@ -123,7 +111,7 @@ def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Message
     key = header.add(cursor.number("request_api_key", INT16, "RequestHeader.request_api_key", _name))
     version = header.add(cursor.number("request_api_version", INT16, "RequestHeader.request_api_version"))
     header.add(cursor.number("correlation_id", INT32, "RequestHeader.correlation_id"))
-    declared = messages_of(key.value)
+    declared = declared_messages(key.value)
     if key.value == _CONTROLLED_SHUTDOWN and version.value == 0:
         return key.value, version.value, declared
     client_id = header.add(Node("client_id", "STRING", cursor.at, cursor.at, about="RequestHeader.client_id"))

@@ -4,7 +4,7 @@ A line of `meanings.tsv` has the name of a field, the number of a KIP or nothing
 for the place of a declaration ("fetch.FetchRequest.max_bytes"), then for its class and name, then for the name alone:
 many names mean the same in all messages. Names in parentheses are of bytes that no declaration names.
 
-A line of `kips.tsv` has the module of an API, and the KIPs of its versions: a field came with the first version that
+A line of `kips.tsv` has an API, and the KIPs of its versions: a field came with the first version that
 has it. The table is drawn from the comments in Kafka's message definitions and from the KIPs themselves. The fields of
 version 0 of the oldest APIs have none, since those are older than KIPs; neither have a few that came with a version
 without a KIP (`retention_time_ms` in OffsetCommit 2). Where a sentence names another KIP, that one explains the field
@@ -12,27 +12,27 @@ better: a throttle time, a topic id, a leader epoch.
 """
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from minibroker_protocol import primitives as p
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.tree import Node
+from minibroker_protocol.messages import MODULES, messages_of
 from minibroker_protocol.schema import fields_of
 
 _PLACE: Final = 3
 """The parts of a field's place: module, class, name."""
-_PACKAGE: Final = "minibroker_protocol.messages"
-STORED: Final[Mapping[str, int]] = {
+KIP_OF_MODULE: Final[Mapping[str, int]] = {
     "consumer_groups": 848,
+    "current_leader": 951,
     "share_group_state": 932,
     "share_groups": 932,
     "streams_groups": 1071,
     "transaction_log": 98,
 }
-"""The KIPs of records that coordinators store, by their modules; those of classic groups have none."""
+"""The KIPs of structures of many APIs, and of records that coordinators store, by their modules."""
 
 
 class Meaning(NamedTuple):
@@ -49,10 +49,10 @@ def _rows(file: str) -> list[list[str]]:
 
 MEANINGS: Final = {name: Meaning(text, int(kip) if kip else None) for name, kip, text in _rows("meanings.tsv")}
 KIPS: Final = {
-    module: {int(version): int(kip) for version, kip in (pair.split(":") for pair in kips.split(" "))}
-    for module, kips in _rows("kips.tsv")
+    api: {int(version): int(kip) for version, kip in (pair.split(":") for pair in kips.split(" "))}
+    for api, kips in _rows("kips.tsv")
 }
-"""The KIPs that brought fields, by the module of an API and the version."""
+"""The KIPs that brought fields, by API and version."""
 
 
 @cache
@@ -75,20 +75,19 @@ def meanings_json(root: Node) -> dict[str, dict[str, Any]]:
 def _kip_of(place: str) -> int | None:
     """Return the KIP with which a field came, by its place ("fetch.FetchRequest.max_bytes"), or None."""
     module = place.partition(".")[0]
-    if module in STORED:
-        return STORED[module]
-    return KIPS[module].get(first_versions(module).get(place, -1)) if module in KIPS else None
+    for key, name in MODULES.items():
+        api = key.name.lower()
+        if name == module and place in (versions := first_versions(api)):
+            return KIPS[api].get(versions[place])
+    return KIP_OF_MODULE.get(module)
 
 
 @cache
-def first_versions(module: str) -> Mapping[str, int]:
-    """Return the first version of each field of an API's messages, by its place; 0 for structures of many APIs."""
-    name = f"{_PACKAGE}.{module}"
-    declared = [item for item in vars(import_module(name)).values() if getattr(item, "__module__", None) == name]
-    classes = [item for item in declared if isinstance(item, type) and is_dataclass(item)]
-    messages = [cls for cls in classes if cls.__name__.endswith(("Request", "Response"))]
+def first_versions(api: str) -> Mapping[str, int]:
+    """Return the first version of each field of an API's messages, by its place."""
+    messages = messages_of(ApiKey[api.upper()])
     versions: dict[str, int] = {}
-    for cls in messages or classes:
+    for cls in (messages.request, messages.response):
         _walk(cls, 0, versions)
     return versions
 

@@ -42,12 +42,12 @@ from minibroker_protocol.primitives import MOST_TAGGED_FIELDS
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
 _PAYLOADS: Final[dict[str, type[Any]]] = {
-    "join_group.JoinGroupRequestProtocol.metadata": ConsumerProtocolSubscription,
-    "join_group.JoinGroupResponseMember.metadata": ConsumerProtocolSubscription,
-    "sync_group.SyncGroupRequestAssignment.assignment": ConsumerProtocolAssignment,
-    "sync_group.SyncGroupResponse.assignment": ConsumerProtocolAssignment,
-    "describe_groups.DescribedGroupMember.member_metadata": ConsumerProtocolSubscription,
-    "describe_groups.DescribedGroupMember.member_assignment": ConsumerProtocolAssignment,
+    "groups.JoinGroupRequestProtocol.metadata": ConsumerProtocolSubscription,
+    "groups.JoinGroupResponseMember.metadata": ConsumerProtocolSubscription,
+    "groups.SyncGroupRequestAssignment.assignment": ConsumerProtocolAssignment,
+    "groups.SyncGroupResponse.assignment": ConsumerProtocolAssignment,
+    "groups.DescribedGroupMember.member_metadata": ConsumerProtocolSubscription,
+    "groups.DescribedGroupMember.member_assignment": ConsumerProtocolAssignment,
 }
 """Fields of bytes that hold a message of the consumer protocol, where the group's members are consumers."""
 

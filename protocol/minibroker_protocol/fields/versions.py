@@ -12,9 +12,10 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError
-from minibroker_protocol.fields.frames import Messages, messages_of
+from minibroker_protocol.fields.frames import declared_messages
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.json_values import camel_case
+from minibroker_protocol.messages import Messages
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
@@ -43,7 +44,7 @@ class Translation(NamedTuple):
 
 def request_versions(api_key: int) -> range:
     """The versions of an API's requests that are declared; none for an API that is not known."""
-    declared = messages_of(api_key)
+    declared = declared_messages(api_key)
     return range(0) if declared is None else _range(declared.request)
 
 
@@ -95,7 +96,7 @@ def response_in_version(
 
 
 def _declared(api_key: int, version: int) -> Messages:
-    declared = messages_of(api_key)
+    declared = declared_messages(api_key)
     if declared is None:
         raise DecodeError(f"API {api_key} is not known here")
     if version not in schema_of(declared.request).versions:

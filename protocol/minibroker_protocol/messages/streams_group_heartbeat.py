@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
+from minibroker_protocol.messages.streams_group import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
 from minibroker_protocol.schema import (
     Array,
     Bool,

@@ -3,15 +3,15 @@
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
-from minibroker_protocol.messages.create_topics import (
+from minibroker_protocol.messages.groups import Coordinator, FindCoordinatorRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreatableTopicResult,
     CreateTopicsRequest,
 )
-from minibroker_protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.harness import Harness
 
 NODES: Final = (1, 2, 3)

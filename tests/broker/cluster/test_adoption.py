@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.layout import PARTITION_METADATA
 from tests.broker.harness import Harness, batch, values_in

@@ -7,19 +7,17 @@ import pytest
 
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from minibroker_protocol.messages.end_txn import EndTxnRequest
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from minibroker_protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
 )
-from minibroker_protocol.messages.offset_delete import OffsetDeleteRequest
-from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from minibroker_protocol.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import GROUP, NODES, TRANSACTION, at, coordinator, create, leader, others
 from tests.broker.coordinators.groups.driver import Members, answered

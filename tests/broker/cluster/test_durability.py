@@ -11,10 +11,10 @@ import pytest
 from minibroker.cluster import temporary
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.metadata_file import MetadataFile
-from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
+from minibroker_protocol.messages.acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from tests.broker.cluster.sick_disk import SickDisk
 from tests.broker.harness import Harness, Pending, batch

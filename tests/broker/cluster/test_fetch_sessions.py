@@ -10,8 +10,8 @@ from minibroker.cluster.fetch_sessions import FetchSessionCache, FetchSessionErr
 from minibroker.server.handlers.fetch import NAMES
 from minibroker.server.requests.targets import targets_of
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchResponse, PartitionData
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from tests.broker.harness import Harness, Pending, batch, fetch_request, partitions_of, values_in
 
 MINUTE = 60_000

@@ -9,25 +9,23 @@ from minibroker.cluster.node import ListenerEndpoint
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import describe_topic_partitions
-from minibroker_protocol.messages.delete_records import (
+from minibroker_protocol.messages import topics
+from minibroker_protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
+from minibroker_protocol.messages.describe_transactions import DescribeProducersRequest, TopicRequest
+from minibroker_protocol.messages.log_offsets import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
 )
-from minibroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
-from minibroker_protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from minibroker_protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from minibroker_protocol.records import read_header
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import NODES, at, create, described, leader, metadata, others, partition
@@ -269,8 +267,8 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
         [1],
         [1],
     )
-    asked = describe_topic_partitions.TopicRequest(name="t")
-    page = cluster.ask(describe_topic_partitions.DescribeTopicPartitionsRequest(topics=[asked]), 0)
+    asked = topics.TopicRequest(name="t")
+    page = cluster.ask(topics.DescribeTopicPartitionsRequest(topics=[asked]), 0)
     offline = page.topics[0].partitions[0]  # which makes no error of it
     assert (offline.error_code, offline.leader_id, offline.offline_replicas) == (0, -1, [1])
     response = cluster.ask(produce_request(batch(b"a")), 10)
@@ -308,8 +306,8 @@ def test_a_partition_without_a_leader_gets_one_when_unclean_elections_are_allowe
         cluster.core.cluster.stop_node(node_id)
     cluster.core.cluster.start_node(1)
     assert leader(cluster) == -1
-    value = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
-    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[value])
+    value = IncrementallyAlteredConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
+    resource = IncrementallyAlteredResource(resource_type=kind, resource_name=name, configs=[value])
     response = at(cluster, 1).ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
     assert response.responses[0].error_code == 0
     assert (leader(cluster), partition(cluster).isr) == (1, (1,))

@@ -14,17 +14,22 @@ from minibroker.cluster.metadata_file import MetadataFile
 from minibroker.cluster.topics import Topics
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from minibroker_protocol.messages.alter_partition_reassignments import (
+from minibroker_protocol.messages.configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from minibroker_storage.data_directory.topics_file import topics_file_line
 from tests.broker.cluster.nodes import create as create_by_hand
 from tests.broker.config.configs import GROUP, TOPIC

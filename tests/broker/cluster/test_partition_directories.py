@@ -9,16 +9,16 @@ import pytest
 from minibroker.cluster import partition as partition_module
 from minibroker.cluster.logs import log_manager
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from minibroker_protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from minibroker_protocol.messages.log_dirs import DescribeLogDirsRequest
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from minibroker_storage.layout import LOG_SUFFIX, PARTITION_METADATA, file_name
 from tests.broker.harness import Harness, batch, values_in
 

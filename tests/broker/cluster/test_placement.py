@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_partitions import (
+from minibroker_protocol.messages.topics import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_partition_reassignments import (
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
+from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from minibroker_protocol.messages.fetch import PartitionData
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.fetch import PartitionData
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.broker.cluster.nodes import at, coordinator, create, described, metadata, partition
 from tests.broker.coordinators.groups.consumers import Consumers
 from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition, values_in

@@ -14,33 +14,37 @@ from minibroker.server.handlers.expire_delegation_token import handle as expire_
 from minibroker.server.handlers.renew_delegation_token import handle as renew_token
 from minibroker.server.requests.held_for_metadata import DelayedMetadataResponse
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_configs import AlterableConfig as OldConfig
-from minibroker_protocol.messages.alter_configs import AlterConfigsRequest
-from minibroker_protocol.messages.alter_configs import AlterConfigsResource as OldResource
-from minibroker_protocol.messages.alter_partition_reassignments import (
+from minibroker_protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
+from minibroker_protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
+from minibroker_protocol.messages.configs import AlterableConfig as OldConfig
+from minibroker_protocol.messages.configs import (
+    AlterConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
+)
+from minibroker_protocol.messages.configs import AlterConfigsResource as OldResource
+from minibroker_protocol.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
+    TopicPartitions,
 )
-from minibroker_protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
+from minibroker_protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
-from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from minibroker_protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from minibroker_protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-from minibroker_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.cluster.nodes import create as create_topic
 from tests.broker.cluster.sick_disk import SickDisk
 from tests.broker.harness import Harness, Pending
@@ -72,10 +76,10 @@ CHANGES: Final[list[tuple[Any, int]]] = [
     (
         IncrementalAlterConfigsRequest(
             resources=[
-                AlterConfigsResource(
+                IncrementallyAlteredResource(
                     resource_type=2,
                     resource_name="t",
-                    configs=[AlterableConfig(name="retention.ms", config_operation=0, value="1")],
+                    configs=[IncrementallyAlteredConfig(name="retention.ms", config_operation=0, value="1")],
                 )
             ],
             validate_only=False,

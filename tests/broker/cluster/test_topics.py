@@ -12,7 +12,7 @@ import pytest
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topics, topic_name_error
 from minibroker.config import BrokerConfig, TopicConfig
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop

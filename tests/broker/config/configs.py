@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from minibroker_protocol.messages import alter_configs, incremental_alter_configs
-from minibroker_protocol.messages.describe_configs import (
+from minibroker_protocol.messages import configs as api
+from minibroker_protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -53,14 +53,14 @@ def synonyms(harness: Harness, kind: int, name: str, key: str) -> list[tuple[str
 
 def change_request(
     kind: int, name: str, *changes: tuple[int, str, str | None], validate_only: bool = False, times: int = 1
-) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+) -> api.IncrementalAlterConfigsRequest:
     """A request to change keys of one resource, which it may name more than once."""
-    m = incremental_alter_configs
     configs = [
-        m.AlterableConfig(name=key, config_operation=operation, value=value) for operation, key, value in changes
+        api.IncrementallyAlteredConfig(name=key, config_operation=operation, value=value)
+        for operation, key, value in changes
     ]
-    resource = m.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    return m.IncrementalAlterConfigsRequest(resources=[resource] * times, validate_only=validate_only)
+    resource = api.IncrementallyAlteredResource(resource_type=kind, resource_name=name, configs=configs)
+    return api.IncrementalAlterConfigsRequest(resources=[resource] * times, validate_only=validate_only)
 
 
 def change(
@@ -93,10 +93,9 @@ def replace(
     version: int = 2,
 ) -> Outcome:
     """Replace the configuration of one resource; returns error code and message."""
-    m = alter_configs
-    configs = [m.AlterableConfig(name=key, value=text) for key, text in texts.items()]
-    resource = m.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    request = m.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    configs = [api.AlterableConfig(name=key, value=text) for key, text in texts.items()]
+    resource = api.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = api.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
     (result,) = harness.ask(request, version).responses
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result.error_code, result.error_message

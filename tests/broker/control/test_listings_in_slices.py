@@ -13,7 +13,7 @@ from minibroker import AsyncBroker, Broker
 from minibroker.cluster.routing.slices import Slices, Work
 from minibroker.control.models import About, list_answer
 from minibroker.operations.records import record_slices
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -8,8 +8,8 @@ import pytest
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.offsets import CommittedOffset, offset_record
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.records import NewRecord, iter_batches
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import join_request

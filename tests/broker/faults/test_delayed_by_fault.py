@@ -7,7 +7,7 @@ import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchResponse
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Asking, Tapped
 from tests.broker.harness import batch, fetch_request, only_partition, produce_request, values_in

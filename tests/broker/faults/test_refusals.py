@@ -13,29 +13,27 @@ from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.targets import named_by
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.fetch import FetchRequest
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.groups import DescribeGroupsRequest, HeartbeatRequest
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from minibroker_protocol.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.protocol.message_strategies import message_class, messages

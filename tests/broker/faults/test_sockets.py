@@ -11,7 +11,7 @@ from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.registry import FaultRegistry, faults_of
 from minibroker.server.inspection.recording import keep_journal
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.socket_client import SocketClient

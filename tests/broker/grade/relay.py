@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode, encode
-from minibroker_protocol.fields.frames import messages_of
+from minibroker_protocol.fields.frames import declared_messages
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
@@ -100,7 +100,7 @@ class Relay:
             return False
         key, version = struct.unpack_from(">hh", frame, 4)
         mutant = self._mutant
-        declared = messages_of(key)
+        declared = declared_messages(key)
         is_known = declared is not None and version in schema_of(declared.request).versions
         request: Any = None
         start = 0
@@ -131,7 +131,7 @@ class Relay:
         mutant = self._mutant
         if mutant.frame is not None:
             return mutant.frame(answer, version)
-        declared = messages_of(mutant.api)
+        declared = declared_messages(mutant.api)
         if mutant.response is None or declared is None:
             return answer
         view = memoryview(answer)

@@ -23,7 +23,7 @@ _ADDED: Final = "results_by_topic_v3_and_below.results_by_partition.partition_er
 
 def _tell_members(message: Any, request: Any) -> None:
     if not message.error_code and not message.members:
-        from minibroker_protocol.messages.join_group import JoinGroupResponseMember  # noqa: PLC0415 - for one mutant
+        from minibroker_protocol.messages.groups import JoinGroupResponseMember  # noqa: PLC0415 - for one mutant
 
         message.members = [JoinGroupResponseMember(member_id="x", metadata=b"")]
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from minibroker_protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from minibroker_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from minibroker_protocol.messages.share_group import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
 from tests.broker.harness import Harness
 
 ASSIGNMENT_MS = 1_000

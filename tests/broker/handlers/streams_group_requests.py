@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from minibroker_protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from minibroker_protocol.messages.streams_group import (
+    KeyValue,
+    StreamsGroupDescribeRequest,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+)
 from minibroker_protocol.messages.streams_group_heartbeat import (
     CopartitionGroup,
     StreamsGroupHeartbeatRequest,
     Subtopology,
     Topology,
 )
-from minibroker_protocol.messages.streams_tasks import KeyValue, TaskIds, TaskOffset, TopicInfo
 from tests.broker.harness import Harness
 
 DELAY_MS = 3_000

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_partitions_to_txn import (
+from minibroker_protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_raft_voter import AddRaftVoterRequest
+from minibroker_protocol.messages.cluster import AddRaftVoterRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from tests.broker.harness import Harness
 

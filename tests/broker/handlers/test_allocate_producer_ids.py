@@ -1,7 +1,7 @@
 """Only a broker that is known is given producer ids, and here there is none that would ask."""
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from minibroker_protocol.messages.inter_broker import AllocateProducerIdsRequest
 from tests.broker.harness import Harness
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_partition import AlterPartitionRequest, PartitionData, TopicData
+from minibroker_protocol.messages.inter_broker import AlterPartitionRequest, PartitionData, TopicData
 from tests.broker.harness import Harness
 
 

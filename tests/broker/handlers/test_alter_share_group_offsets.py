@@ -5,7 +5,7 @@ import pytest
 
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_share_group_offsets import (
+from minibroker_protocol.messages.share_group import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,

@@ -6,7 +6,7 @@ import pytest
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256
 from minibroker.security.sasl.scram import credential_of
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.alter_user_scram_credentials import (
+from minibroker_protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,

@@ -3,9 +3,8 @@ from collections.abc import Callable
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.consumer_group import ConsumerGroupDescribeRequest
+from minibroker_protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from tests.broker.coordinators.groups.consumers import Consumers
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import subscription

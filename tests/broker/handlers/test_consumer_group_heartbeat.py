@@ -5,7 +5,7 @@ import pytest
 
 from minibroker.server.requests.session import Session
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -8,7 +8,7 @@ from minibroker.cluster.routing.outcomes import Answer
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from minibroker_protocol.messages.inter_broker import ControlledShutdownRequest
 from tests.broker.harness import Harness, bytes_of
 
 

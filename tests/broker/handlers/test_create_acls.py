@@ -5,8 +5,7 @@ import pytest
 
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest
-from minibroker_protocol.messages.describe_acls import DescribeAclsRequest
+from minibroker_protocol.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, DescribeAclsRequest
 from tests.broker.harness import Harness
 from tests.broker.security.authorization.rules import AUTHORIZER
 

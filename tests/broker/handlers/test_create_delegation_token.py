@@ -7,7 +7,7 @@ from minibroker.security.principals import ANONYMOUS
 from minibroker.security.sasl.mechanism import SCRAM_SHA_512
 from minibroker.server.handlers.create_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_delegation_token import (
+from minibroker_protocol.messages.delegation_tokens import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,

@@ -1,7 +1,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.harness import Harness
 

@@ -6,12 +6,8 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from tests.broker.harness import Harness, batch, values_in
 

@@ -7,8 +7,8 @@ import pytest
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.delete_share_group_offsets import (
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
+from minibroker_protocol.messages.share_group import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
 )

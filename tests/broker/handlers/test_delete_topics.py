@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import new_uuid
 from tests.broker.harness import Harness, batch, values_in

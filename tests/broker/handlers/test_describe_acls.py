@@ -6,7 +6,7 @@ import pytest
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from minibroker_protocol.messages.acls import DescribeAclsRequest, DescribeAclsResponse
 from tests.broker.harness import Harness
 from tests.broker.security.authorization.rules import AUTHORIZER, rule
 

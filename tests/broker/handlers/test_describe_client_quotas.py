@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from minibroker_protocol.messages.client_quotas import ComponentData, DescribeClientQuotasRequest
 from tests.broker.harness import Harness
 from tests.broker.quotas.asking import set_quota
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
 from tests.broker.harness import ADVERTISED, Harness
 
 

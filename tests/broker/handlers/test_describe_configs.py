@@ -8,7 +8,7 @@ import pytest
 
 from minibroker.config import BROKER_KEYS, TOPIC_KEYS
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.broker.config.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, describe, put, rows, synonyms
 from tests.broker.harness import Harness
 

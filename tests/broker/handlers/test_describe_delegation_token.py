@@ -4,10 +4,7 @@ import pytest
 
 from minibroker.server.handlers.describe_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_delegation_token import (
-    DescribeDelegationTokenOwner,
-    DescribeDelegationTokenRequest,
-)
+from minibroker_protocol.messages.delegation_tokens import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
 from tests.broker.harness import Harness
 from tests.broker.security.tokens import SECRET, call_of, create
 

@@ -4,7 +4,7 @@ import pytest
 
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.groups import DescribeGroupsRequest
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import RANGE, join_request
 from tests.broker.harness import Harness, frame_of

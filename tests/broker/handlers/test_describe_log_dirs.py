@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from minibroker_protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from tests.broker.cluster.nodes import create
 from tests.broker.harness import Harness, batch
 

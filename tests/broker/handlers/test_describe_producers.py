@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_producers import (
+from minibroker_protocol.messages.describe_transactions import (
     DescribeProducersRequest,
     PartitionResponse,
     ProducerState,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
+from minibroker_protocol.messages.cluster import DescribeQuorumRequest, PartitionData, TopicData
 from tests.broker.harness import ADVERTISED, Harness
 
 METADATA = ("__cluster_metadata", [0])

@@ -8,7 +8,7 @@ import pytest
 from minibroker.cluster.partition import Partition
 from minibroker.coordinators.share_state.state import Change, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_share_group_offsets import (
+from minibroker_protocol.messages.share_group import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,

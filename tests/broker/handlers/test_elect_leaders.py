@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from minibroker_protocol.messages.reassignments import ElectLeadersRequest, TopicPartitions
 from tests.broker.cluster.nodes import create, leader
 from tests.broker.harness import Harness
 

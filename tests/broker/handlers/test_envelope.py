@@ -1,7 +1,7 @@
 """Envelopes are for controllers, from brokers that they know."""
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.envelope import EnvelopeRequest
+from minibroker_protocol.messages.inter_broker import EnvelopeRequest
 from tests.broker.harness import Harness
 
 

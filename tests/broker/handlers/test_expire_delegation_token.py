@@ -5,10 +5,7 @@ import pytest
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256
 from minibroker.server.handlers.expire_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.expire_delegation_token import (
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-)
+from minibroker_protocol.messages.delegation_tokens import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from tests.broker.harness import Harness
 from tests.broker.security.tokens import SECRET, call_of, create
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchResponse
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_message_set
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import (

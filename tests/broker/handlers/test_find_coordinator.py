@@ -4,7 +4,7 @@ import pytest
 
 from minibroker.cluster.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import ADVERTISED, Harness
 

@@ -6,7 +6,7 @@ from minibroker.cluster.routing.outcomes import Answer
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
-from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from minibroker_protocol.messages.telemetry import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import uuid_text
 from tests.broker.config.configs import METRICS, OK, put

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minibroker_protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.harness import Harness
 
 VERSIONS = range(6)

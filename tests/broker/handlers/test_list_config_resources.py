@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.list_config_resources import ListConfigResourcesRequest
+from minibroker_protocol.messages.configs import ListConfigResourcesRequest
 from tests.broker.config.configs import GROUP, METRICS, OK, put
 from tests.broker.harness import Harness
 

@@ -4,7 +4,7 @@ import pytest
 
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.groups import ListGroupsRequest
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.harness import Harness
 

@@ -1,6 +1,6 @@
 """ListPartitionReassignments: there is never one."""
 
-from minibroker_protocol.messages.list_partition_reassignments import (
+from minibroker_protocol.messages.reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

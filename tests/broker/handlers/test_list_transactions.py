@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
+from minibroker_protocol.messages.describe_transactions import ListTransactionsRequest
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
     MetadataRequest,
@@ -14,6 +13,7 @@ from minibroker_protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import new_uuid
 from tests.broker.harness import Harness

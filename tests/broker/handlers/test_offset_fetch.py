@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from minibroker_protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.broker.coordinators.groups.offset_requests import NOTHING, commit, fetch, fetch_with_error
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.offset_for_leader_epoch import (
+from minibroker_protocol.messages.log_offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -11,13 +11,13 @@ import pytest
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records import CompressionCodec, compute_crc
 from tests.broker.harness import Harness, Pending, batch, produce_request, values_in
 from tests.broker.logs.world import log_of

@@ -6,7 +6,7 @@ from minibroker.server.telemetry import clients as telemetry
 from minibroker.server.telemetry.clients import KEPT, TelemetryPush
 from minibroker.server.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
+from minibroker_protocol.messages.telemetry import PushTelemetryRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.compression import compress

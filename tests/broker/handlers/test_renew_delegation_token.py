@@ -4,10 +4,7 @@ import pytest
 
 from minibroker.server.handlers.renew_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.renew_delegation_token import (
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
-)
+from minibroker_protocol.messages.delegation_tokens import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from tests.broker.harness import Harness
 from tests.broker.security.tokens import DAY_MS, SECRET, call_of, create
 

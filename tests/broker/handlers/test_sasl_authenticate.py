@@ -1,5 +1,5 @@
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minibroker_protocol.messages.sasl import SaslAuthenticateRequest
 from tests.broker.harness import Harness
 
 

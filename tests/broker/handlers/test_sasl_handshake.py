@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from minibroker_protocol.messages.sasl import SaslHandshakeRequest
 from tests.broker.harness import Harness
 
 

@@ -8,9 +8,9 @@ import pytest
 from minibroker.cluster.routing.slices import drain
 from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.share_fetch import ShareFetchResponse
+from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from minibroker_protocol.messages.share_records import ShareFetchResponse
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.share_partitions.members import (
     ACCEPT,
     RELEASE,

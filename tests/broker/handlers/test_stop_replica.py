@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.stop_replica import (
+from minibroker_protocol.messages.inter_broker import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
     StopReplicaRequest,

@@ -1,8 +1,8 @@
 """StreamsGroupDescribe: a streams group with its topology, its members and their tasks."""
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from minibroker_protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from minibroker_protocol.messages.groups import DescribeGroupsRequest
+from minibroker_protocol.messages.streams_group import StreamsGroupDescribeRequest
 from tests.broker.handlers.streams_group_requests import StreamsGroupClient, counting, named
 from tests.broker.harness import Harness
 

@@ -8,10 +8,10 @@ from minibroker.cluster.releases import release
 from minibroker.config.broker import RunTime
 from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
+from minibroker_protocol.messages.streams_group import Endpoint, KeyValue
 from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology
-from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue
+from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.broker.handlers.streams_group_requests import (
     DELAY_MS,
     StreamsGroupClient,

@@ -2,10 +2,10 @@
 
 from minibroker.cluster.features import STREAMS_VERSION
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.streams_group_topology_description_update import (
+from minibroker_protocol.messages.streams_group import (
     StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
 )
-from minibroker_protocol.messages.topology_description import TopologyDescription
 from tests.broker.handlers.streams_group_requests import StreamsGroupClient
 from tests.broker.harness import Harness
 

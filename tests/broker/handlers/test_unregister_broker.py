@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
+from minibroker_protocol.messages.cluster import DescribeClusterRequest, UnregisterBrokerRequest
 from tests.broker.cluster.nodes import create, leader
 from tests.broker.harness import Harness
 

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.unregister_controller import UnregisterControllerRequest
+from minibroker_protocol.messages.cluster import UnregisterControllerRequest
 from tests.broker.harness import Harness
 
 

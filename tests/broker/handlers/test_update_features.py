@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from minibroker_protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.harness import Harness
 
 RAISE: Final = 1

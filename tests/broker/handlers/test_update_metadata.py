@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.update_metadata import UpdateMetadataRequest
+from minibroker_protocol.messages.inter_broker import UpdateMetadataRequest
 from tests.broker.harness import Harness
 
 

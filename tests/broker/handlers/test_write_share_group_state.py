@@ -2,7 +2,7 @@
 
 from minibroker.coordinators.share_state.state import MOST_BATCHES
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.read_share_group_state import StateBatch
+from minibroker_protocol.messages.share_group_state import StateBatch
 from tests.broker.coordinators.share_state.state_requests import BATCH, initialize, only, read, write
 from tests.broker.harness import Harness
 

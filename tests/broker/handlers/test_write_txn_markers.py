@@ -3,11 +3,7 @@
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from minibroker_protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of

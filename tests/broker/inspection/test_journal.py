@@ -43,14 +43,11 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.json_values import bytes_json, camel_case
-from minibroker_protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minibroker_protocol.messages.sasl import SaslAuthenticateRequest
+from minibroker_protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_storage.files import FileHandle, FilePool, LogSlice
 from tests.broker.faults.tapped import Channel, Tapped
 from tests.broker.harness import batch, bytes_of, fetch_request, frame_of, produce_request

@@ -6,8 +6,8 @@ import pytest
 
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.groups.offset_requests import commit, offsets_of
 from tests.broker.harness import Harness
 

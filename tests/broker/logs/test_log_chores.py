@@ -13,7 +13,7 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.cluster.partition import Partition
 from minibroker.config import TopicConfig
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.log import Log

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_storage.cleaner import (
     CleaningFailedError,

@@ -7,8 +7,7 @@ import pytest
 
 from minibroker import Broker, OperationError
 from minibroker.server.telemetry.clients import TelemetryPush
-from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
+from minibroker_protocol.messages.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from tests.broker.config.configs import BROKER, LOGGER, SET, change_request
 from tests.broker.socket_client import SocketClient
 from tests.broker.telemetry import CLIENT, gauge

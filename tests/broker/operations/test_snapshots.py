@@ -14,8 +14,8 @@ from minibroker import Broker
 from minibroker.cluster.data_dir import MetaPropertiesError
 from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError
 from minibroker.operations.reset import reset
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_storage.data_directory.lock import DirectoryLock
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED

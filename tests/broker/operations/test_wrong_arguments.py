@@ -7,8 +7,8 @@ import pytest
 
 from minibroker import Broker, MinibrokerWarning, OperationError
 from minibroker.config.names import suggestion
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

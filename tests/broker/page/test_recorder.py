@@ -16,8 +16,7 @@ from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.rows import Filter
 from minibroker_lab.trace.conversation import Conversation
 from minibroker_lab.trace.lines import LineWriter
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from minibroker_protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import batch, frame_of
 from tests.broker.security.sasl.login import authenticate, handshake

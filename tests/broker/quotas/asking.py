@@ -8,12 +8,7 @@ from minibroker.security.principals import Principal
 from minibroker.server.requests.dispatch import accept
 from minibroker.server.requests.meter import Meter
 from minibroker.server.requests.session import Session
-from minibroker_protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterEntityData,
-    AlterEntryData,
-    OpData,
-)
+from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntityData, AlterEntryData, OpData
 from tests.broker.harness import Harness, Pending, frame_of
 
 Entity = Mapping[str, str | None]

@@ -6,10 +6,14 @@ import pytest
 
 from minibroker.server.quotas import manager
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
 from tests.broker.coordinators.share_partitions.members import ACCEPT, ShareMember, acquired, begin
 from tests.broker.harness import Harness, batch, fetch_request, produce_request
 from tests.broker.quotas.asking import Metered, set_quota

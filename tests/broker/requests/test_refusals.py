@@ -10,16 +10,16 @@ from minibroker.server.requests.endpoints import endpoint, endpoint_named
 from minibroker.server.requests.refusals import error_answer, part_answer
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from minibroker_protocol.messages.offset_fetch import (
+from minibroker_protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
+)
+from minibroker_protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
 )
 from tests.broker.security.authorization.attempts import codes_in
 from tests.protocol.whole_requests import a_request

@@ -11,15 +11,16 @@ from minibroker import Broker
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker.server.requests.dispatch import UnencodableAnswerError, call_of, encode_answers
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from minibroker_protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
 )
+from minibroker_protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.harness import Harness, frame_of, response_of
 from tests.broker.socket_client import SocketClient
 
@@ -43,10 +44,10 @@ def grow_a_value_beyond_what_text_can_be(client: SocketClient) -> None:
     """Append to a list until it is longer than the protocol's text, although each request was not."""
     for first in (10_000, 20_000):
         value = ",".join(f"{number}:0" for number in range(first, first + 3000))
-        resource = AlterConfigsResource(
+        resource = IncrementallyAlteredResource(
             resource_type=TOPIC,
             resource_name="t",
-            configs=[AlterableConfig(name=KEY, config_operation=APPEND, value=value)],
+            configs=[IncrementallyAlteredConfig(name=KEY, config_operation=APPEND, value=value)],
         )
         answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
         assert answer.responses[0].error_code == 0

@@ -10,10 +10,10 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cluster.routing.slices import Slices, Steps, Work, drain
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.harness import Harness, Pending, batch, fetch_request, produce_request, values_in
 from tests.broker.socket_client import SocketClient
 

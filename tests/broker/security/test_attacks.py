@@ -24,7 +24,7 @@ from minibroker.security.tls.certificates import Certificates
 from minibroker.server import tls_server
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from minibroker_protocol.messages.delegation_tokens import CreateDelegationTokenRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.primitives import write_uvarint
 from tests.broker.security.sasl.login import TlsClient, authenticate, connections_of, handshake, log_in

@@ -25,11 +25,11 @@ from minibroker.security.tls import signing
 from minibroker.security.tls.certificates import Certificates, write_certificates
 from minibroker.server import tls_server
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from minibroker_protocol.messages.configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
 )
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
@@ -108,10 +108,10 @@ def test_a_node_that_was_down_speaks_tls_again(start: Start, context: ssl.SSLCon
 
 def alter(broker: Broker, key: str, value: str) -> AlterConfigsResourceResponse:
     """Alter a key of the TLS listener at run time."""
-    config = AlterableConfig(name=f"listener.name.ssl.{key}", config_operation=0, value=value)
+    config = IncrementallyAlteredConfig(name=f"listener.name.ssl.{key}", config_operation=0, value=value)
     with SocketClient(broker.address) as client:
         node = client.ask(METADATA, 9).brokers[0].node_id
-        resource = AlterConfigsResource(resource_type=4, resource_name=str(node), configs=[config])
+        resource = IncrementallyAlteredResource(resource_type=4, resource_name=str(node), configs=[config])
         found: AlterConfigsResourceResponse
         (found,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1).responses
     return found

@@ -9,13 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from minibroker_protocol.records import CompressionCodec
 from tests.broker.harness import batch, bytes_in, fetch_request, only_partition, produce_request
 from tests.broker.server.few_descriptors import PING, LimitedBroker, limited_broker

@@ -10,7 +10,7 @@ from minibroker import Broker
 from minibroker.clock import ManualClock
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.fetch import FetchRequest
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request, values_in
 from tests.broker.socket_client import SocketClient

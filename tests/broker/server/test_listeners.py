@@ -9,10 +9,10 @@ from minibroker import Broker
 from minibroker.cli.main import main
 from minibroker.cluster.listeners import ListenerError, ServedListener, port_step, served_listeners
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
 )
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.socket_client import SocketClient
@@ -133,8 +133,8 @@ def test_a_listener_that_there_is_not_is_named() -> None:
 
 def alter_advertised(address: tuple[str, int], value: str | None) -> int:
     """Alter `advertised.listeners` of broker 1, or take it back with None; returns the error code."""
-    key = AlterableConfig(name="advertised.listeners", config_operation=0 if value else 1, value=value)
-    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[key])
+    key = IncrementallyAlteredConfig(name="advertised.listeners", config_operation=0 if value else 1, value=value)
+    resource = IncrementallyAlteredResource(resource_type=4, resource_name="1", configs=[key])
     with SocketClient(address) as client:
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
         error: int = client.ask(request, 1).responses[0].error_code

@@ -18,8 +18,8 @@ import pytest
 from minibroker import Broker
 from minibroker.server import outbox
 from minibroker.server.outbox import Outbox
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.layout import file_name
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request

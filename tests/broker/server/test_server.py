@@ -15,10 +15,10 @@ from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.produce import ProduceRequest
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records import HEADER, compute_crc, read_header
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request, values_in
 from tests.broker.socket_client import SocketClient

@@ -21,8 +21,8 @@ from minibroker.server.connection import Connection
 from minibroker.server.outbox import Outbox
 from minibroker.server.server import Server
 from minibroker_protocol.codec import Splices
-from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import frame_of
 from tests.patience import PATIENCE_S

@@ -23,7 +23,7 @@ from minibroker.cli.main import main
 from minibroker.security.setup import Security
 from minibroker.security.tls.certificates import write_certificates
 from minibroker_lab.trace.proxy import Proxy
-from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
+from minibroker_protocol.messages.cluster import DescribeClusterRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, produce_request
 from tests.broker.socket_client import SocketClient, address_of

@@ -8,10 +8,10 @@ import pytest
 from minibroker.server.inspection.exchanges import Exchange, Kind
 from minibroker_lab.trace.conversation import MOST_HELD, Conversation
 from minibroker_protocol.codec import decode, encode
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from minibroker_protocol.messages.sasl import SaslHandshakeRequest
 from tests.broker.harness import frame_of
 
 

@@ -19,20 +19,17 @@ from minibroker_lab.trace.lines import MOST_WAITING, LineWriter, Output, json_of
 from minibroker_lab.trace.reading import MOST_SHOWN, KnownTopics, read
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
-from minibroker_protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
-from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenResponse
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
+from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
+    IncrementallyAlteredConfig,
+    IncrementallyAlteredResource,
 )
+from minibroker_protocol.messages.delegation_tokens import CreateDelegationTokenResponse
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 from minibroker_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minibroker_protocol.messages.sasl import SaslAuthenticateRequest
+from minibroker_protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of
 from tests.protocol.message_strategies import message_class, messages
@@ -158,10 +155,12 @@ SECRET = b"hunter2 is the secret"
                 frame_of(
                     IncrementalAlterConfigsRequest(
                         resources=[
-                            AlterConfigsResource(
+                            IncrementallyAlteredResource(
                                 resource_type=4,
                                 resource_name="",
-                                configs=[AlterableConfig(name=key, config_operation=0, value=SECRET.decode())],
+                                configs=[
+                                    IncrementallyAlteredConfig(name=key, config_operation=0, value=SECRET.decode())
+                                ],
                             )
                         ],
                         validate_only=False,

@@ -17,13 +17,13 @@ from minibroker_protocol.coordinator_records import (
     encode_versioned,
 )
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields.frames import Messages, messages_of, request_fields, response_fields
+from minibroker_protocol.fields.frames import declared_messages, request_fields, response_fields
 from minibroker_protocol.fields.tree import ERROR, NOT_OPENED, UNKNOWN, Limits, Node
 from minibroker_protocol.frame import read_request_header
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages import Messages
+from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, SyncGroupResponse
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.messages.sync_group import SyncGroupResponse
 from minibroker_protocol.primitives import write_uvarint
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from minibroker_protocol.schema import schema_of
@@ -31,7 +31,7 @@ from tests.protocol.fields.trees import check_leaves, is_complete, plain, values
 from tests.protocol.message_strategies import messages
 from tests.sweeps import few_examples, one_in
 
-DECLARED = {key: found for key in ApiKey if (found := messages_of(key)) is not None}
+DECLARED = {key: found for key in ApiKey if (found := declared_messages(key)) is not None}
 REQUESTS = [
     pytest.param(key, version, id=f"{key.message}-{version}")
     for key, found in DECLARED.items()
@@ -40,7 +40,7 @@ REQUESTS = [
 
 
 def declared(key: ApiKey) -> Messages:
-    found = messages_of(key)
+    found = declared_messages(key)
     assert found is not None
     return found
 

@@ -23,12 +23,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from benchmarks.meter import Meter
 from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker_protocol.errors import DecodeError, EncodeError
-from minibroker_protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterEntityData,
-    AlterEntryData,
-    OpData,
-)
+from minibroker_protocol.messages.client_quotas import AlterClientQuotasRequest, AlterEntityData, AlterEntryData, OpData
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of, response_of
 from tests.broker.socket_client import SocketClient

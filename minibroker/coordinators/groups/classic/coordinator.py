@@ -28,10 +28,14 @@ from minibroker.coordinators.groups.modern.group import ModernGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from minibroker_protocol.messages.leave_group import MemberIdentity
-from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from minibroker_protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_REBALANCE_TIMEOUT: Final = first_version(JoinGroupRequest, "rebalance_timeout_ms")

@@ -20,8 +20,7 @@ from minibroker.coordinators.groups.classic.group import Group, GroupState, Memb
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from minibroker_protocol.messages.sync_group import SyncGroupResponse
+from minibroker_protocol.messages.groups import JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse
 
 NO_GENERATION: Final = -1
 NO_LEADER: Final = ""

@@ -17,9 +17,7 @@ from minibroker.coordinators.groups.modern.group import MemberState
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.messages.join_group import JoinGroupRequest
-from minibroker_protocol.messages.leave_group import MemberIdentity
-from minibroker_protocol.messages.sync_group import SyncGroupRequest
+from minibroker_protocol.messages.groups import JoinGroupRequest, MemberIdentity, SyncGroupRequest
 
 
 class ClassicMembers:

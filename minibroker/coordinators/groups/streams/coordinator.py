@@ -41,7 +41,7 @@ from minibroker.coordinators.groups.streams.tasks import (
 from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.streams_tasks import TaskOffset
+from minibroker_protocol.messages.streams_group import TaskOffset
 from minibroker_protocol.records import NewRecord
 
 _NOT_SAID: Final = -1

@@ -22,7 +22,7 @@ from minibroker_protocol.coordinator_records.streams_groups import (
     TopicInfo,
 )
 from minibroker_protocol.java_text import in_java_order
-from minibroker_protocol.messages import streams_group_heartbeat, streams_tasks
+from minibroker_protocol.messages import streams_group, streams_group_heartbeat
 
 _MOST_TOLD: Final = 3
 
@@ -90,7 +90,7 @@ def to_record(topology: streams_group_heartbeat.Topology) -> StreamsGroupTopolog
     )
 
 
-def _topic(info: streams_tasks.TopicInfo) -> TopicInfo:
+def _topic(info: streams_group.TopicInfo) -> TopicInfo:
     return TopicInfo(
         name=info.name,
         partitions=info.partitions,

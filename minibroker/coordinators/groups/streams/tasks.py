@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # Brokers without streams groups load no message of theirs.
-    from minibroker_protocol.messages.streams_tasks import TaskOffset
+    from minibroker_protocol.messages.streams_group import TaskOffset
 
 Task = tuple[str, int]
 """A subtopology and a partition."""

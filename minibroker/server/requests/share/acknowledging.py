@@ -14,10 +14,13 @@ from minibroker.server.requests.leader_hints import hint_of
 from minibroker.server.requests.requirements import missing
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
-from minibroker_protocol.messages.share_acknowledge import PartitionData as AcknowledgedPartition
-from minibroker_protocol.messages.share_acknowledge import ShareAcknowledgeRequest
-from minibroker_protocol.messages.share_fetch import AcknowledgementBatch, ShareFetchRequest
-from minibroker_protocol.messages.share_fetch import PartitionData as FetchedPartition
+from minibroker_protocol.messages.share_records import (
+    AcknowledgedPartition,
+    AcknowledgementBatch,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
+from minibroker_protocol.messages.share_records import PartitionData as FetchedPartition
 
 _RENEW: Final = 4
 _TYPES: Final = frozenset(range(4))

@@ -17,7 +17,7 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.delayed_read import DelayedRead
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.messages.share_fetch import (
+from minibroker_protocol.messages.share_records import (
     AcquiredRecords,
     PartitionData,
     ShareFetchRequest,

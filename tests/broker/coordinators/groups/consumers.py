@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from minibroker_protocol.messages.consumer_group import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from tests.broker.config.configs import GROUP, SET, change_request
 from tests.broker.harness import Harness
 

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from minibroker_protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from minibroker_protocol.messages.join_group import JoinGroupResponse
-from minibroker_protocol.messages.sync_group import SyncGroupResponse
+from minibroker_protocol.messages.groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    JoinGroupResponse,
+    SyncGroupResponse,
+)
 from tests.broker.coordinators.groups.member_requests import (
     RANGE,
     Offers,

@@ -4,10 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
-from minibroker_protocol.messages.heartbeat import HeartbeatRequest
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minibroker_protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 
 SESSION_MS: Final = 20_000
 REBALANCE_MS: Final = 20_000

@@ -11,17 +11,13 @@ from minibroker_protocol.coordinator_records import (
     encode_versioned,
 )
 from minibroker_protocol.messages.metadata import MetadataRequest
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-)
-from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

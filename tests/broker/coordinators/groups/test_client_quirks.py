@@ -10,8 +10,7 @@ import pytest
 from minibroker import Broker
 from minibroker.clock import ManualClock
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest, ListGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.coordinators.groups.member_requests import CHANGED, heartbeat_request, join_request, sync_request
 from tests.broker.socket_client import SocketClient

@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.coordinators.coordinator_log import CoordinatorLogError
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from tests.broker.cluster.nodes import at, coordinator, others
 from tests.broker.coordinators.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
 from tests.broker.harness import Harness

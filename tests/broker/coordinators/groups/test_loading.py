@@ -12,9 +12,8 @@ from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.server.requests.dispatch import accept
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from minibroker_protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest
+from minibroker_protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.broker.coordinators.groups.member_requests import heartbeat_request
 from tests.broker.coordinators.groups.offset_requests import (
     MEMBER,

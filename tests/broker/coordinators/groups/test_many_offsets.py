@@ -8,14 +8,15 @@ import pytest
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.coordinators.groups import store
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.offset_delete import (
+from minibroker_protocol.messages.groups import DeleteGroupsRequest
+from minibroker_protocol.messages.offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
 )
-from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from tests.broker.coordinators.groups.offset_requests import commit, offsets_of, with_members
 from tests.broker.harness import Harness, Pending
 

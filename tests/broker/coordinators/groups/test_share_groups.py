@@ -11,17 +11,20 @@ from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupSta
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
-from minibroker_protocol.messages.offset_commit import (
+from minibroker_protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
+from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, ListGroupsRequest
+from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetDeleteRequest,
 )
-from minibroker_protocol.messages.offset_delete import OffsetDeleteRequest
+from minibroker_protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from tests.broker.coordinators.groups.consumers import Consumers
 from tests.broker.coordinators.groups.share_members import ASSIGNMENT_MS, SESSION_MS, ShareMembers
 from tests.broker.harness import Harness

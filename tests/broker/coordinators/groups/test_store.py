@@ -12,12 +12,19 @@ from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
-from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from minibroker_protocol.messages.leave_group import LeaveGroupRequest
-from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+)
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_storage.errors import LogWriteError, StorageError
 from minibroker_storage.log import Log

@@ -7,9 +7,8 @@ import pytest
 
 from minibroker.coordinators.coordinator_log import CoordinatorLogError
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.groups import DeleteGroupsRequest, FindCoordinatorRequest
+from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from tests.broker.coordinators.groups.driver import Members, answered
 from tests.broker.coordinators.groups.member_requests import CHANGED, SESSION_MS
 from tests.broker.harness import Harness

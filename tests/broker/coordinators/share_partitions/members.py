@@ -5,18 +5,16 @@ from typing import Any
 
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker.server.requests.session import Session
-from minibroker_protocol.messages.share_acknowledge import (
+from minibroker_protocol.messages.share_records import (
+    AcknowledgementBatch,
     AcknowledgePartition,
     AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-)
-from minibroker_protocol.messages.share_fetch import (
-    AcknowledgementBatch,
     FetchPartition,
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
     ShareFetchRequest,
     ShareFetchResponse,
 )

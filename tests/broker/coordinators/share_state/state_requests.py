@@ -2,24 +2,20 @@
 
 from typing import Any
 
-from minibroker_protocol.messages import (
-    delete_share_group_state,
-    initialize_share_group_state,
-    read_share_group_state,
-    read_share_group_state_summary,
-    write_share_group_state,
-)
-from minibroker_protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData
-from minibroker_protocol.messages.initialize_share_group_state import (
+from minibroker_protocol.messages import share_group_state
+from minibroker_protocol.messages.share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
     InitializeShareGroupStateRequest,
     InitializeStateData,
-)
-from minibroker_protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStateData, StateBatch
-from minibroker_protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateRequest,
     ReadShareGroupStateSummaryRequest,
+    ReadStateData,
     ReadStateSummaryData,
+    StateBatch,
+    WriteShareGroupStateRequest,
+    WriteStateData,
 )
-from minibroker_protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteStateData
 from tests.broker.harness import Harness
 from tests.broker.logs.world import topic_of
 
@@ -41,13 +37,13 @@ def only(response: Any) -> Any:
 
 def initialize(harness: Harness, *, state_epoch: int = 0, start: int = -1, **fields: Any) -> Any:
     """Begin the state of t-0."""
-    part = initialize_share_group_state.PartitionData(partition=0, state_epoch=state_epoch, start_offset=start)
+    part = share_group_state.InitializedPartition(partition=0, state_epoch=state_epoch, start_offset=start)
     return ask(harness, InitializeShareGroupStateRequest, InitializeStateData, part, version=0, **fields)
 
 
 def write(harness: Harness, *batches: StateBatch, state_epoch: int = 0, leader_epoch: int = 0, start: int = 10) -> Any:
     """Change it."""
-    part = write_share_group_state.PartitionData(
+    part = share_group_state.WrittenPartition(
         partition=0,
         state_epoch=state_epoch,
         leader_epoch=leader_epoch,
@@ -60,17 +56,17 @@ def write(harness: Harness, *batches: StateBatch, state_epoch: int = 0, leader_e
 
 def read(harness: Harness, *, leader_epoch: int = 0, partition: int = 0) -> Any:
     """Read it."""
-    part = read_share_group_state.PartitionData(partition=partition, leader_epoch=leader_epoch)
+    part = share_group_state.ReadPartition(partition=partition, leader_epoch=leader_epoch)
     return ask(harness, ReadShareGroupStateRequest, ReadStateData, part, version=0)
 
 
 def summary(harness: Harness, *, version: int = 1) -> Any:
     """Read its offsets."""
-    part = read_share_group_state_summary.PartitionData(partition=0, leader_epoch=0)
+    part = share_group_state.SummarizedPartition(partition=0, leader_epoch=0)
     return ask(harness, ReadShareGroupStateSummaryRequest, ReadStateSummaryData, part, version=version)
 
 
 def delete(harness: Harness, *, partition: int = 0) -> Any:
     """Delete it."""
-    part = delete_share_group_state.PartitionData(partition=partition)
+    part = share_group_state.DeletedPartition(partition=partition)
     return ask(harness, DeleteShareGroupStateRequest, DeleteStateData, part, version=0)

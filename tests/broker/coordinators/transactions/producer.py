@@ -2,18 +2,20 @@
 
 from typing import Any, Final, Protocol
 
-from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from minibroker_protocol.messages.end_txn import EndTxnRequest
 from minibroker_protocol.messages.fetch import PartitionData
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from minibroker_protocol.messages.txn_offset_commit import (
+from minibroker_protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

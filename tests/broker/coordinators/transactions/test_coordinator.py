@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.transactions.producer import (
     Producer,
     init_producer_id,

@@ -5,8 +5,8 @@ import pytest
 from minibroker.coordinators.transactions.transaction import Transaction, TransactionState
 from minibroker_protocol.coordinator_records import TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.end_txn import EndTxnRequest
-from minibroker_protocol.messages.write_txn_markers import (
+from minibroker_protocol.messages.transactions import (
+    EndTxnRequest,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

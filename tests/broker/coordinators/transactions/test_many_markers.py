@@ -1,9 +1,12 @@
 """Transactions with so many partitions that their markers are written in slices."""
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from minibroker_protocol.messages.end_txn import EndTxnRequest
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
+from minibroker_protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
 from tests.broker.harness import Harness
 
 PARTITIONS = 60

@@ -7,7 +7,7 @@ import pytest
 from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from minibroker_protocol.records import CompressionCodec, TimestampType, iter_batches
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_storage.segment import LogSegment

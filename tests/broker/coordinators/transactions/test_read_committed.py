@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.coordinators.transactions.producer import READ_COMMITTED, Producer, committed_values, read_committed
 from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition
 from tests.broker.logs.world import log_of

@@ -15,8 +15,7 @@ from minibroker_protocol.coordinator_records import (
     encode_versioned,
 )
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from minibroker_protocol.messages.list_transactions import ListTransactionsRequest
+from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from minibroker_protocol.records import NewRecord, iter_batches
 from minibroker_storage.errors import StorageError
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, read_committed

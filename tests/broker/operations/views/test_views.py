@@ -16,8 +16,7 @@ from minibroker.operations.views import clients, groups, logs, transactions
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
 from minibroker_protocol.json_values import dataclass_json
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
-from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupRequestProtocol
 from tests.broker.harness import frame_of
 from tests.broker.operations.members import member
 from tests.patience import NO_RETENTION, PATIENCE_S

@@ -1,11 +1,11 @@
 """Requests of somebody who may not send them: one for each way of naming a resource that an API has."""
 
-import importlib
 from dataclasses import MISSING, is_dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Final, NamedTuple
 
 from minibroker.cluster.routing.routes import ROUTES
+from minibroker_protocol.messages import messages_of
 from minibroker_protocol.primitives import ZERO_UUID, WireType
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_protocol.schema import fields_of
@@ -55,8 +55,7 @@ class Attempt(NamedTuple):
 
     def request(self) -> Any:
         """The request."""
-        module = importlib.import_module(f"minibroker_protocol.messages.{_ROUTES[self.api].module}")
-        return _make(getattr(module, f"{self.api}Request"), self.fields)
+        return _make(messages_of(_ROUTES[self.api].key).request, self.fields)
 
 
 def _make(cls: type[Any], values: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
+from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.harness import Harness, batch
 from tests.broker.security.authorization.attempts import Attempt, Names, attempts, codes_in, visible

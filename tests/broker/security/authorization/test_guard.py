@@ -13,23 +13,22 @@ from minibroker.security.authorization.acls import AclFilter, Operation, Resourc
 from minibroker.server.inspection.recording import keep_journal
 from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from minibroker_protocol.messages.consumer_group_heartbeat import (
+from minibroker_protocol.messages.consumer_group import (
+    ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from minibroker_protocol.messages.offset_for_leader_epoch import (
+from minibroker_protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest
+from minibroker_protocol.messages.log_offsets import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
 )
 from minibroker_protocol.messages.produce import ProduceRequest
 from tests.broker.coordinators.groups.driver import Members

@@ -15,7 +15,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
-from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minibroker_protocol.messages.sasl import SaslAuthenticateRequest
 from tests.broker.harness import frame_of
 from tests.broker.security.sasl.login import authenticate, connect, connections_of, handshake, log_in
 from tests.broker.security.sasl.scram_client import ScramClient

@@ -1,0 +1,385 @@
+"""Requests between brokers and controllers, most of them of clusters with ZooKeeper."""
+
+from dataclasses import field
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Bool,
+    Bytes,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NullableBytes,
+    NullableString,
+    String,
+    Uuid,
+    empty,
+    message,
+    since,
+    structure,
+    tagged,
+    versions,
+)
+
+
+@structure
+class LeaderAndIsrPartitionState:
+    """A partition as the controller has it; brokers by their ids."""
+
+    topic_name: Annotated[String, versions("0-1")] = ""
+    partition_index: Int32
+    controller_epoch: Int32
+    leader: Int32
+    leader_epoch: Int32
+    isr: Array[Int32]
+    partition_epoch: Int32
+    replicas: Array[Int32]
+    adding_replicas: Annotated[Array[Int32], since(3)] = field(default_factory=empty)
+    removing_replicas: Annotated[Array[Int32], since(3)] = field(default_factory=empty)
+    is_new: Annotated[Bool, since(1)] = False
+    leader_recovery_state: Annotated[Int8, since(6)] = 0
+
+
+@structure
+class LeaderAndIsrTopicState:
+    """The partitions of one topic."""
+
+    topic_name: Annotated[String, since(2)] = ""
+    topic_id: Annotated[Uuid, since(5)] = bytes(16)
+    partition_states: Annotated[Array[LeaderAndIsrPartitionState], since(2)] = field(default_factory=empty)
+
+
+@structure
+class LeaderAndIsrLiveLeader:
+    """Where a leader is found."""
+
+    broker_id: Int32
+    host_name: String
+    port: Int32
+
+
+@message(versions="0-7", flexible="4+")
+class LeaderAndIsrRequest:
+    """LeaderAndIsr (key 4): a controller with ZooKeeper assigns partitions to lead and to follow; gone in Kafka 4.0.
+
+    The partitions to lead and to follow; `controller_epoch` counts the controllers that there have been.
+    """
+
+    controller_id: Int32
+    is_kraft_controller: Annotated[Bool, since(7)] = False
+    controller_epoch: Int32
+    broker_epoch: Annotated[Int64, since(2)] = -1
+    type: Annotated[Int8, since(5)] = 0
+    ungrouped_partition_states: Annotated[Array[LeaderAndIsrPartitionState], versions("0-1")] = field(
+        default_factory=empty
+    )
+    topic_states: Annotated[Array[LeaderAndIsrTopicState], since(2)] = field(default_factory=empty)
+    live_leaders: Array[LeaderAndIsrLiveLeader]
+
+
+@structure
+class LeaderAndIsrPartitionError:
+    """The outcome for one partition."""
+
+    topic_name: Annotated[String, versions("0-4")] = ""
+    partition_index: Int32
+    error_code: Int16
+
+
+@structure
+class LeaderAndIsrTopicError:
+    """The partitions of one topic."""
+
+    topic_id: Annotated[Uuid, since(5)] = bytes(16)
+    partition_errors: Annotated[Array[LeaderAndIsrPartitionError], since(5)] = field(default_factory=empty)
+
+
+@message(versions="0-7", flexible="4+")
+class LeaderAndIsrResponse:
+    """One outcome for each partition, unless `error_code` is about all of them."""
+
+    error_code: Int16
+    partition_errors: Annotated[Array[LeaderAndIsrPartitionError], versions("0-4")] = field(default_factory=empty)
+    topics: Annotated[Array[LeaderAndIsrTopicError], since(5)] = field(default_factory=empty)
+
+
+@structure
+class StopReplicaPartitionV0:
+    """A partition."""
+
+    topic_name: Annotated[String, versions("0")] = ""
+    partition_index: Annotated[Int32, versions("0")] = 0
+
+
+@structure
+class StopReplicaTopicV1:
+    """The partitions of one topic."""
+
+    name: Annotated[String, versions("1-2")] = ""
+    partition_indexes: Annotated[Array[Int32], versions("1-2")] = field(default_factory=empty)
+
+
+@structure
+class StopReplicaPartitionState:
+    """A partition, and whether its log goes, too."""
+
+    partition_index: Annotated[Int32, since(3)] = 0
+    leader_epoch: Annotated[Int32, since(3)] = -1
+    delete_partition: Annotated[Bool, since(3)] = False
+
+
+@structure
+class StopReplicaTopicState:
+    """The partitions of one topic."""
+
+    topic_name: Annotated[String, since(3)] = ""
+    partition_states: Annotated[Array[StopReplicaPartitionState], since(3)] = field(default_factory=empty)
+
+
+@message(versions="0-4", flexible="2+")
+class StopReplicaRequest:
+    """StopReplica (key 5): a controller with ZooKeeper takes replicas from a broker; gone in Kafka 4.0.
+
+    The replicas to stop; `controller_epoch` counts the controllers that there have been.
+    """
+
+    controller_id: Int32
+    is_kraft_controller: Annotated[Bool, since(4)] = False
+    controller_epoch: Int32
+    broker_epoch: Annotated[Int64, since(1)] = -1
+    delete_partitions: Annotated[Bool, versions("0-2")] = False
+    ungrouped_partitions: Annotated[Array[StopReplicaPartitionV0], versions("0")] = field(default_factory=empty)
+    topics: Annotated[Array[StopReplicaTopicV1], versions("1-2")] = field(default_factory=empty)
+    topic_states: Annotated[Array[StopReplicaTopicState], since(3)] = field(default_factory=empty)
+
+
+@structure
+class StopReplicaPartitionError:
+    """The outcome for one partition."""
+
+    topic_name: String
+    partition_index: Int32
+    error_code: Int16
+
+
+@message(versions="0-4", flexible="2+")
+class StopReplicaResponse:
+    """One outcome for each partition, unless `error_code` is about all of them."""
+
+    error_code: Int16
+    partition_errors: Array[StopReplicaPartitionError]
+
+
+@structure
+class UpdateMetadataPartitionState:
+    """A partition as the controller has it; brokers by their ids."""
+
+    topic_name: Annotated[String, versions("0-4")] = ""
+    partition_index: Int32
+    controller_epoch: Int32
+    leader: Int32
+    leader_epoch: Int32
+    isr: Array[Int32]
+    zk_version: Int32
+    replicas: Array[Int32]
+    offline_replicas: Annotated[Array[Int32], since(4)] = field(default_factory=empty)
+
+
+@structure
+class UpdateMetadataTopicState:
+    """The partitions of one topic."""
+
+    topic_name: Annotated[String, since(5)] = ""
+    topic_id: Annotated[Uuid, since(7)] = bytes(16)
+    partition_states: Annotated[Array[UpdateMetadataPartitionState], since(5)] = field(default_factory=empty)
+
+
+@structure
+class UpdateMetadataEndpoint:
+    """One listener of a broker."""
+
+    port: Annotated[Int32, since(1)] = 0
+    host: Annotated[String, since(1)] = ""
+    listener: Annotated[String, since(3)] = ""
+    security_protocol: Annotated[Int16, since(1)] = 0
+
+
+@structure
+class UpdateMetadataBroker:
+    """A broker that is alive."""
+
+    id: Int32
+    v0_host: Annotated[String, versions("0")] = ""
+    v0_port: Annotated[Int32, versions("0")] = 0
+    endpoints: Annotated[Array[UpdateMetadataEndpoint], since(1)] = field(default_factory=empty)
+    rack: Annotated[NullableString, since(2)] = ""
+
+
+@message(versions="0-8", flexible="6+")
+class UpdateMetadataRequest:
+    """UpdateMetadata (key 6): a controller with ZooKeeper sends the metadata for clients; gone in Kafka 4.0.
+
+    The brokers and partitions; `controller_epoch` counts the controllers that there have been.
+    """
+
+    controller_id: Int32
+    is_kraft_controller: Annotated[Bool, since(8)] = False
+    type: Annotated[Int8, tagged(0, "8+"), since(8)] = 0
+    controller_epoch: Int32
+    broker_epoch: Annotated[Int64, since(5)] = -1
+    ungrouped_partition_states: Annotated[Array[UpdateMetadataPartitionState], versions("0-4")] = field(
+        default_factory=empty
+    )
+    topic_states: Annotated[Array[UpdateMetadataTopicState], since(5)] = field(default_factory=empty)
+    live_brokers: Array[UpdateMetadataBroker]
+
+
+@message(versions="0-8", flexible="6+")
+class UpdateMetadataResponse:
+    """The outcome."""
+
+    error_code: Int16
+
+
+@message(versions="0-3", flexible="3+")
+class ControlledShutdownRequest:
+    """ControlledShutdown (key 7): a broker with ZooKeeper asks its controller to be stopped; gone in Kafka 4.0.
+
+    The broker that wants to stop. Version 0 is the one request without a client id in its header.
+    """
+
+    broker_id: Int32
+    broker_epoch: Annotated[Int64, since(2)] = -1
+
+
+@structure
+class RemainingPartition:
+    """A partition that the broker leads still."""
+
+    topic_name: String
+    partition_index: Int32
+
+
+@message(versions="0-3", flexible="3+")
+class ControlledShutdownResponse:
+    """The outcome, and what keeps the broker from stopping."""
+
+    error_code: Int16
+    remaining_partitions: Array[RemainingPartition]
+
+
+@structure
+class BrokerState:
+    """A replica in sync, and the epoch with which its broker has registered; -1 if that does not matter."""
+
+    broker_id: Annotated[Int32, since(3)] = 0
+    broker_epoch: Annotated[Int64, since(3)] = -1
+
+
+@structure
+class PartitionData:
+    """The set that is wanted for one partition, and the epochs that it was made for."""
+
+    partition_index: Int32
+    leader_epoch: Int32
+    new_isr: Annotated[Array[Int32], versions("0-2")] = field(default_factory=empty)
+    new_isr_with_epochs: Annotated[Array[BrokerState], since(3)] = field(default_factory=empty)
+    leader_recovery_state: Annotated[Int8, since(1)] = 0
+    partition_epoch: Int32
+
+
+@structure
+class TopicData:
+    """The partitions of one topic, which is named by its id from version 2 on."""
+
+    topic_name: Annotated[String, versions("0-1")] = ""
+    topic_id: Annotated[Uuid, since(2)] = bytes(16)
+    partitions: Array[PartitionData]
+
+
+@message(versions="0-3", flexible="0+")
+class AlterPartitionRequest:
+    """AlterPartition (key 56): a broker asks the controller for another set of replicas in sync.
+
+    It goes between brokers and controllers only. It was called AlterIsr before Kafka 3.2.
+
+    The broker that asks, with the epoch of its registration.
+    """
+
+    broker_id: Int32
+    broker_epoch: Int64 = -1
+    topics: Array[TopicData]
+
+
+@structure
+class AlteredPartition:
+    """One partition as the controller has it now."""
+
+    partition_index: Int32
+    error_code: Int16
+    leader_id: Int32
+    leader_epoch: Int32
+    isr: Array[Int32]
+    leader_recovery_state: Annotated[Int8, since(1)] = 0
+    partition_epoch: Int32
+
+
+@structure
+class AlteredTopic:
+    """The partitions of one topic."""
+
+    topic_name: Annotated[String, versions("0-1")] = ""
+    topic_id: Annotated[Uuid, since(2)] = bytes(16)
+    partitions: Array[AlteredPartition]
+
+
+@message(versions="0-3", flexible="0+")
+class AlterPartitionResponse:
+    """`error_code` speaks of the whole request; each partition has one of its own."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    topics: Array[AlteredTopic]
+
+
+@message(versions="0", flexible="0+")
+class EnvelopeRequest:
+    """Envelope (key 58): a broker hands a client's request on to the controller (KIP-590). No client sends it.
+
+    A whole request with its header, its principal as the principal builder writes it, and its host.
+    """
+
+    request_data: Bytes
+    request_principal: NullableBytes
+    client_host_address: Bytes
+
+
+@message(versions="0", flexible="0+")
+class EnvelopeResponse:
+    """The whole response with its header; null where the envelope itself is refused."""
+
+    response_data: NullableBytes = None
+    error_code: Int16
+
+
+@message(versions="0", flexible="0+")
+class AllocateProducerIdsRequest:
+    """AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids. No client sends it.
+
+    The broker that asks, with the epoch of its registration.
+    """
+
+    broker_id: Int32
+    broker_epoch: Int64 = -1
+
+
+@message(versions="0", flexible="0+")
+class AllocateProducerIdsResponse:
+    """`producer_id_len` ids from `producer_id_start` on."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    producer_id_start: Int64
+    producer_id_len: Int32

@@ -1,0 +1,106 @@
+"""SCRAM credentials of users (KIP-554)."""
+
+from minibroker_protocol.schema import (
+    Array,
+    Bytes,
+    Int8,
+    Int16,
+    Int32,
+    NullableArray,
+    NullableString,
+    String,
+    message,
+    structure,
+)
+
+
+@structure
+class UserName:
+    """One user."""
+
+    name: String
+
+
+@message(versions="0", flexible="0+")
+class DescribeUserScramCredentialsRequest:
+    """DescribeUserScramCredentials (key 50): the users with SCRAM credentials (KIP-554).
+
+    Null or an empty list asks for all users.
+    """
+
+    users: NullableArray[UserName]
+
+
+@structure
+class CredentialInfo:
+    """A credential: mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+    mechanism: Int8
+    iterations: Int32
+
+
+@structure
+class DescribeUserScramCredentialsResult:
+    """The credentials of one user, or why there are none to tell."""
+
+    user: String
+    error_code: Int16
+    error_message: NullableString
+    credential_infos: Array[CredentialInfo]
+
+
+@message(versions="0", flexible="0+")
+class DescribeUserScramCredentialsResponse:
+    """One result for each user."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: NullableString
+    results: Array[DescribeUserScramCredentialsResult]
+
+
+@structure
+class ScramCredentialDeletion:
+    """A credential to remove; the numbers of mechanisms are those of DescribeUserScramCredentials."""
+
+    name: String
+    mechanism: Int8
+
+
+@structure
+class ScramCredentialUpsertion:
+    """A credential to store: `salted_password` is what PBKDF2 makes of the password, `salt` and `iterations`."""
+
+    name: String
+    mechanism: Int8
+    iterations: Int32
+    salt: Bytes
+    salted_password: Bytes
+
+
+@message(versions="0", flexible="0+")
+class AlterUserScramCredentialsRequest:
+    """AlterUserScramCredentials (key 51): store and remove SCRAM credentials (KIP-554).
+
+    The credentials to remove, and those to store or to replace.
+    """
+
+    deletions: Array[ScramCredentialDeletion]
+    upsertions: Array[ScramCredentialUpsertion]
+
+
+@structure
+class AlterUserScramCredentialsResult:
+    """The result of one user."""
+
+    user: String
+    error_code: Int16
+    error_message: NullableString
+
+
+@message(versions="0", flexible="0+")
+class AlterUserScramCredentialsResponse:
+    """One result for each user that the request names."""
+
+    throttle_time_ms: Int32 = 0
+    results: Array[AlterUserScramCredentialsResult]

@@ -1,0 +1,186 @@
+"""The records of share groups: to fetch and to acknowledge them (KIP-932)."""
+
+from typing import Annotated
+
+from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
+from minibroker_protocol.schema import (
+    Array,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NonNullRecords,
+    NullableString,
+    Uuid,
+    message,
+    since,
+    structure,
+)
+
+
+@structure
+class AcknowledgementBatch:
+    """Offsets to acknowledge, the last one included.
+
+    `acknowledge_types` has one type for all of them, or one for each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew
+    (KIP-1222).
+    """
+
+    first_offset: Int64
+    last_offset: Int64
+    acknowledge_types: Array[Int8]
+
+
+@structure
+class FetchPartition:
+    """A partition to fetch from, and acknowledgements of its records."""
+
+    partition_index: Int32
+    acknowledgement_batches: Array[AcknowledgementBatch]
+
+
+@structure
+class FetchTopic:
+    """The partitions of one topic."""
+
+    topic_id: Uuid
+    partitions: Array[FetchPartition]
+
+
+@structure
+class ForgottenTopic:
+    """Partitions that leave the share session."""
+
+    topic_id: Uuid
+    partitions: Array[Int32]
+
+
+@message(versions="1-2", flexible="0+")
+class ShareFetchRequest:
+    """ShareFetch (key 78): acquire records for a member of a share group, acknowledge earlier ones (KIP-932).
+
+    The response waits until `min_bytes` are available, at most `max_wait_ms`.
+
+    `share_session_epoch` is 0 to open a session, -1 to close it; otherwise it rises by 1 with each request.
+    `share_acquire_mode` is 0 for whole batches, 1 for a strict `max_records` (KIP-1206).
+    """
+
+    group_id: NullableString = None
+    member_id: NullableString
+    share_session_epoch: Int32
+    max_wait_ms: Int32
+    min_bytes: Int32
+    max_bytes: Int32 = 0x7FFFFFFF
+    max_records: Int32
+    batch_size: Int32
+    share_acquire_mode: Annotated[Int8, since(2)] = 0
+    is_renew_ack: Annotated[Bool, since(2)] = False
+    topics: Array[FetchTopic]
+    forgotten_topics_data: Array[ForgottenTopic]
+
+
+@structure
+class AcquiredRecords:
+    """Offsets that the member has acquired, the last one included; `delivery_count` is 1 at the first delivery."""
+
+    first_offset: Int64
+    last_offset: Int64
+    delivery_count: Int16
+
+
+@structure
+class PartitionData:
+    """Records of one partition, and the outcome of its acknowledgements."""
+
+    partition_index: Int32
+    error_code: Int16
+    error_message: NullableString = None
+    acknowledge_error_code: Int16 = 0
+    acknowledge_error_message: NullableString = None
+    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+    records: NonNullRecords = b""
+    acquired_records: Array[AcquiredRecords]
+
+
+@structure
+class ShareFetchableTopicResponse:
+    """The partitions of one topic."""
+
+    topic_id: Uuid
+    partitions: Array[PartitionData]
+
+
+@message(versions="1-2", flexible="0+")
+class ShareFetchResponse:
+    """`error_code` is that of the share session; each partition has errors of its own.
+
+    `node_endpoints` are those of the leaders that partitions name (KIP-951).
+    """
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: NullableString = None
+    acquisition_lock_timeout_ms: Int32 = 0
+    responses: Array[ShareFetchableTopicResponse]
+    node_endpoints: Array[NodeEndpoint]
+
+
+@structure
+class AcknowledgePartition:
+    """Acknowledgements of one partition's records."""
+
+    partition_index: Int32
+    acknowledgement_batches: Array[AcknowledgementBatch]
+
+
+@structure
+class AcknowledgeTopic:
+    """The partitions of one topic."""
+
+    topic_id: Uuid
+    partitions: Array[AcknowledgePartition]
+
+
+@message(versions="1-2", flexible="0+")
+class ShareAcknowledgeRequest:
+    """ShareAcknowledge (key 79): acknowledge records of a share group without a fetch (KIP-932).
+
+    Acknowledgements in a share session; see `ShareFetchRequest` for its epoch. An epoch of -1 closes the session.
+    """
+
+    group_id: NullableString = None
+    member_id: NullableString
+    share_session_epoch: Int32
+    is_renew_ack: Annotated[Bool, since(2)] = False
+    topics: Array[AcknowledgeTopic]
+
+
+@structure
+class AcknowledgedPartition:
+    """The outcome for one partition."""
+
+    partition_index: Int32
+    error_code: Int16
+    error_message: NullableString = None
+    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+
+
+@structure
+class ShareAcknowledgeTopicResponse:
+    """The partitions of one topic."""
+
+    topic_id: Uuid
+    partitions: Array[AcknowledgedPartition]
+
+
+@message(versions="1-2", flexible="0+")
+class ShareAcknowledgeResponse:
+    """`error_code` is that of the share session; each partition has an error of its own."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: NullableString = None
+    acquisition_lock_timeout_ms: Annotated[Int32, since(2)] = 0
+    responses: Array[ShareAcknowledgeTopicResponse]
+    node_endpoints: Array[NodeEndpoint]

@@ -1,0 +1,211 @@
+"""Descriptions of streams groups (KIP-1071), and the structures that they share with heartbeats."""
+
+from typing import Annotated
+
+from minibroker_protocol.schema import (
+    Array,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    NullableArray,
+    NullableString,
+    String,
+    UInt16,
+    message,
+    since,
+    structure,
+)
+
+
+@structure
+class TaskIds:
+    """Tasks of one subtopology, by partition."""
+
+    subtopology_id: String
+    partitions: Array[Int32]
+
+
+@structure
+class TaskOffset:
+    """The sum of a task's changelog offsets."""
+
+    subtopology_id: String
+    partition: Int32
+    offset: Int64
+
+
+@structure
+class KeyValue:
+    """A configuration of a topic, or a tag of a client."""
+
+    key: String
+    value: String
+
+
+@structure
+class TopicInfo:
+    """An internal topic; 0 partitions or replicas leave the number to the broker."""
+
+    name: String
+    partitions: Int32
+    replication_factor: Int16
+    topic_configs: Array[KeyValue]
+
+
+@structure
+class Endpoint:
+    """The address of an instance for interactive queries."""
+
+    host: String
+    port: UInt16
+
+
+@structure
+class TopologyDescriptionNode:
+    """A node; `node_type` is 1 for a source, 2 for a processor, 3 for a sink."""
+
+    name: String
+    node_type: Int8
+    source_topics: Array[String]
+    sink_topic: NullableString = None
+    stores: Array[String]
+    successors: Array[String]
+
+
+@structure
+class TopologyDescriptionSubtopology:
+    """A subtopology with its nodes."""
+
+    subtopology_id: String
+    nodes: Array[TopologyDescriptionNode]
+
+
+@structure
+class TopologyDescriptionGlobalStore:
+    """A global state store: the source that feeds it, and the processor that writes it."""
+
+    source: TopologyDescriptionNode
+    processor: TopologyDescriptionNode
+
+
+@structure
+class TopologyDescription:
+    """Subtopologies and global stores."""
+
+    subtopologies: Array[TopologyDescriptionSubtopology]
+    global_stores: Array[TopologyDescriptionGlobalStore]
+
+
+@message(versions="0-1", flexible="0+")
+class StreamsGroupDescribeRequest:
+    """StreamsGroupDescribe (key 89): streams groups with their topologies and members (KIP-1071).
+
+    The groups to describe.
+    """
+
+    group_ids: Array[String]
+    include_authorized_operations: Bool
+    include_topology_description: Annotated[Bool, since(1)] = False
+
+
+@structure
+class Subtopology:
+    """A part of the topology with its topics, as the coordinator has configured them."""
+
+    subtopology_id: String
+    source_topics: Array[String]
+    repartition_sink_topics: Array[String]
+    state_changelog_topics: Array[TopicInfo]
+    repartition_source_topics: Array[TopicInfo]
+
+
+@structure
+class Topology:
+    """The topology of the group; `subtopologies` is null as long as its topics are not ready."""
+
+    epoch: Int32
+    subtopologies: NullableArray[Subtopology] = None
+
+
+@structure
+class Assignment:
+    """The current or the target tasks of a member."""
+
+    active_tasks: Array[TaskIds]
+    standby_tasks: Array[TaskIds]
+    warmup_tasks: Array[TaskIds]
+
+
+@structure
+class Member:
+    """A member of the group."""
+
+    member_id: String
+    member_epoch: Int32
+    instance_id: NullableString = None
+    rack_id: NullableString = None
+    client_id: String
+    client_host: String
+    topology_epoch: Int32
+    process_id: String
+    user_endpoint: Endpoint | None = None
+    client_tags: Array[KeyValue]
+    task_offsets: Array[TaskOffset]
+    task_end_offsets: Array[TaskOffset]
+    assignment: Assignment
+    target_assignment: Assignment
+    is_classic: Bool
+
+
+@structure
+class DescribedGroup:
+    """A group; `authorized_operations` has a bit for each of Kafka's `AclOperation`, if the request asked for it.
+
+    `topology_description_status` is 0 if the request did not ask for the description, 1 if the group has none, 2 after
+    an error, 3 with a description.
+    """
+
+    error_code: Int16
+    error_message: NullableString = None
+    group_id: String
+    group_state: String
+    group_epoch: Int32
+    assignment_epoch: Int32
+    topology: Topology | None = None
+    members: Array[Member]
+    authorized_operations: Int32 = -2147483648
+    topology_description: Annotated[TopologyDescription | None, since(1)] = None
+    topology_description_status: Annotated[Int8, since(1)] = 0
+    assignor_name: Annotated[NullableString, since(1)] = None
+
+
+@message(versions="0-1", flexible="0+")
+class StreamsGroupDescribeResponse:
+    """The groups, each with an error of its own."""
+
+    throttle_time_ms: Int32 = 0
+    groups: Array[DescribedGroup]
+
+
+@message(versions="0", flexible="0+")
+class StreamsGroupTopologyDescriptionUpdateRequest:
+    """StreamsGroupTopologyDescriptionUpdate (key 93): store the description of a topology with its streams group.
+
+    The description of the topology of `topology_epoch`, from a member of the group.
+    """
+
+    group_id: String
+    member_id: String
+    topology_epoch: Int32
+    topology_description: TopologyDescription
+
+
+@message(versions="0", flexible="0+")
+class StreamsGroupTopologyDescriptionUpdateResponse:
+    """The outcome; UNKNOWN_MEMBER_ID if the member has left."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: NullableString = None
