@@ -17,8 +17,12 @@ from minibroker_protocol.messages.log_offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.topics import DescribeTopicPartitionsRequest, TopicRequest
+from minibroker_protocol.messages.metadata import (
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    TopicRequest,
+)
 
 _CASES = Cases()
 case = _CASES.case

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker import coordinators
 from minibroker.cluster.routing.slices import Steps
-from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy, load
-from minibroker_protocol.messages import MODULES
 
 with lazy:
     from minibroker_storage import log
@@ -31,14 +29,11 @@ if TYPE_CHECKING:
 
 _AFTER_MS: Final = 100
 """So long after it is ready: the first clients come at once."""
-_APIS: Final = (
-    "metadata produce fetch list_offsets find_coordinator join_group sync_group heartbeat leave_group "
-    "offset_commit offset_fetch consumer_group_heartbeat share_group_heartbeat share_fetch share_acknowledge "
-    "streams_group_heartbeat init_producer_id add_partitions_to_txn add_offsets_to_txn txn_offset_commit end_txn "
-    "create_topics delete_topics create_partitions describe_configs incremental_alter_configs describe_groups "
-    "list_groups share_group_describe streams_group_describe"
+_MODULES: Final = (
+    "metadata produce fetch log_offsets groups offsets consumer_group share_group share_records "
+    "streams_group_heartbeat streams_group transactions topics configs"
 )
-"""The APIs of producers, consumers and the everyday work of administrators."""
+"""The modules of messages and handlers for producers, consumers and the everyday work of administrators."""
 _YOUNG: Final = (5_000, 5, 200)
 """The collector's thresholds. A collection of the middle generation looks at 30,000 objects at most: 3 to 8 ms."""
 _COLLECTION_MS: Final = 10_000
@@ -61,8 +56,8 @@ def _loaded(core: "Core") -> None:
 
 def loading() -> Steps[None]:
     """Load the modules, one in a step, each with those that it needs."""
-    messages = {f"minibroker_protocol.messages.{MODULES[ApiKey[api.upper()]]}": None for api in _APIS.split()}
-    of_apis = (*messages, *(f"minibroker.server.handlers.{api}" for api in _APIS.split()))
+    folders = ("minibroker_protocol.messages", "minibroker.server.handlers")
+    of_apis = (f"{folder}.{module}" for module in _MODULES.split() for folder in folders)
     of_coordinators = (module.name for module in walk_packages(coordinators.__path__, f"{coordinators.__name__}."))
     for name in (log.__name__, *of_coordinators, *of_apis):
         # Without a descriptor left, the first request that needs the module loads it.

@@ -7,6 +7,12 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.java_text import long_of
+from minibroker_protocol.messages.metadata import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from minibroker_protocol.messages.reassignments import ListPartitionReassignmentsRequest
 from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
@@ -16,11 +22,7 @@ from minibroker_protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     CreateTopicsRequest,
-    Cursor,
     DeleteTopicsRequest,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    TopicRequest,
 )
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import uuid_text

@@ -12,7 +12,12 @@ from minibroker_protocol.messages.log_offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.metadata import (
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    TopicRequest,
+)
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -26,8 +31,6 @@ from minibroker_protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
 )
 from minibroker_protocol.records import NewRecord, build_batch
 

@@ -30,6 +30,12 @@ from minibroker_protocol.messages.log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
+from minibroker_protocol.messages.metadata import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -38,15 +44,7 @@ from minibroker_protocol.messages.reassignments import (
     ReassignableTopic,
     TopicPartitions,
 )
-from minibroker_protocol.messages.topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    Cursor,
-    DeleteTopicsRequest,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    TopicRequest,
-)
+from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka

@@ -33,11 +33,6 @@ class Route(NamedTuple):
     unstable: str = ""
 
     @property
-    def module(self) -> str:
-        """The name of its modules, of messages and of the handler: "list_offsets"."""
-        return self.key.name.lower()
-
-    @property
     def message(self) -> str:
         """The name of its messages: "ListOffsets"."""
         return self.key.message

@@ -1,16 +1,4 @@
-"""ApiVersions: the dispatch table, for clients.
-
-Versions 0-5. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
-ApiVersions itself (KIP-511), so that the client can ask again. From version 3 on the client's software name and
-version must look like names, otherwise INVALID_REQUEST. A client of version 5 may say which cluster and node it means
-to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242).
-
-The APIs of client metrics are listed while there is a subscription: clients that see them ask, and some
-log that they have. Kafka lists them while it has a plugin that takes them.
-
-Feature levels are in versions from 3 on; those that can be turned off, whose first level is 0, count as supported
-from version 4 on only, since older Java clients cannot read them (KIP-1022).
-"""
+"""Handles ApiVersions."""
 
 import re
 from typing import Final
@@ -19,6 +7,7 @@ from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.keys import ConfigResourceType
 from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner, joins_early
 from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.requirements import NOTHING
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -35,6 +24,7 @@ from minibroker_protocol.schema import first_version
 with lazy:
     from minibroker.cluster import releases
 
+
 _ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 _OF_CLIENT_METRICS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
@@ -45,11 +35,31 @@ _FIRST_WITH_NODE: Final = first_version(ApiVersionsRequest, "node_id")
 _NO_NODE: Final = -1
 _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 
-NEEDS: Final = NOTHING
+
+def _refuse_api_versions(_request: ApiVersionsRequest, _version: int, code: ErrorCode) -> ApiVersionsResponse:
+    """The response to an unknown version has the versions in which a client may ask (KIP-511)."""
+    is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
+    own_range = [row for row in _ALL if is_unknown and row.api_key == ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(error_code=code, api_keys=own_range)
 
 
-def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
-    """Answer with the table; `request` is None when the client's version is not known here."""
+@handles(ApiKey.API_VERSIONS, needs=NOTHING, refusal=Refusal(whole=_refuse_api_versions))
+def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
+    """ApiVersions: the dispatch table, for clients.
+
+    Versions 0-5. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
+    ApiVersions itself (KIP-511), so that the client can ask again. From version 3 on the client's software name and
+    version must look like names, otherwise INVALID_REQUEST. A client of version 5 may say which cluster and node it
+    means to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242).
+
+    The APIs of client metrics are listed while there is a subscription: clients that see them ask, and some log
+    that they have. Kafka lists them while it has a plugin that takes them.
+
+    Feature levels are in versions from 3 on; those that can be turned off, whose first level is 0, count as
+    supported from version 4 on only, since older Java clients cannot read them (KIP-1022).
+
+    Answer with the table; `request` is None when the client's version is not known here.
+    """
     release = call.services.release
     table = _table(call)
     if request is None:
@@ -84,13 +94,6 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
             for name, level in features.finalized.items()
         ],
     )
-
-
-def refuse(_request: ApiVersionsRequest, _version: int, code: ErrorCode) -> ApiVersionsResponse:
-    """The response to an unknown version has the versions in which a client may ask (KIP-511)."""
-    is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
-    own_range = [row for row in _ALL if is_unknown and row.api_key == ApiKey.API_VERSIONS]
-    return ApiVersionsResponse(error_code=code, api_keys=own_range)
 
 
 def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:

@@ -1,40 +1,54 @@
-"""DescribeTransactions: the transactions of transactional ids (KIP-664).
+"""Transactions and producers for administrators (KIP-664)."""
 
-Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one that is not known.
-"""
+from collections.abc import Callable
 
-from typing import Final
-
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.routing.slices import Steps
-from minibroker.coordinators.transactions.transaction import by_topic
+from minibroker.cluster.topics import topic_name_error
+from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, Transaction, by_topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.declarations import transactional_ids_at
+from minibroker.server.requests.declarations import handles, topics_at, transactional_ids_at
 from minibroker.server.requests.requirements import asked_by_handler, on_each
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    PartitionResponse,
+    ProducerState,
     TopicData,
+    TopicResponse,
     TransactionState,
 )
+from minibroker_storage.log import Log
 
-NAMES: Final = transactional_ids_at("transactional_ids")
-NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID) & asked_by_handler(
-    "DESCRIBE on each of its topics, or it is hidden"
+
+@handles(
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    needs=on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    & asked_by_handler("DESCRIBE on each of its topics, or it is hidden"),
+    names=transactional_ids_at("transactional_ids"),
 )
+def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> Steps[DescribeTransactionsResponse]:
+    """DescribeTransactions: the transactions of transactional ids (KIP-664).
 
-
-def handle(request: DescribeTransactionsRequest, call: Call) -> Steps[DescribeTransactionsResponse]:
-    """Look every transactional id up by itself."""
+    Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one that is not known.
+    """
     found: list[TransactionState] = []
     for transactional_id in request.transactional_ids:
-        found.append(_describe(transactional_id, call))
+        found.append(_describe_transaction(transactional_id, call))
         yield
     return DescribeTransactionsResponse(transaction_states=found)
 
 
-def _describe(transactional_id: str, call: Call) -> TransactionState:
+def _describe_transaction(transactional_id: str, call: Call) -> TransactionState:
     store = call.services.transactions.store
     error = store.readiness(transactional_id, call.node) if transactional_id else ErrorCode.INVALID_REQUEST
     known = None if error else store.get(transactional_id)
@@ -63,3 +77,126 @@ def _describe(transactional_id: str, call: Call) -> TransactionState:
             if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
     )
+
+
+@handles(ApiKey.LIST_TRANSACTIONS, needs=asked_by_handler("DESCRIBE on each transactional id, or it is hidden"))
+def list_transactions(request: ListTransactionsRequest, call: Call) -> Steps[ListTransactionsResponse]:
+    """ListTransactions: the transactional ids that the broker coordinates (KIP-664).
+
+    Versions 0-2. Version 1 also filters by how long the transactions have run (KIP-994). Version 2 also filters by
+    a regular expression, which the whole transactional id has to match (KIP-1152; INVALID_REGULAR_EXPRESSION, see
+    `minibroker.config.names.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
+    """
+    store = call.services.transactions.store
+    if store.is_loading:
+        return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    now_ms = call.core.clock.now_ms()
+    passes = _filter(request, now_ms)
+    found: dict[str, Transaction] = {}
+    for known in store.all():
+        if passes(known) and not store.log.coordinator_error(known.transactional_id, call.node):
+            found[known.transactional_id] = known
+        yield
+    if request.transactional_id_pattern:
+        try:
+            matching = yield from RegularExpression(request.transactional_id_pattern).matching(found)
+        except RegularExpressionError:
+            return _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION)
+        found = {name: found[name] for name in matching}
+    states: list[ListedTransaction] = []
+    for known in found.values():
+        if call.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, known.transactional_id):
+            states.append(
+                ListedTransaction(
+                    transactional_id=known.transactional_id,
+                    producer_id=known.producer_id,
+                    transaction_state=known.state.wire_name,
+                )
+            )
+        yield
+    return ListTransactionsResponse(
+        error_code=ErrorCode.NONE,
+        unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],
+        transaction_states=states,
+    )
+
+
+def _refusal(code: ErrorCode) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=code, unknown_state_filters=[], transaction_states=[])
+
+
+def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
+    producer_ids, states, duration = (
+        set(request.producer_id_filters),
+        set(request.state_filters),
+        request.duration_filter,
+    )
+
+    def passes(known: Transaction) -> bool:
+        return (
+            (not producer_ids or known.producer_id in producer_ids)
+            and (not states or known.state.wire_name in states)
+            and (duration < 0 or now_ms - known.start_ms > duration)
+        )
+
+    return passes
+
+
+@handles(
+    ApiKey.DESCRIBE_PRODUCERS,
+    needs=on_each(Operation.READ, ResourceType.TOPIC),
+    names=topics_at("topics.name", "partition_indexes"),
+)
+def describe_producers(request: DescribeProducersRequest, call: Call) -> Steps[DescribeProducersResponse]:
+    """DescribeProducers: the producers that partitions know (KIP-664).
+
+    Version 0. INVALID_TOPIC_EXCEPTION for a name that no topic can have, UNKNOWN_TOPIC_OR_PARTITION,
+    NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
+    """
+    response = DescribeProducersResponse(topics=[])
+    for topic in request.topics:
+        described = TopicResponse(name=topic.name, partitions=[])
+        response.topics.append(described)
+        for index in topic.partition_indexes:
+            described.partitions.append(_describe_producers(topic.name, index, call))
+            yield
+    return response
+
+
+def _describe_producers(name: str, index: int, call: Call) -> PartitionResponse:
+    reason = topic_name_error(name)
+    if reason is not None:
+        return _error(index, ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    topic = call.core.topics.get(name)
+    if topic is None:
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    partition = topic.partition(index)
+    if partition is None:
+        return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    mistaken = partition.access_error(call.node, leader_only=False)
+    if mistaken:
+        return _error(index, mistaken, None)
+    try:
+        return PartitionResponse(
+            partition_index=index, error_code=ErrorCode.NONE, active_producers=_producers(partition.log)
+        )
+    except MAPPED as error:
+        return _error(index, error_code_of(error), str(error))
+
+
+def _producers(log: Log) -> list[ProducerState]:
+    return [
+        ProducerState(
+            producer_id=producer_id,
+            producer_epoch=entry.producer_epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.current_txn_first_offset,
+        )
+        for producer_id, entry in log.producers.active.items()
+    ]
+
+
+def _error(index: int, code: ErrorCode, message: str | None) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=code, error_message=message, active_producers=[])

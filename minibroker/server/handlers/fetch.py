@@ -1,53 +1,14 @@
-"""Fetch: ranges of the log, sent from file to socket. Sessions: `cluster.fetch_sessions`, waits: `requests.fetch`.
-
-Versions 0-18. Each version adds to the ones before:
-
-- 0 to 3: records come in message format v0 or v1, converted where needed (UNSUPPORTED_VERSION with
-  `message.downconversion.enable=false`). Before version 3 the limits are hard and cut the first batch, too.
-- 4: readers of committed data get the records below the last stable offset, and the aborted transactions among them
-  (KIP-98). Batches that producers have compressed with zstd are sent from here on.
-- 7: fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
-- 9: the leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
-- 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below). Kafka 4 sends
-  such a topic in all versions that it serves, 4 and later.
-- 11: a replica that does not lead serves consumers, too (KIP-392). A broker without a replica answers
-  NOT_LEADER_OR_FOLLOWER. With `replica.selector.class` the leader sends a consumer with a rack to a replica in that
-  rack, at once and without records.
-- 12: of a last fetched epoch that ended before the fetch offset the end is answered, and no records (KIP-595).
-- 13: topics go by their ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id. INCONSISTENT_TOPIC_ID: the session knew
-  the id, and its name belongs to another topic now. FETCH_SESSION_TOPIC_ID_ERROR: the session began with names, and the
-  request has ids, or the other way round.
-- 16: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader and its address (KIP-951).
-
-A fetch reads from the start of the batch that holds the fetch offset. It reads at most `partition_max_bytes` of each
-partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). A later
-partition whose first batch does not fit gets no records: clients fail over a set without a whole batch
-(`ReplicaManager.readFromLog`). Where the index knows the start of a batch, a range ends there. Elsewhere it may end
-within a batch, which clients pass over.
-
-With fewer than `min_bytes` a fetch waits for appends, at most `max_wait_ms`, and costs nothing meanwhile. Bytes behind
-the range count, too, since waiting would not bring more (Kafka's `DelayedFetch`).
-
-Partitions are answered in the order of the request, or of the session, and get their share of `max_bytes` in it. Those
-that do not exist or may not be read come last.
-
-Ignored: the state of replicas.
-"""
+"""Handles Fetch."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-from minibroker.cluster.fetch_sessions import (
-    FINAL_EPOCH,
-    NO_SESSION,
-    FetchKey,
-    FetchSessionError,
-)
+from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchKey, FetchSessionError
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.slices import Steps, drain
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.declarations import PlainShape, Refusal, Target, topics_at
+from minibroker.server.requests.declarations import PlainShape, Refusal, Target, handles, topics_at
 from minibroker.server.requests.fetch.delayed import DelayedFetch
 from minibroker.server.requests.fetch.reader import (
     FIRST_WITH_IDS,
@@ -58,12 +19,9 @@ from minibroker.server.requests.fetch.reader import (
     refused_partition,
 )
 from minibroker.server.requests.requirements import asked_by_handler
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-)
+from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 from minibroker_protocol.schema import first_version
 
 _FIRST_PLAIN: Final = max(first_version(FetchRequest, "session_id"), FIRST_WITH_ZSTD)
@@ -96,40 +54,6 @@ def _name_of(named: str | bytes, call: Call) -> str | None:
         return named
     topic = call.core.topics.with_id(named)
     return None if topic is None else topic.name
-
-
-NAMES: Final = topics_at("topics.topic", "partitions.partition", implied=_held_by_session)
-NEEDS: Final = asked_by_handler("READ on each topic; CLUSTER_ACTION on the cluster, for replicas")
-REFUSAL: Final = Refusal({"high_watermark": -1, "records": b""})
-
-
-def handle(
-    request: FetchRequest, call: Call
-) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
-    """Answer at once if there are enough bytes, else park until there are."""
-    if request.isolation_level not in ISOLATION_LEVELS:
-        return refuse(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
-    is_long = sum(len(topic.partitions) for topic in request.topics) > _MAX_PARTITIONS_AT_ONCE
-    steps = _serve(request, call, is_long=is_long)
-    return steps if is_long or call.api_version < FIRST_WITH_V2 else drain(steps)
-
-
-def _serve(request: FetchRequest, call: Call, *, is_long: bool) -> Steps[FetchResponse | DelayedResponse]:
-    core = call.core
-    ids = core.topics if call.api_version >= FIRST_WITH_IDS else None
-    try:
-        context = call.node.fetch_sessions.context(request, core.clock.now_ms(), ids)
-    except FetchSessionError as error:
-        return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
-    reader = Reader(request, call, context)
-    if is_long:
-        yield from reader.open_logs()
-    results = reader.read()
-    if request.max_wait_ms > 0 and reader.readable and not reader.has_enough():
-        return DelayedFetch(request, call, reader, context)
-    if call.api_version < FIRST_WITH_V2:
-        return (yield from reader.convert_and_answer(results))
-    return reader.answer(results)
 
 
 def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None:  # noqa: PLR0911 - calls would cost more than what they do
@@ -187,10 +111,7 @@ def _as_they_are(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-PLAIN: Final = PlainShape(_handle_plain, _as_they_are)
-
-
-def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
+def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
     """From version 13 on clients look at the error of the whole alone."""
     topics = [] if version >= FIRST_WITH_IDS else request.topics
     return FetchResponse(
@@ -203,3 +124,73 @@ def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchRespons
             for topic in topics
         ],
     )
+
+
+@handles(
+    ApiKey.FETCH,
+    needs=asked_by_handler("READ on each topic; CLUSTER_ACTION on the cluster, for replicas"),
+    names=topics_at("topics.topic", "partitions.partition", implied=_held_by_session),
+    refusal=Refusal({"high_watermark": -1, "records": b""}, whole=_refuse_fetch),
+    plain=PlainShape(_handle_plain, _as_they_are),
+)
+def fetch(
+    request: FetchRequest, call: Call
+) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
+    """Fetch: ranges of the log, sent from file to socket. Sessions: `cluster.fetch_sessions`, waits: `requests.fetch`.
+
+    Versions 0-18. Each version adds to the ones before:
+
+    - 0 to 3: records come in message format v0 or v1, converted where needed (UNSUPPORTED_VERSION with
+      `message.downconversion.enable=false`). Before version 3 the limits are hard and cut the first batch, too.
+    - 4: readers of committed data get the records below the last stable offset, and the aborted transactions among them
+      (KIP-98). Batches that producers have compressed with zstd are sent from here on.
+    - 7: fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
+    - 9: the leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+    - 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below). Kafka 4 sends
+      such a topic in all versions that it serves, 4 and later.
+    - 11: a replica that does not lead serves consumers, too (KIP-392). A broker without a replica answers
+      NOT_LEADER_OR_FOLLOWER. With `replica.selector.class` the leader sends a consumer with a rack to a replica in that
+      rack, at once and without records.
+    - 12: of a last fetched epoch that ended before the fetch offset the end is answered, and no records (KIP-595).
+    - 13: topics go by their ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id. INCONSISTENT_TOPIC_ID: the session
+      knew the id, and its name belongs to another topic now. FETCH_SESSION_TOPIC_ID_ERROR: the session began with
+      names, and the request has ids, or the other way round.
+    - 16: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader and its address (KIP-951).
+
+    A fetch reads from the start of the batch that holds the fetch offset. It reads at most `partition_max_bytes` of
+    each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). A
+    later partition whose first batch does not fit gets no records: clients fail over a set without a whole batch
+    (`ReplicaManager.readFromLog`). Where the index knows the start of a batch, a range ends there. Elsewhere it may
+    end within a batch, which clients pass over.
+
+    With fewer than `min_bytes` a fetch waits for appends, at most `max_wait_ms`, and costs nothing meanwhile. Bytes
+    behind the range count, too, since waiting would not bring more (Kafka's `DelayedFetch`).
+
+    Partitions are answered in the order of the request, or of the session, and get their share of `max_bytes` in
+    it. Those that do not exist or may not be read come last.
+
+    Ignored: the state of replicas.
+    """
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _refuse_fetch(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
+    is_long = sum(len(topic.partitions) for topic in request.topics) > _MAX_PARTITIONS_AT_ONCE
+    steps = _serve(request, call, is_long=is_long)
+    return steps if is_long or call.api_version < FIRST_WITH_V2 else drain(steps)
+
+
+def _serve(request: FetchRequest, call: Call, *, is_long: bool) -> Steps[FetchResponse | DelayedResponse]:
+    core = call.core
+    ids = core.topics if call.api_version >= FIRST_WITH_IDS else None
+    try:
+        context = call.node.fetch_sessions.context(request, core.clock.now_ms(), ids)
+    except FetchSessionError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
+    reader = Reader(request, call, context)
+    if is_long:
+        yield from reader.open_logs()
+    results = reader.read()
+    if request.max_wait_ms > 0 and reader.readable and not reader.has_enough():
+        return DelayedFetch(request, call, reader, context)
+    if call.api_version < FIRST_WITH_V2:
+        return (yield from reader.convert_and_answer(results))
+    return reader.answer(results)

@@ -1,12 +1,4 @@
-"""Metadata: the brokers that are up, and the topics with their partitions.
-
-Versions 0-13. Topics are asked by name, or by id from version 12 on (KIP-516), where an id counts more than a name;
-versions 10 and 11 have a place for the id but refuse it (INVALID_REQUEST for every topic, as Kafka). A topic that does
-not exist is created when the client allows it (always, before version 4) and `auto.create.topics.enable` says so;
-unlike Kafka, the answer to that very request has its partitions already, so that no client waits for its second try.
-What a client may not describe is left out of all topics, and TOPIC_AUTHORIZATION_FAILED where it is asked for, whether
-it exists or not; so is what would have to be created, unless the client may create it.
-"""
+"""The brokers and topics of the cluster: Metadata, and DescribeTopicPartitions page by page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -14,24 +6,25 @@ from typing import Final
 from minibroker.cluster.advice import MISSING_TOPICS, about_missing, tell_creation
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.topic_admin import (
-    TopicError,
-    TopicPlan,
-    create_topics,
-    plan_topic,
-    refuse_too_large,
-)
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topic_admin import TopicError, TopicPlan, create_topics, plan_topic, refuse_too_large
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.authorized_operations import authorized_cluster_operations, authorized_operations
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.declarations import Target, topics_at
+from minibroker.server.requests.declarations import Refusal, Target, handles, topics_at
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -53,14 +46,34 @@ def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
     return tuple(Target(topic.name) for topic in call.core.topics)
 
 
-NAMES: Final = topics_at("topics.name", implied=_all_topics, answers_partitions=True)
-NEEDS: Final = asked_by_handler(
-    "DESCRIBE on each topic, or it is hidden; CREATE on the cluster or the topic, to have it created"
+def _refuse_metadata(request: MetadataRequest, _version: int, code: ErrorCode) -> MetadataResponse:
+    """The error stands at the top and at each topic; a topic that is named by its id alone has an empty name."""
+    topics = [
+        MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
+        for each in request.topics or ()
+    ]
+    return MetadataResponse(error_code=code, brokers=[], topics=topics)
+
+
+@handles(
+    ApiKey.METADATA,
+    needs=asked_by_handler(
+        "DESCRIBE on each topic, or it is hidden; CREATE on the cluster or the topic, to have it created"
+    ),
+    names=topics_at("topics.name", implied=_all_topics, answers_partitions=True),
+    refusal=Refusal(whole=_refuse_metadata),
 )
+def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | DelayedResponse:
+    """Metadata: the brokers that are up, and the topics with their partitions.
 
-
-def handle(request: MetadataRequest, call: Call) -> MetadataResponse | DelayedResponse:
-    """Describe the cluster as this client should see it, and create topics that are missing."""
+    Versions 0-13. Topics are asked by name, or by id from version 12 on (KIP-516), where an id counts more than a
+    name; versions 10 and 11 have a place for the id but refuse it (INVALID_REQUEST for every topic, as Kafka). A
+    topic that does not exist is created when the client allows it (always, before version 4) and
+    `auto.create.topics.enable` says so; unlike Kafka, the answer to that very request has its partitions already,
+    so that no client waits for its second try. What a client may not describe is left out of all topics, and
+    TOPIC_AUTHORIZATION_FAILED where it is asked for, whether it exists or not; so is what would have to be created,
+    unless the client may create it.
+    """
     requested = request.topics or []
     joiner = call.session.early_joiner
     if call.api_version < _FIRST_WITH_IDS and any(
@@ -115,15 +128,6 @@ def _without(made: Mapping[str, Topic | ErrorCode], response: MetadataResponse) 
         if isinstance(made.get(topic.name or ""), Topic):
             response.topics[number] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
     return response
-
-
-def refuse(request: MetadataRequest, _version: int, code: ErrorCode) -> MetadataResponse:
-    """The error stands at the top and at each topic; a topic that is named by its id alone has an empty name."""
-    topics = [
-        MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
-        for each in request.topics or ()
-    ]
-    return MetadataResponse(error_code=code, brokers=[], topics=topics)
 
 
 def _find(
@@ -260,3 +264,118 @@ def _reported(partitions: list[MetadataResponsePartition], call: Call) -> list[M
 
 def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
+
+
+def _refuse_describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, _version: int, code: ErrorCode
+) -> DescribeTopicPartitionsResponse:
+    """The error stands at each topic."""
+    topics = [
+        DescribeTopicPartitionsResponseTopic(error_code=code, name=each.name, topic_id=ZERO_UUID, partitions=[])
+        for each in request.topics
+    ]
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+@handles(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    needs=asked_by_handler("DESCRIBE on each topic, or it is hidden"),
+    names=topics_at("topics.name"),
+    refusal=Refusal(whole=_refuse_describe_topic_partitions),
+)
+def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, call: Call
+) -> Steps[DescribeTopicPartitionsResponse]:
+    """DescribeTopicPartitions: the partitions of topics, page by page (KIP-966).
+
+    Version 0. Topics come in the order of their names; without any, all that the client may see. A page has as many
+    partitions as the client wants, but no more than `max.request.partition.size.limit`. A cursor says with which
+    partition the page begins, and the answer's says with which the next one will. INVALID_REQUEST for a cursor
+    whose topic is not among those asked for, or whose partition is below 0. A partition without a leader is not an
+    error. The lists of eligible leader replicas are empty: replicas share one log, so all that are up are in sync.
+    """
+    cursor = request.cursor
+    names = _names(request, call)
+    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
+        return _refuse_describe_topic_partitions(request, call.api_version, ErrorCode.INVALID_REQUEST)
+    limit = min(call.core.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
+    left = max(limit, 1)
+    response = DescribeTopicPartitionsResponse(topics=[])
+    for name in names:
+        yield
+        if not _may_describe(name, call):
+            continue
+        if left <= 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = call.core.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name, call))
+            continue
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        end = min(len(topic.partitions), first + left)
+        response.topics.append(_page_of(topic, first, end, call))
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        left -= max(end - first, 0)
+    response.topics += [_hidden(name) for name in names if not _may_describe(name, call)]
+    return response
+
+
+def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
+    """The names that the page may have, in order, from that of the cursor on."""
+    first = "" if request.cursor is None else request.cursor.topic_name
+    if request.topics:
+        named = {topic.name for topic in request.topics}
+    else:
+        named = {topic.name for topic in call.core.topics if _may_describe(topic.name, call)}
+    return sorted(name for name in named if name >= first)
+
+
+def _page_of(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPartitionsResponseTopic:
+    nodes = call.core.cluster.nodes
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.NONE,
+                partition_index=each.index,
+                leader_id=NO_NODE if each.leader is None else each.leader.id,
+                leader_epoch=each.leader_epoch,
+                replica_nodes=list(each.replicas),
+                isr_nodes=list(each.isr),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=[node_id for node_id in each.replicas if not nodes[node_id].is_up],
+            )
+            for each in topic.partitions[first:end]
+        ],
+        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name),
+    )
+
+
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """The refusal of a topic that the client may not describe, whether it exists or not."""
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=False,
+        partitions=[],
+    )
+
+
+def _unknown(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[],
+        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, name),
+    )

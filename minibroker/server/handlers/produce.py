@@ -1,30 +1,4 @@
-"""Produce: batches are checked, stamped with their offsets and appended.
-
-Versions 0-13. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing). Below
-version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic whose
-configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they come; all
-else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7 (KIP-110).
-Version 13 names topics by their ids (KIP-516): an unknown one is UNKNOWN_TOPIC_ID.
-A partition that is named twice gets the records that come last, and has one outcome, as in Kafka.
-Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
-INVALID_TIMESTAMP and so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
-
-Idempotent producers (KIP-98, KIP-360): sequence numbers must follow one another; a batch that is among the last five
-of its producer is answered with its first offset and not appended again.
-
-Transactional batches (KIP-98): one that begins a transaction in the log is verified with the coordinator (KIP-890).
-When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what another try may
-mend is NOT_ENOUGH_REPLICAS, as in Kafka. From version 12 on the batch itself adds its partition, and
-CONCURRENT_TRANSACTIONS is returned as it is. Without transactional id it is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
-
-A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and where
-it is (KIP-951).
-
-`acks`: 0 has no response, and an error then closes the connection, as Kafka's does. -1 wants `min.insync.replicas` of
-the replicas in sync (NOT_ENOUGH_REPLICAS); they share the log, so that it has nothing more to wait for than 1 has. The
-answer leaves when the batch is in the log file, or, once `flush.messages` records have come together, when it is on
-disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The timeout has nothing to wait for.
-"""
+"""Handles Produce."""
 
 from functools import partial
 from typing import Any, Final, cast
@@ -36,7 +10,7 @@ from minibroker.cluster.routing.slices import Steps, drain
 from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.declarations import PlainShape, Refusal, topics_at
+from minibroker.server.requests.declarations import PlainShape, Refusal, handles, topics_at
 from minibroker.server.requests.leader_hints import hint_of
 from minibroker.server.requests.produce.delayed import DelayedProduce
 from minibroker.server.requests.produce.partition_append import RefusedError, append, append_validated
@@ -48,6 +22,7 @@ from minibroker.server.requests.produce.record_sets import (
     takes_long_to_validate,
 )
 from minibroker.server.requests.requirements import checked, on_each
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.produce import (
@@ -79,17 +54,65 @@ def _transaction_error(request: ProduceRequest, call: Call) -> ErrorCode:
     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-NAMES: Final = topics_at("topic_data.name", "partition_data.index")
-NEEDS: Final = checked(_transaction_error, "WRITE on the transactional id, for transactional records") & on_each(
-    Operation.WRITE, ResourceType.TOPIC
+def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[str, bytes, PartitionProduceResponse] | None:
+    transactional_id, acks, _, name, topic_id, index, records = values
+    core = call.core
+    topic = core.topics.with_id(topic_id) if call.api_version >= FIRST_WITH_IDS else core.topics.get(name)
+    if topic is None or topic.flushes_on_append or acks not in _ANSWERED_ACKS or not core.cluster.is_single:
+        return None
+    outcome = append(topic, index, records, call, None, acks, transactional_id)
+    return None if outcome is None else (topic.name, topic_id, outcome)
+
+
+def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
+    name, topic_id, outcome = plain
+    if outcome.error_code:  # the write may have failed after the append
+        topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
+        return ProduceResponse(responses=[topic])
+    offset, time_ms, start = outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
+    return name, topic_id, outcome.index, 0, offset, time_ms, start, 0
+
+
+@handles(
+    ApiKey.PRODUCE,
+    needs=checked(_transaction_error, "WRITE on the transactional id, for transactional records")
+    & on_each(Operation.WRITE, ResourceType.TOPIC),
+    names=topics_at("topic_data.name", "partition_data.index"),
+    refusal=Refusal({"base_offset": -1}),
+    plain=PlainShape(_handle_plain, _plain_values),
 )
-REFUSAL: Final = Refusal({"base_offset": -1})
-
-
-def handle(
+def produce(
     request: ProduceRequest, call: Call
 ) -> ProduceResponse | DelayedResponse | Steps[ProduceResponse | DelayedResponse | None] | None:
-    """Append what the request carries; the write group writes it before the answer leaves."""
+    """Produce: batches are checked, stamped with their offsets and appended.
+
+    Versions 0-13. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing).
+    Below version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic
+    whose configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they
+    come; all else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7
+    (KIP-110). Version 13 names topics by their ids (KIP-516): an unknown one is UNKNOWN_TOPIC_ID. A partition that
+    is named twice gets the records that come last, and has one outcome, as in Kafka. Each partition has its own
+    outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP and
+    so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
+
+    Idempotent producers (KIP-98, KIP-360): sequence numbers must follow one another; a batch that is among the last
+    five of its producer is answered with its first offset and not appended again.
+
+    Transactional batches (KIP-98): one that begins a transaction in the log is verified with the coordinator
+    (KIP-890). When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what
+    another try may mend is NOT_ENOUGH_REPLICAS, as in Kafka. From version 12 on the batch itself adds its
+    partition, and CONCURRENT_TRANSACTIONS is returned as it is. Without transactional id it is
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+
+    A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and
+    where it is (KIP-951).
+
+    `acks`: 0 has no response, and an error then closes the connection, as Kafka's does. -1 wants
+    `min.insync.replicas` of the replicas in sync (NOT_ENOUGH_REPLICAS); they share the log, so that it has nothing
+    more to wait for than 1 has. The answer leaves when the batch is in the log file, or, once `flush.messages`
+    records have come together, when it is on disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by
+    then. The timeout has nothing to wait for.
+    """
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         request.topic_data = _without_repetitions(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
     is_long = _is_long(request, call)
@@ -124,28 +147,6 @@ def _append(request: ProduceRequest, call: Call, *, is_long: bool) -> Steps[Prod
                 yield
         responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
     return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
-
-
-def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[str, bytes, PartitionProduceResponse] | None:
-    transactional_id, acks, _, name, topic_id, index, records = values
-    core = call.core
-    topic = core.topics.with_id(topic_id) if call.api_version >= FIRST_WITH_IDS else core.topics.get(name)
-    if topic is None or topic.flushes_on_append or acks not in _ANSWERED_ACKS or not core.cluster.is_single:
-        return None
-    outcome = append(topic, index, records, call, None, acks, transactional_id)
-    return None if outcome is None else (topic.name, topic_id, outcome)
-
-
-def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
-    name, topic_id, outcome = plain
-    if outcome.error_code:  # the write may have failed after the append
-        topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
-        return ProduceResponse(responses=[topic])
-    offset, time_ms, start = outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
-    return name, topic_id, outcome.index, 0, offset, time_ms, start, 0
-
-
-PLAIN: Final = PlainShape(_handle_plain, _plain_values)
 
 
 def _is_long(request: ProduceRequest, call: Call) -> bool:

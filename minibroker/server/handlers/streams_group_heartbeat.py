@@ -1,17 +1,4 @@
-"""StreamsGroupHeartbeat: join a streams group, be given tasks, stay, leave (KIP-1071).
-
-Versions 0-1; from 1 on a member hears of client tags that it lacks, and of the acceptable recovery lag. The client
-makes the member id. The coordinator works out which internal topics the topology needs, makes those that are missing if
-the client may, and gives tasks once all topics are there; until then a status says what is wrong. As in Kafka 4.4 no
-task is a warm-up, a topology cannot change, and no member is asked for the description of one where no plugin keeps it
-(KIP-1331). A broker that emulates 4.3 or an earlier release has no static members, and takes no offsets of tasks.
-
-- INVALID_REQUEST: fields that contradict each other
-- STREAMS_INVALID_TOPOLOGY: a topology that cannot work
-- GROUP_ID_NOT_FOUND: a group of another kind
-- UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id
-- UNSUPPORTED_VERSION: the feature streams.version is off
-"""
+"""Handles StreamsGroupHeartbeat."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -35,9 +22,10 @@ from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets, task_sets
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.declarations import Refusal
+from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.java_text import in_java_order
@@ -64,16 +52,32 @@ def _right_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode
     return missing_to_subscribe(call, request.group_id, () if is_refused else named)
 
 
-NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics of the topology") & asked_by_handler(
-    "to make internal topics: CREATE on the cluster, or on each of them"
+@handles(
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+    needs=checked(_right_error, "READ on the group; DESCRIBE on all topics of the topology")
+    & asked_by_handler("to make internal topics: CREATE on the cluster, or on each of them"),
+    refusal=Refusal({"status": []}),
 )
+def streams_group_heartbeat(
+    request: StreamsGroupHeartbeatRequest, call: Call
+) -> StreamsGroupHeartbeatResponse | DelayedResponse:
+    """StreamsGroupHeartbeat: join a streams group, be given tasks, stay, leave (KIP-1071).
 
+    Versions 0-1; from 1 on a member hears of client tags that it lacks, and of the acceptable recovery lag. The
+    client makes the member id. The coordinator works out which internal topics the topology needs, makes those that
+    are missing if the client may, and gives tasks once all topics are there; until then a status says what is
+    wrong. As in Kafka 4.4 no task is a warm-up, a topology cannot change, and no member is asked for the
+    description of one where no plugin keeps it (KIP-1331). A broker that emulates 4.3 or an earlier release has no
+    static members, and takes no offsets of tasks.
 
-REFUSAL: Final = Refusal({"status": []})
+    - INVALID_REQUEST: fields that contradict each other
+    - STREAMS_INVALID_TOPOLOGY: a topology that cannot work
+    - GROUP_ID_NOT_FOUND: a group of another kind
+    - UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id
+    - UNSUPPORTED_VERSION: the feature streams.version is off
 
-
-def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsGroupHeartbeatResponse | DelayedResponse:
-    """Answer immediately: no member waits for another (`GroupMetadataManager.streamsGroupHeartbeat`)."""
+    Answer immediately: no member waits for another (`GroupMetadataManager.streamsGroupHeartbeat`).
+    """
     coordinator = call.services.groups
     streams = coordinator.streams
     if not streams.is_enabled:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from minibroker.server.inspection.exchanges import Kind
 from minibroker.server.inspection.message_json import (
     SECRETS,
-    SETTING,
+    SETTINGS,
     RecordsSummary,
     counts_of,
     detached,
@@ -297,7 +297,7 @@ def may_keep_bytes(cls: type[Any]) -> bool:
 
 def holds_secrets(cls: type[Any]) -> bool:
     """Whether a message has fields for secrets, in any version."""
-    return any(field.name in SECRETS or holder.__name__ == SETTING for holder, field in _all_fields(cls))
+    return any(field.name in SECRETS or holder.__name__ in SETTINGS for holder, field in _all_fields(cls))
 
 
 def _all_fields(cls: type[Any]) -> Iterator[tuple[type[Any], Field]]:

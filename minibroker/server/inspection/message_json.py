@@ -32,7 +32,7 @@ from minibroker_storage.files import LogSlice
 SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 """Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""
 
-SETTING: Final = "AlterableConfig"
+SETTINGS: Final = frozenset(("AlterableConfig", "IncrementallyAlteredConfig"))
 """Of AlterConfigs and IncrementalAlterConfigs; it may be one of a broker's passwords."""
 _LOGINS: Final = ".sasl.jaas.config"
 """Behind the name of a mechanism; the users' passwords are in it."""
@@ -177,7 +177,7 @@ def detached(message: Any) -> Any:
         return None
     cls = _class(message)
     copied = cls(**{name: copy(getattr(message, name)) for name, copy in _copiers(cls)})
-    if cls.__name__ == SETTING and copied.value and is_password(copied.name):
+    if cls.__name__ in SETTINGS and copied.value and is_password(copied.name):
         copied.value = _HIDDEN
     return copied
 

@@ -1,26 +1,33 @@
-"""Declarations of a handler beside `handle`: the names in its requests, its error responses, its deadline.
+"""Declarations of handlers: the rights that an API needs, the names in its requests, its error responses.
 
-    NAMES = topics_at("topics.name", "partitions.partition_index")
-    REFUSAL = Refusal({"base_offset": -1})
-    DEADLINE = "topics"
-    PLAIN = PlainShape(_handle_plain, _plain_values)
+    @handles(
+        ApiKey.DELETE_TOPICS,
+        needs=asked_by_handler("DELETE on each topic"),
+        names=topics_at("topics.name"),
+        refusal=Refusal({"error_message": None}),
+        deadline="topics",
+        plain=PlainShape(_handle_plain, _plain_values),
+    )
+    def delete_topics(request, call): ...
 
-All are optional. A field `group_id` or `transactional_id` is found without a declaration. `DEADLINE` is for requests
-that Kafka's controller refuses with REQUEST_TIMED_OUT when their `timeout_ms` is not above 0, unless the field that it
-names is empty. `PLAIN` is for requests that are nearly always about one partition, and come so often that a few
-microseconds count.
+All but `needs` are optional (`requests.requirements`). A field `group_id` or `transactional_id` is found without a
+declaration. `deadline` is for requests that Kafka's controller refuses with REQUEST_TIMED_OUT when their `timeout_ms`
+is not above 0, unless the field that it names is empty. `plain` is for requests that are nearly always about one
+partition, and come so often that a few microseconds count.
 
 `requests.endpoints` collects the declarations; `requests.targets`, `requests.refusals` and `requests.dispatch` act on
-them. The rights that an API needs are its `NEEDS`: see `requests.requirements`.
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from minibroker.server.requests.call import Call
+    from minibroker.server.requests.requirements import Requirement
+    from minibroker_protocol.api_keys import ApiKey
     from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -131,15 +138,15 @@ class Refusal(NamedTuple):
     """The refusals of an API's requests, as `AbstractRequest.getErrorResponse` makes them.
 
     The error code stands at the outermost level of the response that has one: at the top, or at each element that the
-    request names. Fields without a default are empty. A handler with a function `refuse(request, version, code)` makes
-    the response itself.
+    request names. Fields without a default are empty. `whole` makes
+    a response that this cannot describe.
 
     Attributes:
         values: fields that are not empty, by name.
         everywhere: the code stands at each level that has one.
         explained: `error_message` is the error's sentence.
-        whole: the handler's `refuse`.
-        parts: the handler's `refuse_parts`, for errors of some elements beside others that are served.
+        whole: makes the response itself.
+        parts: makes a response with errors of some elements, beside others that are served.
     """
 
     values: Mapping[str, Any] = {}
@@ -167,3 +174,45 @@ class PlainShape(NamedTuple):
 
 NO_NAMES: Final = Names()
 PLAIN_REFUSAL: Final = Refusal()
+
+
+Handle = Callable[[Any, "Call"], Any]
+"""A handler. It returns a response, None for no response at all, a `DelayedResponse`, or `Steps` with one of these.
+
+Steps are for a request whose work grows with what the client has sent, or with what the broker has. They copy what they
+keep of the request's BYTES fields past a `yield`.
+"""
+_H = TypeVar("_H", bound=Handle)
+
+
+class Handler(NamedTuple):
+    """A handler with its declarations."""
+
+    handle: Handle
+    needs: Requirement
+    names: Names
+    refusal: Refusal
+    deadline: str | None
+    plain: PlainShape | None
+
+
+HANDLERS: Final[dict[ApiKey, Handler]] = {}
+"""The handlers whose modules are loaded."""
+
+
+def handles(
+    key: ApiKey,
+    *,
+    needs: Requirement,
+    names: Names = NO_NAMES,
+    refusal: Refusal = PLAIN_REFUSAL,
+    deadline: str | None = None,
+    plain: PlainShape | None = None,
+) -> Callable[[_H], _H]:
+    """Declare that a function handles the requests of an API; `needs` are the rights of its clients."""
+
+    def declare(handle: _H) -> _H:
+        HANDLERS[key] = Handler(handle, needs, names, refusal, deadline, plain)
+        return handle
+
+    return declare

@@ -2,48 +2,34 @@
 
 import importlib
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
-from minibroker.server.requests.call import Call
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy
-from minibroker_protocol.messages import messages_of
+from minibroker_protocol.messages import MODULES, messages_of
 from minibroker_protocol.schema import fields_of, schema_of
 
 with lazy:
     from minibroker.server.requests import declarations
 
 if TYPE_CHECKING:
-    from minibroker.server.requests.declarations import Names, PlainShape, Refusal
+    from minibroker.server.requests.declarations import Handle, Names, PlainShape, Refusal
     from minibroker.server.requests.requirements import Requirement
 
 # An enum's members are looked up each time that they are named.
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 
 
-class Handler(Protocol):
-    """The signature of `minibroker.server.handlers.<module>.handle`.
-
-    It returns a response, None for no response at all, a `DelayedResponse`, or `Steps` with one of these as their
-    result. The steps are those of a request whose work grows with what the client has sent, or with what the broker
-    has; they copy what they keep of the request's BYTES fields past a `yield`.
-    """
-
-    def __call__(self, request: Any, call: Call) -> Any:
-        """Serve one request."""
-        ...
-
-
 class Endpoint(NamedTuple):
-    """A route with its modules loaded: the API's messages, its handler, and what the handler declares beside `handle`.
+    """A route with its modules loaded: the API's messages, its handler, and its handler's declarations.
 
     Attributes:
         api: the name of its messages, such as "ListOffsets".
         flexible: the versions with flexible requests, and so with flexible headers (KIP-482).
         with_ids: the versions whose requests name topics by their ids.
-        names: the topics, groups and so on that its requests name.
         needs: the rights of a client whose requests are served.
+        names: the topics, groups and so on that its requests name.
         refusal: how its responses refuse a request.
         deadline: a field; a request in which it is not empty is refused if its time is up; None for an API without one.
         plain: the way of requests in the plain shape; None for an API without one.
@@ -57,9 +43,9 @@ class Endpoint(NamedTuple):
     response: type[Any]
     flexible: frozenset[int]
     with_ids: frozenset[int]
-    handle: Handler
-    names: "Names"
+    handle: "Handle"
     needs: "Requirement"
+    names: "Names"
     refusal: "Refusal"
     deadline: str | None
     plain: "PlainShape | None"
@@ -93,27 +79,13 @@ def endpoint_named(api: str) -> Endpoint:
 
 def _loaded(route: Route) -> Endpoint:
     api, request, response = messages_of(route.key)
-    handler = importlib.import_module(f"minibroker.server.handlers.{route.module}")
+    importlib.import_module(f"minibroker.server.handlers.{MODULES[route.key]}")
     schema = schema_of(request)
     versions = range(schema.versions.first, schema.versions.last + 1)
     flexible = frozenset(version for version in versions if version in schema.flexible)
-    names: Names = getattr(handler, "NAMES", declarations.NO_NAMES)
-    refusal: Refusal = getattr(handler, "REFUSAL", declarations.PLAIN_REFUSAL)
-    return Endpoint(
-        route,
-        api,
-        request,
-        response,
-        flexible,
-        frozenset(version for version in versions if _names_ids(request, version)),
-        handler.handle,
-        names,
-        handler.NEEDS,  # no default: a handler that forgets its rights must not load
-        refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
-        getattr(handler, "DEADLINE", None),
-        getattr(handler, "PLAIN", None),
-        _needs_groups(request, names),
-    )
+    with_ids = frozenset(version for version in versions if _names_ids(request, version))
+    handler = declarations.HANDLERS[route.key]
+    return Endpoint(route, api, request, response, flexible, with_ids, *handler, _needs_groups(request, handler.names))
 
 
 def _names_ids(cls: type[Any], version: int) -> bool:

@@ -6,7 +6,7 @@ partitions beside others that are served; `merging` brings the two together.
 
 Both walk the declarations of request and response side by side: each list of the response with an error code in it has
 an element for each element of the request's list, matched by name, id or index. The walk is planned once for each API
-and version. Handlers whose responses do not fit declare `refuse`: see `declarations.Refusal`.
+and version. Handlers whose responses do not fit declare functions that make them: see `declarations.Refusal`.
 """
 
 from __future__ import annotations

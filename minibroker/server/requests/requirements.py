@@ -1,8 +1,8 @@
 """Requirements: the operations that a client needs for a request (`KafkaApis`, `ControllerApis`).
 
-Each handler declares it as `NEEDS` beside `handle`, in the words that this module has:
+Each handler declares them (`declarations.handles`), in the words that this module has:
 
-    NEEDS = on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
+    needs=on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
 
 Rules about a whole request, and about each topic, group or transactional id that it names, are held by the guard before
 a handler sees anything. Where rights depend on more than names, or only hide parts of an answer, the handler asks

@@ -29,7 +29,7 @@ _APIS: Final = {
     ),
     "log_dirs": "DescribeLogDirs AlterReplicaLogDirs",
     "log_offsets": "ListOffsets OffsetForLeaderEpoch DeleteRecords",
-    "metadata": "Metadata",
+    "metadata": "Metadata DescribeTopicPartitions",
     "offsets": "OffsetCommit OffsetFetch OffsetDelete",
     "produce": "Produce",
     "reassignments": "AlterPartitionReassignments ListPartitionReassignments ElectLeaders",
@@ -47,7 +47,7 @@ _APIS: Final = {
     "streams_group": "StreamsGroupDescribe StreamsGroupTopologyDescriptionUpdate",
     "streams_group_heartbeat": "StreamsGroupHeartbeat",
     "telemetry": "GetTelemetrySubscriptions PushTelemetry",
-    "topics": "CreateTopics DeleteTopics CreatePartitions DescribeTopicPartitions",
+    "topics": "CreateTopics DeleteTopics CreatePartitions",
     "transactions": "InitProducerId AddPartitionsToTxn AddOffsetsToTxn TxnOffsetCommit EndTxn WriteTxnMarkers",
 }
 _KEYS: Final = {key.message: key for key in ApiKey}

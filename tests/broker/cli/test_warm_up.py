@@ -19,6 +19,7 @@ from minibroker.cli import warm_up
 from minibroker.server.requests.endpoints import endpoint
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.lazy_imports import is_loaded
+from minibroker_protocol.messages import MODULES
 
 def loaded():
     return {name for name in sys.modules if name.startswith("minibroker") and is_loaded(name)}
@@ -31,7 +32,7 @@ async def main():
             print("step", *sorted(loaded() - before))
             before = loaded()
         for route in ROUTES:
-            if route.module in warm_up._APIS.split():
+            if MODULES[route.key] in warm_up._MODULES.split():
                 endpoint(int(route.key))
         broker.services.groups, broker.services.transactions
         print("later", *sorted(loaded() - before))
@@ -59,12 +60,12 @@ async def main():
         clock = broker.services.core.clock
         warm_up(broker.services.core)
         print("collects", gc.isenabled())
-        print("at once", is_loaded("minibroker.server.handlers.join_group"))
+        print("at once", is_loaded("minibroker.server.handlers.groups"))
         clock.advance(1_000)
         before = gc.get_freeze_count()
         while gc.get_freeze_count() < before + 10_000:
             await asyncio.sleep(0)
-        print("soon", is_loaded("minibroker.server.handlers.join_group"))
+        print("soon", is_loaded("minibroker.server.handlers.groups"))
         node = garbage()
         end = time.thread_time() + 0.3
         while time.thread_time() < end:
@@ -105,7 +106,7 @@ def test_each_module_that_is_loaded_exists(monkeypatch: pytest.MonkeyPatch) -> N
     asked: list[str] = []
     monkeypatch.setattr(importlib, "import_module", asked.append)
     drain(warm_up.loading())
-    assert "minibroker.server.handlers.join_group" in asked
+    assert "minibroker.server.handlers.groups" in asked
     assert [name for name in asked if importlib.util.find_spec(name) is None] == []
 
 
@@ -138,4 +139,4 @@ def test_without_descriptors_a_module_is_left_to_the_first_request(monkeypatch: 
     monkeypatch.setattr(importlib, "import_module", failing)
     steps = sum(1 for _ in warm_up.loading())
     assert len(asked) == steps
-    assert "minibroker.server.handlers.join_group" in asked
+    assert "minibroker.server.handlers.groups" in asked

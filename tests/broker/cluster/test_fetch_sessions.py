@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.fetch_sessions import FetchSessionCache, FetchSessionError
-from minibroker.server.handlers.fetch import NAMES
+from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.targets import targets_of
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchResponse, PartitionData
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
@@ -465,7 +466,7 @@ def test_faults_and_the_journal_know_the_partitions_of_a_session_after_each_chan
     def targets(**fields: Any) -> list[tuple[str | None, int | None]]:
         request = fetch_request(session_id=session.id, session_epoch=session.epoch, **fields)
         many._name_by_id(request, many.fetch_version)
-        return [each[:2] for each in targets_of(NAMES, request, call)]
+        return [each[:2] for each in targets_of(endpoint(ApiKey.FETCH).names, request, call)]
 
     assert targets() == KEYS[:3]
     held = node.fetch_sessions.get(session.id)

@@ -9,7 +9,7 @@ from minibroker.cluster.node import ListenerEndpoint
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import topics
+from minibroker_protocol.messages import metadata as api
 from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementallyAlteredConfig,
@@ -267,8 +267,8 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
         [1],
         [1],
     )
-    asked = topics.TopicRequest(name="t")
-    page = cluster.ask(topics.DescribeTopicPartitionsRequest(topics=[asked]), 0)
+    asked = api.TopicRequest(name="t")
+    page = cluster.ask(api.DescribeTopicPartitionsRequest(topics=[asked]), 0)
     offline = page.topics[0].partitions[0]  # which makes no error of it
     assert (offline.error_code, offline.leader_id, offline.offline_replicas) == (0, -1, [1])
     response = cluster.ask(produce_request(batch(b"a")), 10)

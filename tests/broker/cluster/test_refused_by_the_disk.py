@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker.server.handlers.create_delegation_token import handle as create_token
-from minibroker.server.handlers.expire_delegation_token import handle as expire_token
-from minibroker.server.handlers.renew_delegation_token import handle as renew_token
+from minibroker.server.handlers.delegation_tokens import create_delegation_token as create_token
+from minibroker.server.handlers.delegation_tokens import expire_delegation_token as expire_token
+from minibroker.server.handlers.delegation_tokens import renew_delegation_token as renew_token
 from minibroker.server.requests.held_for_metadata import DelayedMetadataResponse
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest

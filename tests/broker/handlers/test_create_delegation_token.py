@@ -5,7 +5,7 @@ import pytest
 
 from minibroker.security.principals import ANONYMOUS
 from minibroker.security.sasl.mechanism import SCRAM_SHA_512
-from minibroker.server.handlers.create_delegation_token import handle
+from minibroker.server.handlers.delegation_tokens import create_delegation_token
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delegation_tokens import (
     CreatableRenewers,
@@ -57,7 +57,7 @@ def test_only_who_has_proved_his_name_gets_a_token(harness: Harness) -> None:
 def test_renewers_are_users(harness: Harness) -> None:
     group = CreatableRenewers(principal_type="Group", principal_name="x")
     request = CreateDelegationTokenRequest(renewers=[group], max_lifetime_ms=-1)
-    refused = handle(request, call_of(harness))
+    refused = create_delegation_token(request, call_of(harness))
     assert isinstance(refused, CreateDelegationTokenResponse)
     assert refused.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.server.handlers.describe_delegation_token import handle
+from minibroker.server.handlers.delegation_tokens import describe_delegation_token
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delegation_tokens import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
 from tests.broker.harness import Harness
@@ -19,7 +19,7 @@ def harness(configured: Configured) -> Harness:
 def describe(harness: Harness, *owners: str, everybody: bool = False) -> list[str]:
     named = [DescribeDelegationTokenOwner(principal_type="User", principal_name=name) for name in owners]
     request = DescribeDelegationTokenRequest(owners=None if everybody else named)
-    response = handle(request, call_of(harness))
+    response = describe_delegation_token(request, call_of(harness))
     assert response.error_code == 0
     return [each.token_id for each in response.tokens]
 
@@ -37,7 +37,7 @@ def test_tokens_are_told_by_their_owners_and_renewers(harness: Harness) -> None:
 
 def test_a_token_is_told_with_all_that_was_said_at_its_making(harness: Harness) -> None:
     made = create(harness, "bob")
-    (token,) = handle(DescribeDelegationTokenRequest(owners=None), call_of(harness)).tokens
+    (token,) = describe_delegation_token(DescribeDelegationTokenRequest(owners=None), call_of(harness)).tokens
     assert (token.principal_name, token.token_requester_principal_name, bytes(token.hmac)) == (
         "alice",
         "alice",
@@ -57,5 +57,5 @@ def test_tokens_are_told_to_nobody_over_plaintext(harness: Harness) -> None:
 
 
 def test_without_a_secret_there_are_no_tokens(configured: Configured) -> None:
-    refused = handle(DescribeDelegationTokenRequest(owners=None), call_of(configured({})))
+    refused = describe_delegation_token(DescribeDelegationTokenRequest(owners=None), call_of(configured({})))
     assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.topics import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from minibroker_protocol.messages.metadata import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from tests.broker.harness import Harness
 
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256
-from minibroker.server.handlers.expire_delegation_token import handle
+from minibroker.server.handlers.delegation_tokens import expire_delegation_token
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delegation_tokens import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from tests.broker.harness import Harness
@@ -19,7 +19,7 @@ def expire(
     harness: Harness, hmac: bytes | bytearray | memoryview, period_ms: int = -1, user: str = "alice"
 ) -> tuple[int, int]:
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
-    response = handle(request, call_of(harness, user))
+    response = expire_delegation_token(request, call_of(harness, user))
     assert isinstance(response, ExpireDelegationTokenResponse)
     return response.error_code, response.expiry_timestamp_ms
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.server.handlers.renew_delegation_token import handle
+from minibroker.server.handlers.delegation_tokens import renew_delegation_token
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delegation_tokens import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from tests.broker.harness import Harness
@@ -23,7 +23,7 @@ def renew(
     protocol: str = "SASL_SSL",
 ) -> tuple[int, int]:
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
-    response = handle(request, call_of(harness, user, protocol=protocol))
+    response = renew_delegation_token(request, call_of(harness, user, protocol=protocol))
     assert isinstance(response, RenewDelegationTokenResponse)
     return response.error_code, response.expiry_timestamp_ms
 

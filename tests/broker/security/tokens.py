@@ -3,7 +3,7 @@
 from typing import Any
 
 from minibroker.security.principals import USER, Principal
-from minibroker.server.handlers.create_delegation_token import handle as create_token
+from minibroker.server.handlers.delegation_tokens import create_delegation_token as create_token
 from minibroker.server.requests.call import Call
 from minibroker_protocol.messages.delegation_tokens import (
     CreatableRenewers,

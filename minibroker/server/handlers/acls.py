@@ -1,0 +1,232 @@
+"""Access control lists (KIP-140, KIP-290)."""
+
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topic_admin import MAX_RECORDS, TOO_LARGE
+from minibroker.security.authorization.acls import (
+    AclBinding,
+    AclFilter,
+    InvalidAclError,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import handles
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.requirements import on_cluster
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.acls import (
+    AclCreation,
+    AclCreationResult,
+    AclDescription,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+
+
+@handles(ApiKey.DESCRIBE_ACLS, needs=on_cluster(Operation.DESCRIBE))
+def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
+    """DescribeAcls: the access control lists that a filter finds (KIP-140, KIP-290).
+
+    Versions 0-3. SECURITY_DISABLED without an authorizer. A filter with a number 0 closes the connection, as in
+    Kafka, which cannot read the request; other unknown numbers find nothing. Rules come by their resources, in the
+    order in which they were made.
+    """
+    if 0 in {
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+    }:
+        raise UnservedRequestError("DescribeAcls: a filter for what is not known")
+    authorizer = call.services.authorizer
+    if authorizer is None:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED,
+            error_message="No Authorizer is configured on the broker",
+            resources=[],
+        )
+    acl_filter = AclFilter(
+        ResourceType(request.resource_type_filter),
+        request.resource_name_filter,
+        PatternType(request.pattern_type_filter),
+        request.principal_filter,
+        request.host_filter,
+        Operation(request.operation),
+        PermissionType(request.permission_type),
+    )
+    found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
+    for acl in authorizer.find(acl_filter):
+        found.setdefault(acl[:3], []).append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )
+        )
+    resources = [
+        DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
+        for (kind, name, pattern), acls in found.items()
+    ]
+    return DescribeAclsResponse(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        resources=resources,
+    )
+
+
+@handles(ApiKey.CREATE_ACLS, needs=on_cluster(Operation.ALTER))
+def create_acls(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | DelayedResponse:
+    """CreateAcls: rules about who may do what to which resources (KIP-140, KIP-290).
+
+    Versions 0-3. SECURITY_DISABLED without an authorizer. A rule that cannot be is INVALID_REQUEST, with Kafka's
+    reason; the others are made, and one that there is already is not an error. As in Kafka a rule with the number
+    of ANY or MATCH spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 0 closes the
+    connection. POLICY_VIOLATION for each where there are more than 10,000.
+    """
+    for each in request.creations:
+        if 0 in _numbers_of_creation(each):
+            raise UnservedRequestError("CreateAcls: a rule about what is not known")
+    authorizer = call.services.authorizer
+    if authorizer is None:
+        return _all_creations(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    if len(request.creations) > MAX_RECORDS:
+        return _all_creations(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    bindings = [_binding(each) for each in request.creations]
+    if any(map(_is_for_filters, bindings)):
+        return _all_creations(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    results: list[AclCreationResult] = []
+    valid: list[AclBinding] = []
+    for acl in bindings:
+        try:
+            acl.check()
+            if not acl.host and not call.services.is_before("4.4"):
+                raise InvalidAclError("Host pattern cannot be null or empty")  # noqa: TRY301 - the next line answers it
+        except InvalidAclError as error:
+            results.append(AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=str(error)))
+        else:
+            valid.append(acl)
+            results.append(AclCreationResult(error_code=ErrorCode.NONE, error_message=""))
+    try:
+        authorizer.add(valid)
+    except MAPPED as error:
+        return _all_creations(request, error_code_of(error), str(error))
+    return hold(CreateAclsResponse(results=results), request, call)
+
+
+def _numbers_of_creation(creation: AclCreation) -> tuple[int, ...]:
+    return creation.resource_type, creation.resource_pattern_type, creation.operation, creation.permission_type
+
+
+def _binding(creation: AclCreation) -> AclBinding:
+    return AclBinding(
+        ResourceType(creation.resource_type),
+        creation.resource_name,
+        PatternType(creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        Operation(creation.operation),
+        PermissionType(creation.permission_type),
+    )
+
+
+def _is_for_filters(acl: AclBinding) -> bool:
+    return (
+        acl.resource_type is ResourceType.ANY
+        or acl.pattern_type in {PatternType.ANY, PatternType.MATCH}
+        or acl.operation is Operation.ANY
+        or acl.permission_type is PermissionType.ANY
+    )
+
+
+def _all_creations(request: CreateAclsRequest, code: ErrorCode, message: str | None) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
+    )
+
+
+@handles(ApiKey.DELETE_ACLS, needs=on_cluster(Operation.ALTER))
+def delete_acls(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | DelayedResponse]:
+    """DeleteAcls: remove the rules that filters find (KIP-140, KIP-290).
+
+    Versions 0-3. SECURITY_DISABLED without an authorizer. A filter for what is not known is INVALID_REQUEST, with
+    Kafka's reason, and one with a number 0 closes the connection. Each filter returns what it has found, also what
+    another one has removed.
+    """
+    for each in request.filters:
+        if 0 in _numbers_of_filter(each):
+            raise UnservedRequestError("DeleteAcls: a filter for what is not known")
+    authorizer = call.services.authorizer
+    if authorizer is None:
+        return _all_filters(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    results: list[DeleteAclsFilterResult] = []
+    gone: dict[AclBinding, None] = {}
+    for each in request.filters:
+        yield
+        acl_filter = _filter(each)
+        try:
+            acl_filter.check()
+        except InvalidAclError as error:
+            results.append(_error(ErrorCode.INVALID_REQUEST, str(error)))
+            continue
+        acls = authorizer.find(acl_filter)
+        gone.update(dict.fromkeys(acls))
+        found = [_matching(acl) for acl in acls]
+        results.append(DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=found))
+    try:
+        authorizer.remove(gone)
+    except MAPPED as error:
+        return _all_filters(request, error_code_of(error), str(error))
+    return hold(DeleteAclsResponse(filter_results=results), request, call)
+
+
+def _numbers_of_filter(requested: DeleteAclsFilter) -> tuple[int, ...]:
+    return requested.resource_type_filter, requested.pattern_type_filter, requested.operation, requested.permission_type
+
+
+def _filter(requested: DeleteAclsFilter) -> AclFilter:
+    return AclFilter(
+        ResourceType(requested.resource_type_filter),
+        requested.resource_name_filter,
+        PatternType(requested.pattern_type_filter),
+        requested.principal_filter,
+        requested.host_filter,
+        Operation(requested.operation),
+        PermissionType(requested.permission_type),
+    )
+
+
+def _matching(acl: AclBinding) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission_type,
+    )
+
+
+def _error(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
+
+
+def _all_filters(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=[_error(code, message) for _ in request.filters])

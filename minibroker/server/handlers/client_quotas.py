@@ -1,0 +1,234 @@
+"""Client quotas (KIP-546)."""
+
+from collections.abc import Collection, Container, Mapping, Sequence
+from typing import Final
+
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.topic_admin import MAX_RECORDS, TOO_LARGE
+from minibroker.security.authorization.acls import Operation
+from minibroker.server.quotas.entities import ENTITY_TYPES, IP, Entity, QuotaError, Values, check_value, keys_of
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.requirements import on_cluster
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredEntryData,
+    AlterEntityData,
+    AlterEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+_SPECIFIED: Final = 2
+
+
+class _FilterError(ValueError):
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@handles(
+    ApiKey.DESCRIBE_CLIENT_QUOTAS, needs=on_cluster(Operation.DESCRIBE_CONFIGS), refusal=Refusal({"entries": None})
+)
+def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
+    """DescribeClientQuotas: the limits of users, client ids and addresses that a filter finds (KIP-546).
+
+    Versions 0-1. A type of entity that Kafka does not know is UNSUPPORTED_VERSION; one that is named twice, a way
+    of matching that is unknown or does not fit, and addresses together with users or client ids are
+    INVALID_REQUEST.
+    """
+    try:
+        _check(request.components)
+    except _FilterError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)
+    entries = [
+        _entry(entity, values)
+        for entity, values in call.services.quota_table.items()
+        if _matches(entity, request.components, strict=request.strict)
+    ]
+    return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, error_message="", entries=entries)
+
+
+def _check(components: Sequence[ComponentData]) -> None:
+    seen: set[str] = set()
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise _FilterError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if kind in seen:
+            message = f"Entity type {kind} cannot appear more than once in the filter."
+            raise _FilterError(ErrorCode.INVALID_REQUEST, message)
+        if kind not in ENTITY_TYPES:
+            raise _FilterError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        _check_match(component)
+        seen.add(kind)
+    if IP in seen and len(seen) > 1:
+        message = "Invalid entity filter component combination. IP filter component should not be used with "
+        raise _FilterError(ErrorCode.INVALID_REQUEST, message + "user or clientId filter component.")
+
+
+def _check_match(component: ComponentData) -> None:
+    how, match = component.match_type, component.match
+    if how == _EXACT and match is None:
+        message = "Request specified MATCH_TYPE_EXACT, but set match string to null."
+    elif how == _DEFAULT and match is not None:
+        message = "Request specified MATCH_TYPE_DEFAULT, but also specified a match string."
+    elif how == _SPECIFIED and match is not None:
+        message = "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string."
+    elif how not in {_EXACT, _DEFAULT, _SPECIFIED}:
+        message = f"Unknown match type {how}"
+    else:
+        return
+    raise _FilterError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _matches(entity: Entity, components: Sequence[ComponentData], *, strict: bool) -> bool:
+    names = dict(entity)
+    if strict and len(names) != len(components):
+        return False
+    return all(
+        each.entity_type in names and (each.match_type == _SPECIFIED or names[each.entity_type] == each.match)
+        for each in components
+    )
+
+
+def _entry(entity: Entity, values: Values) -> EntryData:
+    return EntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=str, reverse=True)],
+        values=[ValueData(key=key, value=value) for key, value in values.items()],
+    )
+
+
+_MOST_UNKNOWN: Final = 100
+_LONGEST_SEARCH_MS: Final = 20_000
+
+
+@handles(ApiKey.ALTER_CLIENT_QUOTAS, needs=on_cluster(Operation.ALTER_CONFIGS), refusal=Refusal(explained=True))
+def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse | DelayedResponse:
+    """AlterClientQuotas: limits of users, client ids and addresses are set and removed (KIP-546).
+
+    Versions 0-1. They count from the next request on, and outlive the run. Each entry has an outcome of its own: an
+    entity or a key that there is not, and a value that is not above 0, are INVALID_REQUEST. So are hosts that are
+    not found: their names are looked up aside, at most 100 of a request and for at most 20 s. POLICY_VIOLATION for
+    all entries when a request has more than 10,000, or more limits.
+    """
+    if sum(max(1, len(entry.ops)) for entry in request.entries) > MAX_RECORDS:
+        return AlterClientQuotasResponse(
+            entries=[_result(entry, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for entry in request.entries]
+        )
+    names = call.services.host_names
+    addresses: dict[str, frozenset[str]] = {}
+    unknown: list[str] = []
+    for entry in request.entries:
+        if len(entry.entity) == 1 and entry.entity[0].entity_type == IP and entry.entity[0].entity_name:
+            host = entry.entity[0].entity_name
+            if host not in addresses:
+                known = addresses[host] = names.known(host) or frozenset()
+                if not known:
+                    unknown.append(host)
+    if unknown:
+        return _Search(request, call, addresses, unknown[:_MOST_UNKNOWN])
+    return hold(_alter(request, call, addresses), request, call)
+
+
+class _Search(DelayedResponse):
+    """A request that waits until its hosts are looked up. A host that is not found by then is none."""
+
+    def __init__(
+        self,
+        request: AlterClientQuotasRequest,
+        call: Call,
+        addresses: dict[str, frozenset[str]],
+        unknown: Collection[str],
+    ) -> None:
+        self._request = request
+        self._call = call
+        self._addresses = addresses
+        self._is_gone = False
+        call.services.host_names.look_up_all(unknown, _LONGEST_SEARCH_MS, self._go_on)
+
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "the addresses of the hosts that quotas name"
+
+    def _go_on(self, found: dict[str, frozenset[str]]) -> None:
+        self._addresses.update(found)
+        # A host may be known at once, before a response is possible.
+        self._call.core.call_soon(self._alter)
+
+    def _alter(self) -> None:
+        held = hold(_alter(self._request, self._call, self._addresses), self._request, self._call)
+        if isinstance(held, DelayedResponse):
+            held.deliver = self._give
+        else:
+            self._give(held)
+
+    def _give(self, response: AlterClientQuotasResponse) -> None:
+        if not self._is_gone:
+            self.deliver(response)
+
+    def cancel(self) -> None:
+        """Make the changes all the same, without a response."""
+        self._is_gone = True
+
+
+def _alter(
+    request: AlterClientQuotasRequest, call: Call, addresses: Mapping[str, frozenset[str]]
+) -> AlterClientQuotasResponse:
+    changes: dict[Entity, Mapping[str, float | None]] = {}
+    results: list[AlteredEntryData] = []
+    for entry in request.entries:
+        entity = [(each.entity_type, each.entity_name) for each in entry.entity]
+        try:
+            ops = _checked(entry, entity, changes, addresses)
+        except QuotaError as error:
+            results.append(_result(entry, ErrorCode.INVALID_REQUEST, str(error)))
+        else:
+            changes[frozenset(entity)] = ops
+            results.append(_result(entry, ErrorCode.NONE))
+    if not request.validate_only and changes:
+        try:
+            call.services.quota_table.alter(changes)
+        except OSError as error:
+            failure = f"{error.filename}: {error.strerror}"
+            results = [_result(entry, ErrorCode.KAFKA_STORAGE_ERROR, failure) for entry in request.entries]
+    return AlterClientQuotasResponse(entries=results)
+
+
+def _checked(
+    entry: AlterEntryData,
+    entity: list[tuple[str, str | None]],
+    others: Container[Entity],
+    addresses: Mapping[str, frozenset[str]],
+) -> dict[str, float | None]:
+    """The limits to set and to remove. QuotaError."""
+    keys = keys_of(entity, addresses)
+    if frozenset(entity) in others:
+        raise QuotaError(f"Ignoring duplicate entity {dict(entity)}")
+    ops: dict[str, float | None] = {}
+    for op in entry.ops:
+        if op.key in ops:
+            raise QuotaError(f"Duplicate quota key {op.key} not updating quota for this entity {dict(entity)}")
+        if not op.remove:
+            check_value(keys, op.key, op.value)
+        ops[op.key] = None if op.remove else op.value
+    return ops
+
+
+def _result(entry: AlterEntryData, code: ErrorCode, message: str | None = None) -> AlteredEntryData:
+    return AlteredEntryData(
+        error_code=code,
+        error_message=message,
+        entity=[AlterEntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity],
+    )

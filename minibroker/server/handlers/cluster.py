@@ -1,0 +1,358 @@
+"""The cluster: its brokers, controllers and features."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from minibroker.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION, METADATA_VERSION, Features
+from minibroker.cluster.node import NO_NODE
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.coordinators.java_order import hash_order, string_hash
+from minibroker.security.authorization.acls import Operation
+from minibroker.server.requests.authorized_operations import authorized_cluster_operations
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.requirements import asked_by_handler, on_cluster
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import METADATA_TOPIC
+from minibroker_protocol.messages.cluster import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    FeatureUpdateKey,
+    Listener,
+    Node,
+    PartitionState,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    ReplicaState,
+    TopicState,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+_NOT_ASKED: Final = -(2**31)
+
+
+@handles(ApiKey.DESCRIBE_CLUSTER, needs=asked_by_handler("DESCRIBE on the cluster, to get the authorized operations"))
+def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+    """DescribeCluster: the brokers that are up, and which of them is the controller (KIP-700).
+
+    Versions 0-2. From version 1 on a client says what it believes to have reached: every node here is a broker, and
+    who asks for controllers gets MISMATCHED_ENDPOINT_TYPE, or UNSUPPORTED_ENDPOINT_TYPE for what is neither
+    (KIP-919). From version 2 on brokers that are down are listed as fenced, if the client wants to know (KIP-1073).
+    Kafka names a broker at random as the controller, which passes on what comes to it; here it is the one in
+    Metadata, too.
+    """
+    if request.endpoint_type == _CONTROLLERS:
+        return _refusal(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != _BROKERS:
+        return _refusal(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
+    cluster = call.core.cluster
+    registered = [node for node in cluster.nodes.values() if node.id not in cluster.unregistered]
+    brokers: list[DescribeClusterBroker] = []
+    for node in registered:
+        if not node.is_up and not request.include_fenced_brokers:
+            continue
+        host, port = call.address_of(node)
+        brokers.append(
+            DescribeClusterBroker(broker_id=node.id, host=host, port=port, rack=node.rack, is_fenced=not node.is_up)
+        )
+    return DescribeClusterResponse(
+        error_code=ErrorCode.NONE,
+        cluster_id=call.core.cluster.cluster_id,
+        controller_id=NO_NODE if cluster.controller is None else cluster.controller.id,
+        brokers=brokers,
+        cluster_authorized_operations=authorized_cluster_operations(call)
+        if request.include_cluster_authorized_operations
+        else _NOT_ASKED,
+    )
+
+
+def _refusal(code: ErrorCode, message: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=message, cluster_id="", brokers=[])
+
+
+_RECORD_EVERY_MS: Final = 500
+"""`metadata.max.idle.interval.ms`."""
+_LISTENER: Final = "CONTROLLER"
+
+
+@handles(ApiKey.DESCRIBE_QUORUM, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(explained=True))
+def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
+    """DescribeQuorum: the quorum that keeps the cluster's metadata (KIP-595, KIP-836, KIP-853).
+
+    Versions 0-2. There is no metadata log. The state instead of it has one copy: the controller is named as the
+    only voter and the leader of `__cluster_metadata`, the brokers beside it that are up as observers that have all
+    of it. Offsets grow as in an idle Kafka, which writes a record every half a second. In place of a controller's
+    listener version 2 has the broker's. UNKNOWN_TOPIC_OR_PARTITION for each partition if a request asks for any
+    other than partition 0 of that topic.
+    """
+    named = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
+    if named != [(METADATA_TOPIC, 0)]:
+        return _unknown(request)
+    core = call.core
+    controller = core.cluster.controller or call.node
+    end = int(core.clock.monotonic_ms() - call.services.started_ms) // _RECORD_EVERY_MS + 1
+    now = core.clock.now_ms()
+    host, port = call.address_of(controller)
+
+    def replica(node_id: int) -> ReplicaState:
+        return ReplicaState(
+            replica_id=node_id, log_end_offset=end, last_fetch_timestamp=now, last_caught_up_timestamp=now
+        )
+
+    quorum = PartitionState(
+        partition_index=0,
+        error_code=ErrorCode.NONE,
+        error_message="",
+        leader_id=controller.id,
+        leader_epoch=core.cluster.controller_epoch,
+        high_watermark=end,
+        current_voters=[replica(controller.id)],
+        observers=[replica(node.id) for node in core.cluster.up if node is not controller],
+    )
+    return DescribeQuorumResponse(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        topics=[TopicState(topic_name=METADATA_TOPIC, partitions=[quorum])],
+        nodes=[Node(node_id=controller.id, listeners=[Listener(name=_LISTENER, host=host, port=port)])],
+    )
+
+
+def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Kafka leaves the other fields at 0 then."""
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeQuorumResponse(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        topics=[
+            TopicState(
+                topic_name=topic.topic_name,
+                partitions=[
+                    PartitionState(
+                        partition_index=each.partition_index,
+                        error_code=code,
+                        error_message=code.meaning,
+                        leader_id=0,
+                        leader_epoch=0,
+                        high_watermark=0,
+                        current_voters=[],
+                        observers=[],
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+_LAST_WITH_RESULTS: Final = 1
+_UPGRADE: Final = 1
+_SAFE_DOWNGRADE: Final = 2
+_UNSAFE_DOWNGRADE: Final = 3
+_CHANGED_METADATA: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
+"""Levels of metadata.version with records that the level before does not have (`MetadataVersion.didMetadataChange`)."""
+_METADATA_FOR_ELR: Final = 23
+_MAX_HASHED: Final = 100_000
+"""Characters."""
+
+
+class _RefusedError(ValueError):
+    """Why a feature cannot have a level."""
+
+
+@handles(ApiKey.UPDATE_FEATURES, needs=on_cluster(Operation.ALTER))
+def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | DelayedResponse:
+    """UpdateFeatures: raise or lower feature levels (KIP-584, KIP-778, KIP-1022).
+
+    Versions 0-2. All or nothing, as in Kafka 4: a feature that cannot be changed refuses them all with
+    INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. The level of metadata.version cannot be
+    lowered beneath one that has changed what metadata looks like, and that of kraft.version not at all.
+    """
+    features = call.core.features
+    controller = f"Local controller {call.node.id}"
+    levels: dict[str, int] = {}
+    try:
+        wished = {update.feature: update.max_version_level for update in request.feature_updates}
+        for update in _in_order(request.feature_updates):
+            levels[update.feature] = _level(update, features, controller)
+            if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
+                _check_dependencies(wished, features)
+    except _RefusedError as error:
+        return UpdateFeaturesResponse(
+            error_code=ErrorCode.INVALID_UPDATE_VERSION,
+            error_message=f"The update failed for all features since the following feature had an error: {error}",
+        )
+    changed = {name: level for name, level in levels.items() if level != features.level(name)}
+    if changed and not request.validate_only:
+        try:
+            features.finalize(changed)
+        except OSError as error:
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=f"{error.filename}: {error.strerror}"
+            )
+    results = (
+        [
+            UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE, error_message=None)
+            for update in request.feature_updates
+        ]
+        if call.api_version <= _LAST_WITH_RESULTS
+        else []
+    )
+    return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
+
+
+def _in_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
+    """Return updates in the order of Kafka's HashMap, which decides whose error the response has."""
+    # To hash megabytes of names takes long, and no feature has a long name.
+    if sum(len(update.feature) for update in updates) > _MAX_HASHED:
+        return updates
+    return hash_order(updates, lambda update: string_hash(update.feature))
+
+
+def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:
+    """The level that a feature shall have."""
+    name, requested = update.feature, update.max_version_level
+    current = features.level(name)
+    kind = update.upgrade_type  # in version 0 always a raise: Kafka does not look at `allow_downgrade` any more
+    supported = features.supported.get(name)
+    if kind not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
+        raise _refused(name, requested, "The controller does not support the given upgrade type.")
+    if requested < 0:
+        raise _refused(name, requested, "A feature version cannot be less than 0.")
+    if supported is None and requested > 0:
+        raise _refused(name, requested, f"{controller} does not support this feature.")
+    if supported is not None and not supported.first <= requested <= supported.last:
+        raise _refused(name, requested, f"{controller} only supports versions {supported.first}-{supported.last}")
+    if requested < current and kind == _UPGRADE:
+        raise _refused(
+            name,
+            requested,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade.",
+        )
+    if requested > current and kind != _UPGRADE:
+        raise _refused(name, requested, "Can't downgrade to a newer version.")
+    if name == KRAFT_VERSION and requested < current:
+        raise _refused(name, requested, "Can't downgrade the version of this feature.")
+    if name == METADATA_VERSION and any(requested < level <= current for level in _CHANGED_METADATA):
+        reason = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if kind == _UNSAFE_DOWNGRADE
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+        raise _RefusedError(f"Unsupported metadata.version downgrade from {current} to {requested}. {reason}")
+    return requested
+
+
+def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
+    """Eligible leader replicas need records that metadata has from a certain level on."""
+    level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
+    if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _METADATA_FOR_ELR:
+        raise _refused(
+            ELIGIBLE_LEADER_REPLICAS_VERSION,
+            level,
+            f"{ELIGIBLE_LEADER_REPLICAS_VERSION} could not be set to {level} because it depends on metadata.version "
+            f"level {_METADATA_FOR_ELR}",
+        )
+
+
+def _refused(name: str, level: int, reason: str) -> _RefusedError:
+    return _RefusedError(f"Invalid update version {level} for feature {name}. {reason}")
+
+
+@handles(ApiKey.UNREGISTER_BROKER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
+def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
+    """UnregisterBroker: forget a broker (KIP-500).
+
+    Version 0. BROKER_ID_NOT_REGISTERED for an unknown one. One that is down is not listed as fenced any more and is
+    given no partitions by hand; those that it keeps, it keeps, as in Kafka. One that is up goes down once the
+    answer has left: a Kafka would stay up but be no part of the cluster. In both cases it is registered again when
+    it is started.
+    """
+    cluster = call.core.cluster
+    node = cluster.nodes.get(request.broker_id)
+    if node is None or node.id in cluster.unregistered:
+        return UnregisterBrokerResponse(
+            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+            error_message=f"Broker ID {request.broker_id} is not currently registered",
+        )
+    cluster.unregistered.add(node.id)
+    call.core.call_soon(lambda: cluster.stop_node(node.id))
+    return UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=None)
+
+
+@handles(ApiKey.ADD_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
+def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResponse:
+    """AddRaftVoter: have a controller become a voter of the metadata quorum (KIP-853).
+
+    Versions 0-1. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPORTED_VERSION, after the checks of
+    Kafka's `KafkaRaftClient`: INCONSISTENT_CLUSTER_ID for another cluster's id, INVALID_REQUEST without a voter.
+    """
+    cluster_id = call.core.cluster.cluster_id
+    if request.cluster_id not in {None, cluster_id}:
+        code = ErrorCode.INCONSISTENT_CLUSTER_ID
+        message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'
+    elif request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
+        code, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
+    else:
+        code = ErrorCode.UNSUPPORTED_VERSION
+        message = "Cluster doesn't support adding voter because the kraft.version feature is 0"
+    return AddRaftVoterResponse(error_code=code, error_message=message)
+
+
+@handles(ApiKey.REMOVE_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
+def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> RemoveRaftVoterResponse:
+    """RemoveRaftVoter: have a controller be a voter of the metadata quorum no more (KIP-853).
+
+    Version 0. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPORTED_VERSION, after the checks of
+    Kafka's `KafkaRaftClient`: INCONSISTENT_CLUSTER_ID for another cluster's id, INVALID_REQUEST without a voter.
+    """
+    cluster_id = call.core.cluster.cluster_id
+    if request.cluster_id not in {None, cluster_id}:
+        code = ErrorCode.INCONSISTENT_CLUSTER_ID
+        message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'
+    elif request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
+        code, message = ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
+    else:
+        code = ErrorCode.UNSUPPORTED_VERSION
+        message = "Cluster doesn't support removing voter because the kraft.version feature is 0"
+    return RemoveRaftVoterResponse(error_code=code, error_message=message)
+
+
+@handles(ApiKey.UNREGISTER_CONTROLLER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
+def unregister_controller(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:
+    """UnregisterController: the controller of this cluster stays, and there is no other one (KIP-1312).
+
+    Version 0. INVALID_REQUEST for the controller, which is the only voter of its quorum;
+    CONTROLLER_ID_NOT_REGISTERED for any other id.
+    """
+    requested, controller = request.controller_id, call.core.cluster.controller
+    if controller is not None and requested == controller.id:
+        because = f"Cannot unregister controller {requested} because it is part of the voter set."
+        return _refused_controller(ErrorCode.INVALID_REQUEST, because)
+    return _refused_controller(
+        ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {requested} is not currently registered."
+    )
+
+
+def _refused_controller(code: ErrorCode, message: str) -> UnregisterControllerResponse:
+    return UnregisterControllerResponse(error_code=code, error_message=message)

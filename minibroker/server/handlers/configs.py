@@ -1,0 +1,313 @@
+"""Configurations of topics, brokers and groups."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from minibroker.cluster.dynamic_configs import ALL_BROKERS
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topics import topic_name_error
+from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
+from minibroker.config.client_metrics import ClientMetricsConfig
+from minibroker.config.group import GroupConfig
+from minibroker.config.keys import ConfigResourceType
+from minibroker.config.releases import RELEASES, is_before
+from minibroker.config.run_time import is_alterable, key_of
+from minibroker.config.values import ConfigValues
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.configs.changes import Resource, alter, refusal
+from minibroker.server.requests.configs.resources import Change, ResourceError, check_node
+from minibroker.server.requests.declarations import Refusal, config_resources_at, handles
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.requirements import asked_by_handler, on_cluster
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    ConfigResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST
+_UNKNOWN_TYPE: Final = 0
+_OURS: Final = "minibroker."
+_FIRST_WITH_METRICS_DEFAULTS: Final = "4.1"
+Rows = list[DescribeConfigsResourceResult]
+
+
+@handles(
+    ApiKey.DESCRIBE_CONFIGS,
+    needs=asked_by_handler("DESCRIBE_CONFIGS on each topic or group; on the cluster, for brokers and client metrics"),
+    names=config_resources_at("resources"),
+    refusal=Refusal(explained=True),
+)
+def describe_configs(request: DescribeConfigsRequest, call: Call) -> Steps[DescribeConfigsResponse]:
+    """DescribeConfigs: the configuration of topics, brokers, loggers, client metrics and groups.
+
+    Versions 0-4: synonyms from 1, types and documentation from 3. A broker describes itself (its id as the name)
+    and what was altered for all brokers (an empty name). INVALID_REQUEST for other brokers,
+    UNKNOWN_TOPIC_OR_PARTITION and INVALID_TOPIC_EXCEPTION; a type that does not exist makes the whole request
+    INVALID_REQUEST. Documentation is in our own words. A broker's configuration has the keys of
+    `docs/configuration.md`, and those that it was given beside them. In version 0 `is_default` separates set keys
+    from others; Kafka 3.9 has left it false for all.
+    """
+    if any(not _is_described(each.resource_type, call) for each in request.resources):
+        malformed = ResourceError(_INVALID, _INVALID.meaning)
+        return DescribeConfigsResponse(results=[_refused(each, malformed) for each in request.resources])
+    results: list[DescribeConfigsResult] = []
+    for each in request.resources:
+        results.append(_describe(each, request, call))
+        yield
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResult:
+    name = resource.resource_name
+    try:
+        forbidden = refusal(Resource(resource.resource_type, name), call, Operation.DESCRIBE_CONFIGS)
+        if forbidden:
+            return _refused(resource, ResourceError(forbidden, forbidden.meaning))
+        rows = _DESCRIBED[resource.resource_type](name, call)
+    except ResourceError as error:
+        return _refused(resource, error)
+    if resource.configuration_keys:
+        requested = frozenset(resource.configuration_keys)
+        rows = [row for row in rows if row.name in requested]
+    for row in rows:
+        if not request.include_synonyms:
+            row.synonyms = []
+        if not request.include_documentation:
+            row.documentation = None
+    return DescribeConfigsResult(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        resource_type=resource.resource_type,
+        resource_name=name,
+        configs=rows,
+    )
+
+
+def _refused(resource: DescribeConfigsResource, error: ResourceError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )
+
+
+def _topic(name: str, call: Call) -> Rows:
+    reason = topic_name_error(name)
+    if reason is not None:
+        raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    topic = call.core.topics.get(name)
+    if topic is None:
+        raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    return _rows(topic.config)
+
+
+def _broker(name: str, call: Call) -> Rows:
+    if name == ALL_BROKERS:
+        altered = call.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
+        return _unread([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)], call.core.config.keys)
+    check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
+    config = call.core.configs.of_node(call.node.id)
+    rows = _rows(config, is_read_only=lambda key: not is_alterable(key, config.keys))
+    if config.release is not None:  # no release of Kafka has these keys, however they are set
+        rows = [row for row in rows if not row.name.startswith(_OURS)]
+    cluster, broker = config.run_time
+    layers = [
+        (broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (config.unknown, ConfigSource.STATIC_BROKER_CONFIG),
+    ]
+    return rows + [row for row in _unread(layers, config.keys) if not config.knows(row.name)]
+
+
+def _loggers(name: str, call: Call) -> Rows:
+    if not name:
+        raise ResourceError(_INVALID, "Broker id must not be empty")
+    check_node(name, call, "expected {0} but received {1}", "Broker id")
+    source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    return [_row(ConfigEntry(logger, level, source), None) for logger, level in call.services.loggers.levels().items()]
+
+
+def _client_metrics(name: str, call: Call) -> Rows:
+    if not name:
+        raise ResourceError(_INVALID, "Client metrics subscription name must not be empty")
+    config = ClientMetricsConfig(call.core.configs.of(ConfigResourceType.CLIENT_METRICS, name))
+    lists_defaults = not is_before(call.core.config.release, _FIRST_WITH_METRICS_DEFAULTS)
+    return [row for row in _rows(config) if lists_defaults or row.name in config.overrides]
+
+
+def _group(name: str, call: Call) -> Rows:
+    if not name:
+        raise ResourceError(_INVALID, "Group name must not be empty")
+    return _rows(GroupConfig(call.core.config, call.core.configs.of_group(name)))
+
+
+_DESCRIBED: Final[Mapping[int, Callable[[str, Call], Rows]]] = {
+    ConfigResourceType.TOPIC: _topic,
+    ConfigResourceType.BROKER: _broker,
+    ConfigResourceType.BROKER_LOGGER: _loggers,
+    ConfigResourceType.CLIENT_METRICS: _client_metrics,
+    ConfigResourceType.GROUP: _group,
+}
+_FIRST_RELEASES: Final[Mapping[int, str]] = {
+    ConfigResourceType.BROKER_LOGGER: "2.4",
+    ConfigResourceType.CLIENT_METRICS: "3.7",
+    ConfigResourceType.GROUP: "4.0",
+}
+
+
+def _is_described(kind: int, call: Call) -> bool:
+    """Return whether the broker, or the release that it emulates, has resources of this type."""
+    return kind in _DESCRIBED and not is_before(call.core.config.release, _FIRST_RELEASES.get(kind, RELEASES[0]))
+
+
+def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: False) -> Rows:
+    return [
+        _row(
+            entry,
+            config.keys[entry.name],
+            config.value_synonyms(entry.name),
+            is_read_only=is_read_only(entry.name),
+        )
+        for entry in config.entries()
+    ]
+
+
+def _unread(layers: Sequence[tuple[Mapping[str, str], ConfigSource]], keys: Mapping[str, ConfigKey]) -> Rows:
+    """Settings as they were given, those that count first in front; an unknown one may be a secret."""
+    rows: Rows = []
+    for name in dict.fromkeys(name for texts, _ in layers for name in texts):
+        key = key_of(name, keys)
+        hidden = key is None or key.type is ConfigType.PASSWORD
+        listed = [
+            ConfigEntry(name, None if hidden else texts[name], source, hidden)
+            for texts, source in layers
+            if name in texts
+        ]
+        rows.append(_row(listed[0], key, listed, is_read_only=not is_alterable(name, keys)))
+    return rows
+
+
+def _row(
+    entry: ConfigEntry, key: ConfigKey | None, synonyms: list[ConfigEntry] | None = None, *, is_read_only: bool = False
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=is_read_only,
+        is_default=entry.source is ConfigSource.DEFAULT_CONFIG,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in synonyms or ()
+        ],
+        config_type=_UNKNOWN_TYPE if key is None else key.reported_type or key.type,
+        documentation=None if key is None else key.documentation,
+    )
+
+
+@handles(
+    ApiKey.ALTER_CONFIGS,
+    needs=asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics"),
+    names=config_resources_at("resources"),
+)
+def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse | DelayedResponse:
+    """AlterConfigs: whole configurations instead of the present ones, each resource with its own outcome.
+
+    Versions 0-2. What is not named goes back to its default. Topics, brokers (an empty name for all of them),
+    client metrics and groups; what may be set, and with which error, is as in IncrementalAlterConfigs. Loggers are
+    refused with INVALID_REQUEST.
+    """
+    altered = [
+        (
+            Resource(resource.resource_type, resource.resource_name),
+            [(config.name, Change.SET, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=code, error_message=message, resource_type=resource.kind, resource_name=resource.name
+        )
+        for resource, code, message in alter(altered, call, replaces=True, validate_only=request.validate_only)
+    ]
+    return hold(AlterConfigsResponse(responses=responses), request, call)
+
+
+@handles(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    needs=asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics"),
+    names=config_resources_at("resources"),
+)
+def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, call: Call
+) -> IncrementalAlterConfigsResponse | DelayedResponse:
+    """IncrementalAlterConfigs: single keys of configurations, each resource with its own outcome (KIP-339).
+
+    Versions 0-1. Topics, brokers (an empty name for all of them), loggers (KIP-412), client metrics (KIP-714) and
+    groups (KIP-848). What is altered counts at once and is kept, but the levels of loggers, which end with the
+    broker. INVALID_CONFIG and INVALID_REQUEST are Kafka's, with its sentences; UNKNOWN_TOPIC_OR_PARTITION. Brokers
+    refuse to alter what Kafka calls read-only, and their listeners. An operation that does not exist is
+    INVALID_REQUEST for all resources, where Kafka has UNKNOWN_SERVER_ERROR for most.
+    """
+    altered = [
+        (
+            Resource(resource.resource_type, resource.resource_name),
+            [(config.name, config.config_operation, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=code, error_message=message, resource_type=resource.kind, resource_name=resource.name
+        )
+        for resource, code, message in alter(altered, call, replaces=False, validate_only=request.validate_only)
+    ]
+    return hold(IncrementalAlterConfigsResponse(responses=responses), request, call)
+
+
+@handles(ApiKey.LIST_CONFIG_RESOURCES, needs=on_cluster(Operation.DESCRIBE_CONFIGS))
+def list_config_resources(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
+    """ListConfigResources: the names of what has a configuration (KIP-1142).
+
+    Versions 0-1. Version 0 is Kafka 3.9's ListClientMetricsResources. Client metrics and groups are those that have
+    something set, brokers and their loggers those that are up. UNSUPPORTED_VERSION for a type that does not exist.
+    """
+    if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])
+    known = list(ConfigResourceType) if call.api_version else [ConfigResourceType.CLIENT_METRICS]
+    kinds = dict.fromkeys(request.resource_types or known)
+    if not kinds.keys() <= set(known):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
+    listed = [
+        ConfigResource(resource_name=name, resource_type=kind)
+        for kind in kinds
+        for name in _names(ConfigResourceType(kind), call)
+    ]
+    return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=listed)
+
+
+def _names(kind: ConfigResourceType, call: Call) -> Iterable[str]:
+    if kind is ConfigResourceType.TOPIC:
+        return [topic.name for topic in call.core.topics]
+    if kind in {ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER}:
+        return [str(node.id) for node in call.core.cluster.nodes.values() if node.is_up]
+    return call.core.configs.all_of(kind)

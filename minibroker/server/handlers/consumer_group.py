@@ -1,0 +1,252 @@
+"""Consumer groups (KIP-848): heartbeats and descriptions."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, Heartbeat
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
+from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, partitions_of
+from minibroker.coordinators.java_order import in_timeline_order
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import groups_at, handles
+from minibroker.server.requests.described_groups import described_groups
+from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe, on_each
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.consumer_group import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedAssignment,
+    DescribedGroup,
+    DescribedTopicPartitions,
+    Member,
+    TopicPartitions,
+)
+
+_FIRST_WITH_OWN_MEMBER_IDS: Final = 1
+_NOT_SAID: Final = -1
+
+
+def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCode:
+    """A member may only subscribe to topics that it may describe."""
+    return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
+
+
+@handles(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    needs=checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
+)
+def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
+    """ConsumerGroupHeartbeat: join a group of the consumer protocol, be assigned, stay, leave (KIP-848).
+
+    Versions 0-1. From version 1 on the client makes the member id, and may subscribe by a regular expression
+    (INVALID_REGULAR_EXPRESSION). Its topics are looked up after the response, and come with the group's next epoch.
+    They are looked up again at each heartbeat while topics or rights come and go, where Kafka looks in the
+    background. As there, an expression means no topic that the member may not describe whose heartbeat has it
+    looked up. As in Kafka 4 a member may join with an empty list of topics. What does not fit together is
+    INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
+
+    Answer at once: no member waits for another (`GroupMetadataManager.consumerGroupHeartbeat`).
+    """
+    coordinator = call.services.groups
+    consumers = coordinator.consumers
+    if not consumers.is_enabled:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        _validate(request, call.api_version, consumers)
+        code = coordinator.status(request.group_id, call.node)
+        if code:
+            return _refused(code)
+        if request.member_epoch in {LEAVING, AWAY}:
+            answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
+        else:
+            answer = consumers.heartbeat(_heartbeat(request, call))
+    except GroupRefusedError as error:
+        return _refused(error.code, error.message)
+    if request.member_epoch < 0:
+        return _response(answer, 0)
+    # Requests without an ApiVersions before them are of tests that compare the interval, Kafka's own among them.
+    is_short = call.session.waited_fetches is not None
+    return _response(answer, consumers.heartbeat_interval_ms(request.group_id, is_short_at_first=is_short))
+
+
+def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> None:
+    """Raise GroupRefusedError for an invalid request."""
+    epoch = request.member_epoch
+    wrong = None
+    unnamed = {JOINING, AWAY} if consumers.rules.since_4_0 else {JOINING}
+    has_no_name = not request.member_id.strip() and (epoch not in unnamed or version >= _FIRST_WITH_OWN_MEMBER_IDS)
+    if not request.group_id.strip():
+        wrong = "GroupId can't be empty."
+    elif _is_blank(request.instance_id) or _is_blank(request.rack_id):
+        wrong = f"{'InstanceId' if _is_blank(request.instance_id) else 'RackId'} can't be empty."
+    elif has_no_name:
+        wrong = "MemberId can't be empty."
+    elif epoch < AWAY:
+        wrong = "MemberEpoch is invalid."
+    elif epoch == AWAY and request.instance_id is None:
+        wrong = "InstanceId can't be null."
+    elif epoch == JOINING:
+        wrong = _wrong_with_joining(request)
+    if wrong is not None:
+        raise GroupRefusedError(ErrorCode.INVALID_REQUEST, wrong)
+    if request.server_assignor is not None and request.server_assignor not in consumers.assignors:
+        known = ", ".join(consumers.assignors)
+        raise GroupRefusedError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {known}.",
+        )
+
+
+def _is_blank(text: str | None) -> bool:
+    """Return whether a text is there and has nothing but blanks."""
+    return text is not None and not text.strip()
+
+
+def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == _NOT_SAID:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.topic_partitions is None or request.topic_partitions:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return None
+
+
+def _heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return Heartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        None if names is None else frozenset(names),
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        None if owned is None else partitions_of(owned),
+        call.client_id or "",
+        call.client_host,
+        partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC),
+    )
+
+
+def _response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if answer.assignment is not None:
+        listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
+        assignment = Assignment(topic_partitions=listed)
+    return ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=interval_ms,
+        assignment=assignment,
+    )
+
+
+def _refused(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
+    )
+
+
+_CLASSIC: Final = 0
+_CONSUMER: Final = 1
+_REFUSED: Final = partial(DescribedGroup, assignor_name="")
+
+
+@handles(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    needs=on_each(Operation.DESCRIBE, ResourceType.GROUP)
+    & asked_by_handler("DESCRIBE on all topics that its members have"),
+    names=groups_at("group_ids"),
+)
+def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerGroupDescribeResponse]:
+    """ConsumerGroupDescribe: groups of the consumer protocol, what members read and are to read (KIP-848).
+
+    Versions 0-1; from version 1 on it has the protocol of each member (KIP-1099). GROUP_ID_NOT_FOUND for what is no
+    such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED for a group with a topic that the
+    client may not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
+    Since Kafka 4.3 a member has what it has to give up until it has done so.
+
+    Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`).
+    """
+    return ConsumerGroupDescribeResponse(
+        groups=(yield from described_groups(request, call, call.services.groups.consumers, _describe, _REFUSED))
+    )
+
+
+def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
+    listed = in_timeline_order(group.members)
+    members: list[Member] = []
+    is_before_4_3 = call.services.is_before("4.3")
+    for each in listed:
+        held = (each.assigned,) if is_before_4_3 else (each.assigned, each.revoking)
+        member = _member(each, held, group.target.get(each.member_id, NOTHING), call.core.topics)
+        if not _may_describe_topics(member, call):
+            raise GroupRefusedError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "Members of the group read topics that the client may not describe.",
+            )
+        members.append(member)
+    default = next(iter(call.services.groups.consumers.assignors))
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor(listed, default),
+        members=members,
+    )
+
+
+def _may_describe_topics(member: Member, call: Call) -> bool:
+    """Whether the client may know of all topics that a member reads, or is to read."""
+    return all(
+        call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each.topic_name)
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    )
+
+
+def _member(member: ConsumerMember, held: Sequence[Partitions], target: Partitions, topics: Topics) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.regex,
+        assignment=_assignment(held, topics),
+        target_assignment=_assignment([target], topics),
+        member_type=_CLASSIC if member.is_classic else _CONSUMER,
+    )
+
+
+def _assignment(several: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
+    """Partitions one set after the other, with the names of their topics; without topics that are gone."""
+    found: dict[bytes, list[int]] = {}
+    for partitions in several:
+        for topic_id, indexes in partitions.items():
+            found.setdefault(topic_id, []).extend(sorted(indexes))
+    return DescribedAssignment(
+        topic_partitions=[
+            DescribedTopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes)
+            for topic_id, indexes in found.items()
+            if (topic := topics.with_id(topic_id)) is not None
+        ]
+    )

@@ -1,0 +1,194 @@
+"""Delegation tokens (KIP-48)."""
+
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.delegation_tokens import DelegationToken
+from minibroker.security.principals import ANONYMOUS, USER, Principal
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.requirements import asked_by_handler
+from minibroker.server.requests.token_requests import NO_TIME, find, may_ask, named
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+
+
+@handles(
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    needs=asked_by_handler("CREATE_TOKENS on the user, for another user's token"),
+    refusal=Refusal(
+        {
+            "principal_type": ANONYMOUS.type,
+            "principal_name": ANONYMOUS.name,
+            "token_requester_principal_type": ANONYMOUS.type,
+            "token_requester_principal_name": ANONYMOUS.name,
+            "issue_timestamp_ms": -1,
+            "expiry_timestamp_ms": -1,
+            "max_timestamp_ms": -1,
+        }
+    ),
+)
+def create_delegation_token(
+    request: CreateDelegationTokenRequest, call: Call
+) -> CreateDelegationTokenResponse | DelayedResponse:
+    """CreateDelegationToken: a name and a password for a client that has proved who it is (KIP-48).
+
+    Versions 0-3; from version 3 on a token may be for another user (KIP-373). Over plaintext, and from clients that
+    have come with a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED. Without `delegation.token.secret.key`:
+    DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYPE).
+    """
+    requester = call.principal
+    owner = named(request.owner_principal_type, request.owner_principal_name) or requester
+    renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
+    tokens = call.services.security.tokens
+    if not may_ask(call):
+        return _refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
+    if owner != requester and not call.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+        return _refusal(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester)
+    if any(each.type != USER for each in renewers):
+        return _refusal(ErrorCode.INVALID_PRINCIPAL_TYPE, owner, requester)
+    if not tokens.is_enabled:
+        return _refusal(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, requester)
+    try:
+        token = tokens.create(owner, requester, renewers, request.max_lifetime_ms)
+    except OSError:
+        return _refusal(ErrorCode.KAFKA_STORAGE_ERROR, owner, requester)
+    response = CreateDelegationTokenResponse(
+        error_code=ErrorCode.NONE,
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=token.issued_ms,
+        expiry_timestamp_ms=token.expires_ms,
+        max_timestamp_ms=token.max_ms,
+        token_id=token.id,
+        hmac=tokens.hmac_of(token),
+    )
+    return hold(response, request, call)
+
+
+def _refusal(code: ErrorCode, owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:
+    return CreateDelegationTokenResponse(
+        error_code=code,
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=NO_TIME,
+        expiry_timestamp_ms=NO_TIME,
+        max_timestamp_ms=NO_TIME,
+        token_id="",
+        hmac=b"",
+    )
+
+
+@handles(ApiKey.RENEW_DELEGATION_TOKEN, needs=asked_by_handler("to be the token's owner or one of its renewers"))
+def renew_delegation_token(
+    request: RenewDelegationTokenRequest, call: Call
+) -> RenewDelegationTokenResponse | DelayedResponse:
+    """RenewDelegationToken: put a token's end off, at most until its longest life is over (KIP-48).
+
+    Versions 0-2. The owner and the renewers may do it (DELEGATION_TOKEN_OWNER_MISMATCH for others); a token is
+    named by its HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed
+    (DELEGATION_TOKEN_EXPIRED).
+    """
+    code, token = find(request.hmac, call)
+    if token is None:
+        return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+    try:
+        renewed = call.services.security.tokens.renew(token, request.renew_period_ms)
+    except OSError:
+        return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
+    return hold(
+        RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms), request, call
+    )
+
+
+@handles(ApiKey.EXPIRE_DELEGATION_TOKEN, needs=asked_by_handler("to be the token's owner or one of its renewers"))
+def expire_delegation_token(
+    request: ExpireDelegationTokenRequest, call: Call
+) -> ExpireDelegationTokenResponse | DelayedResponse:
+    """ExpireDelegationToken: bring a token's end nearer, or have it end at once with a negative period (KIP-48).
+
+    Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
+    """
+    period_ms = request.expiry_time_period_ms
+    code, token = find(request.hmac, call)
+    if token is None:
+        return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+    try:
+        left = call.services.security.tokens.expire(token, period_ms)
+    except OSError:
+        return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
+    ends_ms = period_ms if left is None else left.expires_ms
+    return hold(ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms), request, call)
+
+
+@handles(
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    needs=asked_by_handler(
+        "DESCRIBE on the token or DESCRIBE_TOKENS on its owner, for another user's tokens, which are hidden otherwise"
+    ),
+)
+def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Call) -> DescribeDelegationTokenResponse:
+    """DescribeDelegationToken: the tokens of some owners, or all that the client may see (KIP-48, KIP-373).
+
+    Versions 0-3. A user sees the tokens that it owns or may renew; others need DESCRIBE of the token or
+    DESCRIBE_TOKENS of its owner. An empty list of owners has no tokens, null has those of all. Errors are those of
+    CreateDelegationToken. Deviation: expired tokens are not returned, while Kafka returns them until it removes
+    them.
+    """
+    tokens = call.services.security.tokens
+    if not may_ask(call):
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])
+    if not tokens.is_enabled:
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, tokens=[])
+    owners = None
+    if request.owners is not None:
+        owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
+    described: list[DescribedDelegationToken] = []
+    for each in tokens.all():
+        if owners is not None and each.owner not in owners and owners.isdisjoint(each.renewers):
+            continue
+        if _may_see(each, call):
+            described.append(_described(each, tokens.hmac_of(each)))
+    return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=described)
+
+
+def _described(token: DelegationToken, proof: bytes) -> DescribedDelegationToken:
+    renewers = [
+        DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name) for each in token.renewers
+    ]
+    return DescribedDelegationToken(
+        principal_type=token.owner.type,
+        principal_name=token.owner.name,
+        token_requester_principal_type=token.requester.type,
+        token_requester_principal_name=token.requester.name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.id,
+        hmac=proof,
+        renewers=renewers,
+    )
+
+
+def _may_see(token: DelegationToken, call: Call) -> bool:
+    return (
+        token.may_be_renewed_by(call.principal)
+        or call.allows(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id)
+        or call.allows(Operation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
+    )

@@ -1,0 +1,413 @@
+"""Groups: their coordinators, the classic protocol of members, and what administrators ask of all groups."""
+
+import re
+from typing import Final
+
+from minibroker.cluster.node import NO_NODE, Node
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topic_admin import TopicError
+from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
+from minibroker.coordinators.groups.classic.client_quirks import backs_off, joins_after_lookup
+from minibroker.coordinators.groups.classic.coordinator import JoiningClient
+from minibroker.coordinators.groups.classic.group import Group, GroupState, Member, Protocol, Reply
+from minibroker.coordinators.groups.classic.rebalances import sync_error
+from minibroker.coordinators.groups.registry import AnyGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.coordinators.java_order import bucket, in_timeline_order, table_size, topic_partition_hash
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.requests.authorized_operations import authorized_operations
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, coordinator_keys_at, groups_at, handles
+from minibroker.server.requests.requirements import asked_by_handler, checked, missing, on_each, on_group
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.groups import (
+    Coordinator,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from minibroker_protocol.schema import first_version
+
+_FIRST_WITH_KEYS: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
+_FIRST_WITH_SHARE: Final = 6
+_SUCCESS: Final = "NONE"
+"""The error message of a success before version 4."""
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_SHARE: Final = 2
+_SHARE_PARTITION: Final = re.compile(r".+:[\w-]{22}:\d{1,10}", re.ASCII | re.DOTALL)
+"""The key of a share-partition: its group, the id of its topic, and its number (`SharePartitionKey.validate`)."""
+_NO_PORT: Final = -1
+
+
+@handles(
+    ApiKey.FIND_COORDINATOR,
+    needs=on_each(Operation.DESCRIBE, ResourceType.ANY)
+    & asked_by_handler("CLUSTER_ACTION on the cluster for share-partitions"),
+    names=coordinator_keys_at("coordinator_keys", "key"),
+    refusal=Refusal({"node_id": -1, "port": -1}, explained=True),
+)
+def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
+    """FindCoordinator: which broker keeps a group or a transactional id: the leader of its partition.
+
+    Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The
+    coordinator's topic is made if need be. Kafka has it made in the background and answers
+    COORDINATOR_NOT_AVAILABLE meanwhile; here the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while
+    the partition has no leader. From version 6 on keys of share-partitions are known, too (KIP-932): "group:topic
+    id:partition", else INVALID_REQUEST.
+
+    Return each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`).
+    """
+    keys = request.coordinator_keys if call.api_version >= _FIRST_WITH_KEYS else [request.key]
+    joiner = call.session.early_joiner
+    if joiner is not None and request.key_type == _GROUP:
+        call.services.groups.rebalances.note_lookup(joiner, keys)
+    is_expected = call.services.works_around_clients and joins_after_lookup(call.session.software, call.client_id)
+    if is_expected and request.key_type == _GROUP:
+        call.services.groups.rebalances.expect_join(request.key)
+    if call.api_version >= _FIRST_WITH_KEYS:
+        coordinators: list[Coordinator] = []
+        for key in keys:
+            coordinators.append(_find(key, request.key_type, call))
+            yield
+        return FindCoordinatorResponse(coordinators=coordinators)
+    found = _find(request.key, request.key_type, call)
+    code = ErrorCode(found.error_code)
+    return FindCoordinatorResponse(
+        error_code=code,
+        error_message=found.error_message or code.meaning if code else _SUCCESS,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(key: str, key_type: int, call: Call) -> Coordinator:
+    node, code, reason = _coordinator(key, key_type, call)
+    host, port = ("", _NO_PORT) if node is None else call.address_of(node)
+    return Coordinator(
+        key=key,
+        node_id=NO_NODE if node is None else node.id,
+        host=host,
+        port=port,
+        error_code=code,
+        error_message=reason,
+    )
+
+
+def _log(key_type: int, call: Call) -> CoordinatorLog | None:
+    """The log of the coordinator for keys of a kind; None for a kind that the version does not have."""
+    services = call.services
+    if key_type == _GROUP:
+        return services.groups.store.log
+    if key_type == _TRANSACTION:
+        return services.transactions.store.log
+    is_share = key_type == _SHARE and call.api_version >= _FIRST_WITH_SHARE
+    return services.share_states.store.log if is_share else None
+
+
+def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
+    """The coordinator, whose topic is made if need be; what is wrong if there can be none."""
+    log = _log(key_type, call)
+    if log is None or (key_type == _SHARE and not _SHARE_PARTITION.fullmatch(key)):
+        return None, ErrorCode.INVALID_REQUEST, "" if key_type == _SHARE else ErrorCode.INVALID_REQUEST.meaning
+    if key_type == _SHARE and not call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ""
+    try:
+        log.ensure()
+    except TopicError as error:
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{log.name}: {error}"
+    node = log.coordinator(key)
+    if node is None:
+        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
+    return node, ErrorCode.NONE, ""
+
+
+@handles(ApiKey.JOIN_GROUP, needs=on_group(Operation.READ))
+def join_group(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply:
+    """JoinGroup: become a member of a group, and wait for its next generation.
+
+    Versions 0-9. Before version 1 the session timeout is the rebalance timeout, too. From version 4 on a dynamic
+    member is first given its id (MEMBER_ID_REQUIRED) and joins with it, so that a lost answer leaves no ghost
+    behind (KIP-394).
+
+    Static members from version 5 on (KIP-345): one that comes back without its member id takes its old place,
+    without a rebalance where the group is stable and agrees on the same protocol as before; its former self is
+    fenced. A static leader that came back so leads without assigning from version 9 on (KIP-814); before, the
+    response says that its former self leads.
+
+    Unlike Kafka, a second JoinGroup of a member ends the first one, with REBALANCE_IN_PROGRESS: Kafka never answers
+    that.
+
+    Answer immediately if no other member has to join (`GroupCoordinatorService.joinGroup`).
+    """
+    session = call.session
+    client = JoiningClient(
+        call.client_id or "",
+        call.client_host,
+        call.node,
+        call.api_version,
+        joins_early=session.early_joiner is not None,
+        backs_off=call.services.works_around_clients and backs_off(session.software, call.client_id),
+    )
+    # The metadata outlives the receive buffer.
+    protocols = [Protocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]
+    return call.services.groups.classic.join(request, protocols, client)
+
+
+_FIRST_WITH_PROTOCOL: Final = first_version(SyncGroupRequest, "protocol_type")
+
+
+def _right_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
+    """A request without its protocol is refused for that, from any member."""
+    if call.api_version >= _FIRST_WITH_PROTOCOL and None in {request.protocol_type, request.protocol_name}:
+        return ErrorCode.NONE
+    return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
+
+
+@handles(ApiKey.SYNC_GROUP, needs=checked(_right_error, "READ on the group"))
+def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
+    """SyncGroup: the leader hands in the assignments, and every member is given its own.
+
+    Versions 0-5. Members wait for their leader. The assignments are in the log before any response has them. From
+    version 5 on a member says which protocol it believes in, and has to (INCONSISTENT_GROUP_PROTOCOL, KIP-559).
+
+    Unlike Kafka, a second SyncGroup of a member ends the first one, with REBALANCE_IN_PROGRESS, and a member that
+    leaves is answered UNKNOWN_MEMBER_ID: Kafka never answers those.
+
+    Answer immediately to the leader, and to members of a stable group (`GroupCoordinatorService.syncGroup`).
+    """
+    if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+        return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    coordinator = call.services.groups
+    code = coordinator.status(request.group_id, call.node)
+    if code:
+        # What is loading has forgotten its rebalance. Old clients do not know the code that says so.
+        loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if loading else code)
+    return coordinator.classic.sync(request)
+
+
+@handles(ApiKey.HEARTBEAT, needs=on_group(Operation.READ))
+def heartbeat(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+    """Heartbeat: a member of a group is alive, and learns that the group rebalances.
+
+    Versions 0-4. While the coordinator loads, every heartbeat is answered NONE, as by Kafka.
+
+    Restart the member's session (`GroupCoordinatorService.heartbeat`).
+    """
+    coordinator = call.services.groups
+    code = coordinator.status(request.group_id, call.node)
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return HeartbeatResponse(error_code=ErrorCode.NONE)
+    return HeartbeatResponse(error_code=code or coordinator.classic.heartbeat(request))
+
+
+_FIRST_WITH_MEMBERS: Final = first_version(LeaveGroupRequest, "members")
+
+
+@handles(ApiKey.LEAVE_GROUP, needs=on_group(Operation.READ))
+def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
+    """LeaveGroup: members leave a group, or an operator removes them.
+
+    Versions 0-5: one member up to version 2, from version 3 on any number of them, each with an outcome of its own
+    (KIP-345). A static member can be named by its instance id alone. The reason (version 5) is not looked at.
+
+    Remove the members; the others have to join again (`GroupCoordinatorService.leaveGroup`).
+    """
+    coordinator = call.services.groups
+    many = call.api_version >= _FIRST_WITH_MEMBERS
+    leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
+    code = coordinator.status(request.group_id, call.node)
+    if code:
+        return LeaveGroupResponse(error_code=code)
+    codes = coordinator.classic.leave(request.group_id, leaving)
+    outcomes = [
+        MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code)
+        for each, code in zip(leaving, codes, strict=True)
+    ]
+    if many:
+        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=outcomes)
+    return LeaveGroupResponse(error_code=outcomes[0].error_code)
+
+
+_NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+_FIRST_WITH_UNKNOWN_GROUPS: Final = first_version(DescribedGroup, "error_message")
+
+
+@handles(ApiKey.DESCRIBE_GROUPS, needs=on_each(Operation.DESCRIBE, ResourceType.GROUP), names=groups_at("groups"))
+def describe_groups(request: DescribeGroupsRequest, call: Call) -> Steps[DescribeGroupsResponse]:
+    """DescribeGroups: the state and the members of groups.
+
+    Versions 0-6: instance ids from version 4 on. A group that is not known is described as Dead, without an error
+    before version 6 and as GROUP_ID_NOT_FOUND from there on (KIP-1043). What members offer and were given is
+    returned for stable groups only. From version 3 on a client can ask for its authorized operations.
+
+    Describe each group by itself (`GroupCoordinator.handleDescribeGroup`).
+    """
+    described: list[DescribedGroup] = []
+    for group_id in request.groups:
+        each = _describe(group_id, call)
+        if request.include_authorized_operations and not each.error_code:
+            each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
+        described.append(each)
+        yield
+    return DescribeGroupsResponse(groups=described)
+
+
+def _describe(group_id: str, call: Call) -> DescribedGroup:
+    store = call.services.groups.store
+    code = store.readiness(group_id, call.node)
+    group = None if code else store.get(group_id)
+    described = DescribedGroup(
+        error_code=code,
+        group_id=group_id,
+        group_state="" if code else GroupState.DEAD.value,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+        authorized_operations=_NO_AUTHORIZED_OPERATIONS,
+    )
+    if group is None and not code and call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS:
+        described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        exists = store.find(group_id) is not None
+        described.error_message = f"Group {group_id} {'is not a classic group' if exists else 'not found'}."
+    if group is not None:
+        described.group_state = group.state.value
+        described.protocol_type = group.protocol_type or ""
+        described.protocol_data = (group.protocol_name or "") if group.is_in(GroupState.STABLE) else ""
+        is_before_4 = call.services.is_before("4.0")
+        shows_assignment = group.is_in(GroupState.STABLE) or not is_before_4
+        described.members = [_member(group, each, shows_assignment=shows_assignment) for each in group.members.values()]
+    return described
+
+
+def _member(group: Group, member: Member, *, shows_assignment: bool) -> DescribedGroupMember:
+    stable = group.is_in(GroupState.STABLE)
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol_name) if stable else b"",
+        member_assignment=member.assignment if shows_assignment else b"",
+    )
+
+
+_GROUPS_PER_STEP: Final = 5_000
+
+
+@handles(ApiKey.LIST_GROUPS, needs=asked_by_handler("DESCRIBE on the cluster, or on each group, or it is hidden"))
+def list_groups(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
+    """ListGroups: every group that the broker keeps.
+
+    Versions 0-5: filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848). The types are
+    "classic" and "consumer". Names of states and types may be written in any case; a name that says nothing lets
+    nothing through. The order is that of Kafka's hash tables.
+    """
+    store = call.services.groups.store
+    store.load_all()
+    sees_all = call.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    states = {name.lower() for name in request.states_filter}
+    types = {name.lower() for name in request.types_filter}
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if store.is_loading else ErrorCode.NONE
+    listed: list[ListedGroup] = []
+    for number, group in enumerate(_in_order(store, is_before_4_0=call.services.is_before("4.0")), start=1):
+        if number % _GROUPS_PER_STEP == 0:
+            yield
+        if (
+            not store.log.coordinator_error(group.group_id, call.node)
+            and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
+            and (not states or group.state.value.lower() in states)
+            and (not types or group.kind in types)
+        ):
+            listed.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=group.kind,
+                )
+            )
+    return ListGroupsResponse(error_code=code, groups=listed)
+
+
+def _in_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
+    """Return the groups in the order of Kafka's hash tables: one for each partition, or one for all before 4.0."""
+    groups, log = tuple(store.groups()), store.log
+    table = table_size((len(groups) if is_before_4_0 else log.partition_count) + 1)
+    tables: dict[int, dict[str, AnyGroup]] = {}
+    for group in groups:
+        name = group.group_id
+        if is_before_4_0:
+            key = bucket(java_hash(name), table)
+        else:
+            key = bucket(topic_partition_hash(log.name, log.partition_of(name)), table)
+        tables.setdefault(key, {})[name] = group
+    ordered: list[AnyGroup] = []
+    for key in sorted(tables):
+        ordered += tables[key].values() if is_before_4_0 else in_timeline_order(tables[key])
+    return ordered
+
+
+@handles(ApiKey.DELETE_GROUPS, needs=on_each(Operation.DELETE, ResourceType.GROUP), names=groups_at("groups_names"))
+def delete_groups(request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsResponse]:
+    """DeleteGroups: forget groups that have no members, with their offsets (KIP-229).
+
+    Versions 0-3. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that is not known. Kafka
+    answers NONE also when the deletion could not be written; here that is an error and the group stays.
+
+    Delete each group by itself; one that is named twice is deleted once (`GroupCoordinator.handleDeleteGroups`).
+    """
+    results: list[DeletableGroupResult] = []
+    for group_id in dict.fromkeys(request.groups_names):
+        code = yield from _delete(group_id, call)
+        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+        yield
+    return DeleteGroupsResponse(results=results)
+
+
+def _delete(group_id: str, call: Call) -> Steps[ErrorCode]:
+    store = call.services.groups.store
+    code = store.readiness(group_id, call.node)
+    if code:
+        return code
+    group = store.find(group_id)
+
+    def refusal() -> ErrorCode:
+        code = store.readiness(group_id, call.node)
+        if code:
+            return code
+        if group is None or store.find(group_id) is not group:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
+
+    if isinstance(group, ShareGroup):
+        code = yield from call.services.groups.share_offsets.delete_states(group)
+        if code:
+            return code
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    offsets = group.offsets
+    return (yield from store.forget(group, lambda: refusal() or offsets.everything(), wholly=True))

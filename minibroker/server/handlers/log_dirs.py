@@ -1,0 +1,153 @@
+"""Log directories, and the replicas in them (KIP-113)."""
+
+import os
+from typing import Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps
+from minibroker.security.authorization.acls import Operation
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles, topics_at
+from minibroker.server.requests.requirements import on_cluster
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def _refuse_describe_log_dirs(
+    _request: DescribeLogDirsRequest, _version: int, code: ErrorCode
+) -> DescribeLogDirsResponse:
+    """No directory is listed, also in the versions before 3, which have no error of the whole."""
+    return DescribeLogDirsResponse(error_code=code, results=[])
+
+
+@handles(
+    ApiKey.DESCRIBE_LOG_DIRS, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(whole=_refuse_describe_log_dirs)
+)
+def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirsResponse]:
+    """DescribeLogDirs: where the replicas of a broker are, and how many bytes they take (KIP-113).
+
+    Versions 0-5. There is one log directory, the data directory, which all brokers of a cluster share; each returns
+    the partitions that it keeps. A partition that it does not keep, or that there is not, is left out, as in Kafka.
+    A size is that of the log's segments without their indexes. Nothing lags behind and nothing is moved between
+    directories. From version 4 on the response has the bytes of the volume (KIP-827). The directory is never
+    cordoned (version 5, KIP-1066).
+    """
+    named: dict[str, set[int]] | None = None
+    if request.topics is not None:
+        named = {}
+        for asked in request.topics:
+            named.setdefault(asked.topic, set()).update(asked.partitions)
+    described: list[DescribeLogDirsTopic] = []
+    for topic in tuple(call.core.topics):
+        indexes = None if named is None else named.get(topic.name, set())
+        partitions: list[DescribeLogDirsPartition] = []
+        for each in tuple(topic.partitions) if indexes is None or indexes else ():
+            if call.node.id in each.replicas and (indexes is None or each.index in indexes):
+                partitions.append(
+                    DescribeLogDirsPartition(
+                        partition_index=each.index, partition_size=_size(each), offset_lag=0, is_future_key=False
+                    )
+                )
+                yield
+        if partitions:
+            described.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+    directory = os.path.abspath(call.core.topics.data_dir)
+    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=described)
+    try:
+        volume = os.statvfs(directory)
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        result.total_bytes = volume.f_frsize * volume.f_blocks
+        result.usable_bytes = volume.f_frsize * volume.f_bavail
+    return DescribeLogDirsResponse(error_code=ErrorCode.NONE, results=[result])
+
+
+def _size(partition: Partition) -> int:
+    """The bytes of its segments; looking into the directory leaves an unused log closed."""
+    if partition.opened_log is not None:
+        return partition.opened_log.size
+    try:
+        with os.scandir(partition.directory) as entries:
+            return sum(entry.stat().st_size for entry in entries if entry.name.endswith(".log"))
+    except OSError:
+        return 0
+
+
+_FUTURE_SUFFIX_SIZE: Final = 40
+"""Kafka moves a log by way of a directory with a UUID and "-future" after its name."""
+_MAX_FILE_NAME: Final = 255
+
+
+def _refuse_alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, _version: int, code: ErrorCode
+) -> AlterReplicaLogDirsResponse:
+    """The response lists the topics of all directories."""
+    results = [
+        AlterReplicaLogDirTopicResult(
+            topic_name=topic.name,
+            partitions=[
+                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code) for index in topic.partitions
+            ],
+        )
+        for directory in request.dirs
+        for topic in directory.topics
+    ]
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+@handles(
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    needs=on_cluster(Operation.ALTER),
+    names=topics_at("dirs.topics.name", "partitions"),
+    refusal=Refusal(whole=_refuse_alter_replica_log_dirs, parts=_refuse_alter_replica_log_dirs),
+)
+def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+    """AlterReplicaLogDirs: move replicas to another log directory of their broker (KIP-113).
+
+    Versions 0-2. There is one log directory: to be moved there is no change and succeeds, everything else is
+    LOG_DIR_NOT_FOUND. INVALID_TOPIC_EXCEPTION for a name that leaves no room for the suffix of Kafka's directories.
+    UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a partition that other brokers keep.
+    """
+    ours = os.path.abspath(call.core.topics.data_dir)
+    results: dict[str, dict[int, ErrorCode]] = {}
+    for asked in request.dirs:
+        for topic in asked.topics:
+            outcomes = results.setdefault(topic.name, {})
+            for index in topic.partitions:
+                outcomes[index] = _check(topic.name, index, call, is_ours=asked.path == ours)
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index, code in outcomes.items()
+                ],
+            )
+            for name, outcomes in results.items()
+        ]
+    )
+
+
+def _check(name: str, index: int, call: Call, *, is_ours: bool) -> ErrorCode:
+    if len(f"{name}-{index}") + _FUTURE_SUFFIX_SIZE > _MAX_FILE_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not is_ours:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    topic = call.core.topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if call.node.id in partition.replicas else ErrorCode.REPLICA_NOT_AVAILABLE

@@ -1,0 +1,283 @@
+"""The offsets of logs: by timestamp, by leader epoch, and the start that DeleteRecords moves."""
+
+import os
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps, drain
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import handles, topics_at
+from minibroker.server.requests.requirements import on_each
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.log_offsets import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from minibroker_storage.data_directory.names import TopicPartition
+from minibroker_storage.log import Log, LogShape, shape_of
+from minibroker_storage.segment import LogSegment
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
+"""The timestamps that ask for a place in the log, and the first versions that know them."""
+_READ_COMMITTED: Final = 1
+_ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
+_DEBUGGER: Final = -2
+"""The replica id of a client that asks any replica."""
+_FEW: Final = 8
+"""More partitions are looked up in steps: each may have a log to be opened, which takes half a millisecond."""
+
+
+@handles(
+    ApiKey.LIST_OFFSETS,
+    needs=on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+    names=topics_at("topics.name", "partitions.partition_index"),
+)
+def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+    """ListOffsets: where a partition's log starts and ends, and which offset belongs to a moment.
+
+    Versions 0-11. The timestamp of a partition in the request selects its offset:
+
+    - -1 is the end. For a reader of committed data that is the last stable offset.
+    - -2 is the start.
+    - -3 is the first record with the largest timestamp (version 7, KIP-734).
+    - -4 is the start of the local log (version 8). There is no tiered storage, so it is the start.
+    - -5 is the last tiered offset (version 9), -6 the first one to be tiered (version 11). Neither exists.
+    - Any other is the first record at or after it. Without such a record the answer is offset -1 and timestamp -1.
+
+    Version 0 answers with the start offsets of segments, newest first, as Kafka's `legacyFetchOffsetsBefore`: for a
+    moment, those last written before it. The leader epoch (version 4) is that of the batch that was found, or of
+    the first one; for the end, the leader's. A partition that is asked for twice is INVALID_REQUEST each time. Only
+    the leader answers (NOT_LEADER_OR_FOLLOWER), or with replica id -2 any replica, and only a client that knows its
+    epoch (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+    """
+    steps = _look_up_all(request, call)
+    asked = [partition.timestamp for topic in request.topics for partition in topic.partitions]
+    is_long = call.api_version == 0 or len(asked) > _FEW or any(map(_is_search, asked))
+    return steps if is_long else drain(steps)
+
+
+def _is_search(timestamp: int) -> bool:
+    """Return whether a look-up may have to read many records."""
+    return timestamp >= 0 or timestamp == _MAX_TIMESTAMP
+
+
+def _look_up_all(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
+    twice = _named_twice(request) if call.api_version > 0 else ()
+    response = ListOffsetsResponse(topics=[])
+    for topic in request.topics:
+        partitions: list[ListOffsetsPartitionResponse] = []
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        for requested in topic.partitions:
+            result = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
+            partitions.append(result)
+            if request.isolation_level not in _ISOLATION_LEVELS:
+                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+            elif (topic.name, requested.partition_index) in twice:
+                result.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                try:
+                    yield from _look_up(topic.name, requested, request, call, result)
+                except MAPPED as error:
+                    result.error_code = error_code_of(error)
+            yield
+    return response
+
+
+def _named_twice(request: ListOffsetsRequest) -> Collection[TopicPartition]:
+    """Return the partitions that are asked for more than once, which only version 0 allows."""
+    counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    return {partition for partition, count in counts.items() if count > 1}
+
+
+def _look_up(
+    topic_name: str,
+    requested: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    call: Call,
+    response: ListOffsetsPartitionResponse,
+) -> Steps[None]:
+    """Look one partition up, and put the result into its response."""
+    timestamp = requested.timestamp
+    topic = call.core.topics.get(topic_name)
+    partition = topic.partition(requested.partition_index) if topic is not None else None
+    if call.api_version > 0 > timestamp and call.api_version < _FIRST_WITH.get(timestamp, call.api_version + 1):
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
+        return
+    if partition is None:
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return
+    leader_only = request.replica_id != _DEBUGGER
+    response.error_code = partition.access_error(call.node, requested.current_leader_epoch, leader_only=leader_only)
+    if response.error_code:
+        return
+    log = partition.log
+    committed = request.isolation_level == _READ_COMMITTED
+    if call.api_version == 0:
+        if timestamp < _EARLIEST:
+            response.error_code = ErrorCode.UNSUPPORTED_VERSION
+        else:
+            response.old_style_offsets = _segment_offsets(log, requested, call.core.clock.now_ms())
+    elif timestamp == _LATEST:
+        response.offset = log.last_stable_offset if committed else log.high_watermark
+        response.leader_epoch = partition.leader_epoch
+    elif timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
+        response.offset = log.log_start_offset
+        response.leader_epoch = _epoch_of_start(partition)
+    elif _is_search(timestamp):
+        if timestamp == _MAX_TIMESTAMP:
+            found = yield from search_max_timestamp(log.segments)
+        else:
+            found = yield from search_by_timestamp(log.segments, timestamp, log.log_start_offset)
+        if found is not None and not (committed and found.offset >= log.last_stable_offset):
+            response.timestamp, response.offset, response.leader_epoch = found
+
+
+def _epoch_of_start(partition: Partition) -> int:
+    """The leader epoch of the first record. Of an empty log, the leader's own, which notes it when it takes over."""
+    log = partition.log
+    if log.log_start_offset >= log.high_watermark:
+        return partition.leader_epoch
+    return log.epochs.epoch_for(log.log_start_offset)
+
+
+def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> list[int]:
+    """Start offsets of segments and the log's end, newest first; see Kafka's `UnifiedLog.legacyFetchOffsetsBefore`."""
+    known = [(max(segment.base_offset, log.log_start_offset), _written_ms(log, segment)) for segment in log.segments]
+    if log.segments[-1].size:
+        known.append((log.high_watermark, now_ms))
+    if requested.timestamp == _EARLIEST:
+        count = 1
+    elif requested.timestamp == _LATEST:
+        count = len(known)
+    else:
+        count = next((n for n in range(len(known), 0, -1) if known[n - 1][1] <= requested.timestamp), 0)
+    offsets = [offset for offset, _ in reversed(known[:count])]
+    return offsets[: max(requested.max_num_offsets, 0)]
+
+
+def _written_ms(log: Log, segment: LogSegment) -> int:
+    """When a segment was last written; one that has no file yet, when it was begun. OSError."""
+    return os.stat(segment.log.path).st_mtime_ns // 1_000_000 if log.has_directory else segment.created_ms
+
+
+@handles(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    needs=on_each(Operation.DESCRIBE, ResourceType.TOPIC, Operation.CLUSTER_ACTION),
+    names=topics_at("topics.topic", "partitions.partition"),
+)
+def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) -> Steps[OffsetForLeaderEpochResponse]:
+    """OffsetForLeaderEpoch: where the epoch of a leader has ended, for consumers that look for truncation (KIP-320).
+
+    Versions 0-4. The answer is the largest epoch that is not above the one asked for, and the offset at which it
+    ended; for the current one the log's end, and -1 for both where the log knows none. Only the leader answers
+    (NOT_LEADER_OR_FOLLOWER), who from version 2 on is held against the epoch that the client believes in
+    (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+
+    Look every partition up by itself (`ReplicaManager.lastOffsetForLeaderEpoch`).
+    """
+    response = OffsetForLeaderEpochResponse(topics=[])
+    for topic in request.topics:
+        result = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[])
+        response.topics.append(result)
+        for asked in topic.partitions:
+            result.partitions.append(_epoch_end(topic.topic, asked, call))
+            yield
+    return response
+
+
+def _epoch_end(name: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
+    response = EpochEndOffset(error_code=ErrorCode.NONE, partition=requested.partition)
+    topic = call.core.topics.get(name)
+    partition = topic.partition(requested.partition) if topic is not None else None
+    if partition is None:
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return response
+    response.error_code = partition.access_error(call.node, requested.current_leader_epoch)
+    if not response.error_code:
+        try:
+            response.leader_epoch, response.end_offset = partition.end_of_epoch(requested.leader_epoch)
+        except MAPPED as error:
+            response.error_code = error_code_of(error)
+    return response
+
+
+_HIGH_WATERMARK: Final = -1
+
+
+@handles(
+    ApiKey.DELETE_RECORDS,
+    needs=on_each(Operation.DELETE, ResourceType.TOPIC),
+    names=topics_at("topics.name", "partitions.partition_index"),
+)
+def delete_records(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse]:
+    """DeleteRecords: the log start offset of partitions moves up.
+
+    Versions 0-2. Offset -1 is the high watermark. The answer's low watermark is the new log start offset, since
+    there are no other replicas. Whole segments below it go at once, and the offset is on disk before that. Only
+    topics whose `cleanup.policy` has `delete` lose records this way: others are POLICY_VIOLATION, Kafka's own
+    topics INVALID_TOPIC. A broker that does not lead the partition answers NOT_LEADER_OR_FOLLOWER.
+    """
+    topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
+    moved: dict[Partition, LogShape] = {}
+    offsets = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
+    for (name, index), offset in offsets.items():
+        topics.setdefault(name, {})[index] = _delete(name, index, offset, call, moved)
+        yield
+    yield from call.core.logs.starts_moved(moved)
+    for partition, before in moved.items():
+        call.core.hooks.records_deleted(partition, before)
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
+            for name, partitions in topics.items()
+        ]
+    )
+
+
+def _delete(
+    name: str, index: int, offset: int, call: Call, moved: dict[Partition, LogShape]
+) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=index, error_code=ErrorCode.NONE)
+    topic = call.core.topics.get(name)
+    partition = topic.partition(index) if topic is not None else None
+    if topic is None or partition is None:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif topic.is_internal:
+        result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif not topic.log_config.delete:
+        result.error_code = ErrorCode.POLICY_VIOLATION
+    elif offset < _HIGH_WATERMARK:
+        result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    elif partition.leader is not call.node:
+        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    else:
+        try:
+            log = partition.log
+            before = shape_of(log)
+            log.advance_log_start_offset(log.high_watermark if offset == _HIGH_WATERMARK else offset)
+            result.low_watermark = log.log_start_offset
+            moved[partition] = before
+        except MAPPED as error:
+            result.error_code = error_code_of(error)
+    return result

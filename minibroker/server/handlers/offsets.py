@@ -1,0 +1,347 @@
+"""The offsets that groups commit."""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, TypeVar
+
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topics import with_names
+from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
+from minibroker.coordinators.groups.commits import (
+    RefusedCommitError,
+    by_topic,
+    commit,
+    commit_response,
+    is_late_but_fine,
+)
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker.coordinators.groups.registry import AnyGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles, topics_at
+from minibroker.server.requests.requirements import asked_by_handler, on_each, on_group
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from minibroker_protocol.records.header import NO_OFFSET
+from minibroker_protocol.schema import first_version
+from minibroker_storage.data_directory.names import TopicPartition
+
+_FIRST_WITH_UNKNOWN_GROUPS: Final = 9
+_FIRST_COMMIT_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "topic_id")
+
+
+@handles(
+    ApiKey.OFFSET_COMMIT,
+    needs=on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC),
+    names=topics_at("topics.name", "partitions.partition_index"),
+)
+def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+    """OffsetCommit: how far a group has read.
+
+    Versions 0-10. Version 0, which older Kafkas kept in ZooKeeper and newer ones refuse, is served as any other. A
+    partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and one of an unknown topic id UNKNOWN_TOPIC_ID
+    (version 10 names topics by their ids); metadata beyond `offset.metadata.max.bytes` is
+    OFFSET_METADATA_TOO_LARGE. Over the rest the group decides: a member is held against its generation
+    (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION), and gets REBALANCE_IN_PROGRESS while assignments
+    are made; a client without a generation may commit while the group has no members. For a group that does not
+    exist a generation is GROUP_ID_NOT_FOUND from version 9 on, as in Kafka 4, and ILLEGAL_GENERATION otherwise. A
+    commit counts as a heartbeat. The retention that versions 2-4 may ask for is kept to, up to the last moment that
+    there is; version 1 may set the time of the commit.
+
+    Write the offsets to `__consumer_offsets`; they are in the file when the answer leaves.
+    """
+    core = call.core
+    store = call.services.groups.store
+    topics: list[OffsetCommitRequestTopic] = request.topics
+
+    def admit(places: Collection[TopicPartition]) -> AnyGroup:
+        code = store.readiness(request.group_id, call.node)
+        if code:
+            raise RefusedCommitError(code)
+        generation = request.generation_id_or_member_epoch
+        if generation >= 0 and store.find(request.group_id) is None:
+            knows_groups = call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS and not call.services.is_before("4.0")
+            raise RefusedCommitError(ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION)
+        group = store.find_or_create(request.group_id)
+        code = group.validate_commit(
+            request.member_id,
+            request.group_instance_id,
+            generation,
+            is_transactional=False,
+            version=call.api_version,
+        )
+        is_before_4_3 = call.services.is_before("4.3")
+        if code and not is_late_but_fine(group, code, request, places, core.topics, is_before_4_3=is_before_4_3):
+            raise RefusedCommitError(code)
+        group.note_activity(request.member_id)
+        return group
+
+    unknown: list[OffsetCommitRequestTopic] = []
+    if call.api_version >= _FIRST_COMMIT_WITH_TOPIC_IDS:
+        topics, unknown = with_names(core.topics, topics)
+    merges = call.services.is_before("4.0")
+    outcomes = commit(core, topics, admit, store.commit, merges=merges, retention_ms=request.retention_time_ms)
+    responses = commit_response(outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
+    return OffsetCommitResponse(topics=responses)
+
+
+_FIRST_WITH_GROUP_ERROR: Final = first_version(OffsetFetchResponse, "error_code")
+_FIRST_WITH_GROUPS: Final = first_version(OffsetFetchRequest, "groups")
+_FIRST_FETCH_WITH_TOPIC_IDS: Final = first_version(OffsetFetchRequestTopics, "topic_id")
+_NO_EPOCH: Final = -1
+_Topics = Iterable[tuple[str, Iterable[int]]]
+_T = TypeVar("_T")
+_P = TypeVar("_P")
+
+
+@handles(
+    ApiKey.OFFSET_FETCH,
+    needs=asked_by_handler("DESCRIBE on each group; DESCRIBE on each topic"),
+    names=topics_at("topics.name", "partition_indexes") | topics_at("groups.topics.name", "partition_indexes"),
+    refusal=Refusal({"committed_offset": -1, "metadata": ""}),
+)
+def offset_fetch(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse]:
+    """OffsetFetch: how far groups have read.
+
+    Versions 0-10. Version 0, which older Kafkas answered from ZooKeeper, is served as any other. Null topics
+    (version 2) ask for all that a group has committed; version 8 asks for several groups (KIP-709); the member of
+    version 9 matters to no classic group. Partitions are not held against the topics that there are; offset -1 says
+    that nothing is committed. With `require_stable` (version 7, KIP-447) a partition that an open transaction may
+    change is UNSTABLE_OFFSET_COMMIT. An error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, stands at
+    each of its partitions before version 2. Version 10 names topics by their ids: an unknown one is
+    UNKNOWN_TOPIC_ID, and of all that a group has committed, offsets of topics that are gone are not returned.
+    """
+    stable = request.require_stable
+    if call.api_version < _FIRST_WITH_GROUPS:
+        topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
+        code, results = _fetch(
+            call, request, topics, OffsetFetchResponseTopic, OffsetFetchResponsePartition, stable=stable
+        )
+        return OffsetFetchResponse(error_code=code, topics=results)
+    groups: list[OffsetFetchResponseGroup] = []
+    for requested in request.groups:
+        groups.append(_fetch_group(call, requested, stable=stable))
+        yield
+    return OffsetFetchResponse(groups=groups)
+
+
+def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
+    named, unknown = requested.topics, list[OffsetFetchRequestTopics]()
+    has_ids = call.api_version >= _FIRST_FETCH_WITH_TOPIC_IDS
+    if named is not None and has_ids:
+        named, unknown = with_names(call.core.topics, named)
+    topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
+    code, results = _fetch(
+        call, requested, topics, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, stable=stable
+    )
+    if has_ids:
+        results = _with_ids(results, call)
+        results += [_unknown(each) for each in unknown if not code]
+    return OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code, topics=results)
+
+
+def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
+    """Return the results whose topics have an id."""
+    known: list[OffsetFetchResponseTopics] = []
+    for result in results:
+        topic = call.core.topics.get(result.name)
+        if topic is not None:
+            result.topic_id = topic.id
+            known.append(result)
+    return known
+
+
+def _unknown(requested: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    partitions = [
+        _none(OffsetFetchResponsePartitions, index, ErrorCode.UNKNOWN_TOPIC_ID) for index in requested.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(topic_id=requested.topic_id, partitions=partitions)
+
+
+def _offsets_of(requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call) -> tuple[ErrorCode, GroupOffsets]:
+    """Return the error of a group, or NONE, and its offsets."""
+    store = call.services.groups.store
+    group = None
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if call.allows(Operation.DESCRIBE, ResourceType.GROUP, requested.group_id):
+        code = store.readiness(requested.group_id, call.node)
+    if not code:
+        group = store.find(requested.group_id)
+        if isinstance(group, (ConsumerGroup, StreamsGroup)) and isinstance(requested, OffsetFetchRequestGroup):
+            code = group.validate_fetch(requested.member_id, requested.member_epoch)
+    return code, GroupOffsets() if group is None else group.offsets
+
+
+def _fetch(
+    call: Call,
+    requested: OffsetFetchRequest | OffsetFetchRequestGroup,
+    topics: _Topics | None,
+    topic_of: Callable[..., _T],
+    partition_of: Callable[..., _P],
+    *,
+    stable: bool,
+) -> tuple[ErrorCode, list[_T]]:
+    """Return the error of a group and its topics, made by the classes of the version."""
+    code, offsets = _offsets_of(requested, call)
+    if code:
+        if call.api_version >= _FIRST_WITH_GROUP_ERROR:
+            return code, []
+        topics = topics or ()
+    if topics is None:
+        topics = [(name, tuple(indexes)) for name, indexes in offsets.committed.items() if _may_describe(name, call)]
+    # Before Kafka 4.0 a topic and a partition that are named twice are answered once, and no topic without partitions.
+    named = _once(topics).items() if call.services.is_before("4.0") else topics
+    results: list[_T] = []
+    for name, indexes in named:
+        refusal = code or (ErrorCode.NONE if _may_describe(name, call) else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if refusal:
+            partitions = [_none(partition_of, index, refusal) for index in indexes]
+        else:
+            partitions = [_partition(partition_of, offsets, name, index, stable=stable) for index in indexes]
+        results.append(topic_of(name=name, partitions=partitions))
+    return ErrorCode.NONE, results
+
+
+def _once(topics: _Topics) -> dict[str, dict[int, None]]:
+    """Return each topic with its partitions, without repetitions."""
+    named: dict[str, dict[int, None]] = {}
+    for name, indexes in topics:
+        if indexes:
+            named.setdefault(name, {}).update(dict.fromkeys(indexes))
+    return named
+
+
+def _may_describe(topic: str, call: Call) -> bool:
+    return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def _partition(partition_of: Callable[..., _P], offsets: GroupOffsets, topic: str, index: int, *, stable: bool) -> _P:
+    if stable and offsets.is_unstable(topic, index):
+        return _none(partition_of, index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    committed = offsets.get(topic, index)
+    if committed is None:
+        return _none(partition_of, index, ErrorCode.NONE)
+    return partition_of(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=ErrorCode.NONE,
+    )
+
+
+def _none(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
+    return partition_of(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=_NO_EPOCH,
+        metadata="",
+        error_code=code,
+    )
+
+
+@handles(
+    ApiKey.OFFSET_DELETE,
+    needs=on_group(Operation.DELETE) & on_each(Operation.READ, ResourceType.TOPIC),
+    names=topics_at("topics.name", "partitions.partition_index"),
+)
+def offset_delete(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteResponse]:
+    """OffsetDelete: forget how far a group has read some partitions (KIP-496).
+
+    Version 0. A group without members lets go of any; one of consumers keeps what its members are subscribed to
+    (GROUP_SUBSCRIBED_TO_TOPIC), and any other one everything (NON_EMPTY_GROUP). GROUP_ID_NOT_FOUND without the
+    group. Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    group, code = _group(request.group_id, call)
+    if group is None:
+        return OffsetDeleteResponse(error_code=code, topics=[])
+    existing: dict[TopicPartition, None] = {}
+    codes: list[tuple[int, TopicPartition, ErrorCode]] = []
+    for number, requested in enumerate(request.topics):
+        topic = call.core.topics.get(requested.name)
+        for partition in requested.partitions:
+            key = requested.name, partition.partition_index
+            if topic is None or topic.partition(partition.partition_index) is None:
+                codes.append((number, key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            else:
+                codes.append((number, key, ErrorCode.NONE))
+                existing[key] = None
+    deletion = _Deletion(group, list(existing), call)
+    if existing:
+        code = yield from call.services.groups.store.forget(group, deletion.choose, may_go=isinstance(group, Group))
+        if code:
+            return OffsetDeleteResponse(error_code=code, topics=[])
+    subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    concluded = ((number, key, subscribed if key in deletion.kept else code) for number, key, code in codes)
+    topics = [
+        OffsetDeleteResponseTopic(
+            name=name,
+            partitions=[
+                OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in results
+            ],
+        )
+        for name, results in by_topic(concluded, merges=call.services.is_before("4.0"))
+    ]
+    return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)
+
+
+class _Deletion:
+    """The deletion of offsets as far as members let go of them; they may come and go meanwhile.
+
+    Attributes:
+        kept: the partitions that a member was subscribed to when it was last asked.
+    """
+
+    def __init__(self, group: AnyGroup, partitions: list[TopicPartition], call: Call) -> None:
+        self._group = group
+        self._partitions = partitions
+        self._call = call
+        self.kept: frozenset[TopicPartition] = frozenset()
+
+    def choose(self) -> list[TopicPartition] | ErrorCode:
+        """Return the partitions whose offsets go."""
+        group, code = _group(self._group.group_id, self._call)
+        if group is None or group is not self._group:
+            return code or ErrorCode.GROUP_ID_NOT_FOUND
+        subscribed = set[str]() if group.is_empty else group.subscribed_topics()
+        if subscribed is None:  # The subscriptions cannot be read.
+            self.kept = frozenset(self._partitions)
+            return []
+        self.kept = frozenset(key for key in self._partitions if key[0] in subscribed)
+        return group.offsets.known(key for key in self._partitions if key[0] not in subscribed)
+
+
+def _group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
+    """Return the group, or the reason why no offsets of it may be deleted."""
+    store = call.services.groups.store
+    code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id, call.node)
+    if code:
+        return None, code
+    group = store.find(group_id)
+    if group is None or group.state is GroupState.DEAD or isinstance(group, ShareGroup):
+        return None, ErrorCode.GROUP_ID_NOT_FOUND
+    if not group.is_empty and group.protocol_type != CONSUMER and not isinstance(group, StreamsGroup):
+        return None, ErrorCode.NON_EMPTY_GROUP
+    return group, ErrorCode.NONE

@@ -1,0 +1,242 @@
+"""Reassignments of partitions (KIP-455), and elections of their leaders (KIP-460)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.node import NO_NODE
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.topic_admin import TopicError
+from minibroker.security.authorization.acls import Operation
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles, topics_at
+from minibroker.server.requests.held_for_metadata import hold, refusal
+from minibroker.server.requests.requirements import on_cluster
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    PartitionResult,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+    ReplicaElectionResult,
+)
+
+
+@handles(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    needs=on_cluster(Operation.ALTER),
+    names=topics_at("topics.name", "partitions.partition_index"),
+    refusal=Refusal(everywhere=True),
+    deadline="topics",
+)
+def alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest, call: Call
+) -> AlterPartitionReassignmentsResponse | DelayedResponse:
+    """AlterPartitionReassignments: give partitions other replicas (KIP-455).
+
+    Versions 0-1. Brokers share one log, so that a new replica has everything at once: a reassignment is over when
+    the answer leaves. So there is never one to be taken back (NO_REASSIGNMENT_IN_PROGRESS). As in Kafka's
+    `ReplicationControlManager`: INVALID_REPLICA_ASSIGNMENT for no replicas, for brokers that are named twice or
+    that there are not, here also when none of them is up; from version 1 on INVALID_REPLICATION_FACTOR for another
+    number of replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    may_resize = request.allow_replication_factor_change
+    responses: list[ReassignableTopicResponse] = []
+    for topic in request.topics:
+        outcomes = [_outcome(topic.name, each, call, may_resize=may_resize) for each in topic.partitions]
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
+    if not call.core.cluster.note():
+        refused: AlterPartitionReassignmentsResponse = refusal(request, call)
+        return refused
+    return hold(
+        AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=may_resize,
+            error_code=ErrorCode.NONE,
+            error_message=None if request.topics else "",  # as Kafka says without asking its controller
+            responses=responses,
+        ),
+        request,
+        call,
+    )
+
+
+def _outcome(
+    name: str, requested: ReassignablePartition, call: Call, *, may_resize: bool
+) -> ReassignablePartitionResponse:
+    code, message = ErrorCode.NONE, None
+    try:
+        _reassign(name, requested, call, may_resize=may_resize)
+    except TopicError as error:
+        code, message = error.code, str(error) or None
+    return ReassignablePartitionResponse(
+        partition_index=requested.partition_index, error_code=code, error_message=message
+    )
+
+
+def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_resize: bool) -> None:
+    topic = call.core.topics.get(name)
+    if topic is None:
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    partition = topic.partition(requested.partition_index)
+    if partition is None:
+        raise TopicError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{requested.partition_index}."
+        )
+    if requested.replicas is None:
+        raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
+    cluster = call.core.cluster
+    _check(cluster, requested.replicas)
+    if not may_resize and len(requested.replicas) != len(partition.replicas):
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {len(partition.replicas)} to {len(requested.replicas)}",
+        )
+    if not any(cluster.nodes[node_id].is_up for node_id in requested.replicas):
+        raise _refusal("None of the brokers in the manual partition assignment is up.")
+    cluster.reassign(partition, tuple(requested.replicas))
+
+
+def _check(cluster: Cluster, replicas: Sequence[int]) -> None:
+    """TopicError unless these can be a partition's replicas, also on a broker that is alone."""
+    if not replicas:
+        raise _refusal("The manual partition assignment includes an empty replica list.")
+    for node_id in sorted(replicas):
+        if node_id not in cluster.nodes or node_id in cluster.unregistered:
+            raise _refusal(
+                f"The manual partition assignment includes broker {node_id}, but no such broker is registered."
+            )
+        if replicas.count(node_id) > 1:
+            raise _refusal(f"The manual partition assignment includes the broker {node_id} more than once.")
+
+
+def _refusal(message: str) -> TopicError:
+    return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _refuse_list_partition_reassignments(
+    request: ListPartitionReassignmentsRequest, _version: int, code: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    """The partitions stand there without an error of their own."""
+    topics = [
+        OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[
+                OngoingPartitionReassignment(
+                    partition_index=index, replicas=[], adding_replicas=[], removing_replicas=[]
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=None, topics=topics)
+
+
+@handles(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    needs=on_cluster(Operation.DESCRIBE),
+    refusal=Refusal(whole=_refuse_list_partition_reassignments),
+)
+def list_partition_reassignments(
+    _request: ListPartitionReassignmentsRequest, _call: Call
+) -> ListPartitionReassignmentsResponse:
+    """ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455).
+
+    Version 0. None ever is: brokers share one log, so that a reassignment is over at once.
+    """
+    return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
+
+
+_PREFERRED: Final = 0
+_UNCLEAN: Final = 1
+
+
+def _refuse_elect_leaders(
+    request: ElectLeadersRequest, _version: int, code: ErrorCode, message: str | None = None
+) -> ElectLeadersResponse:
+    """All elections have failed, for the same reason."""
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
+
+
+@handles(
+    ApiKey.ELECT_LEADERS,
+    needs=on_cluster(Operation.ALTER),
+    names=topics_at("topic_partitions.topic", "partitions"),
+    refusal=Refusal(whole=_refuse_elect_leaders),
+    deadline="topic_partitions",
+)
+def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | DelayedResponse:
+    """ElectLeaders: have partitions led by their preferred replica, or by any that is alive (KIP-183, KIP-460).
+
+    Versions 0-2; version 0 knows preferred replicas only. As in Kafka's `ReplicationControlManager`:
+    ELECTION_NOT_NEEDED for a partition that the preferred replica leads, or, where a leader at any price is wanted
+    (type 1), that has one; PREFERRED_LEADER_NOT_AVAILABLE if the preferred replica is not in sync,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE if none is alive. Asked for all partitions, the response has those that needed an
+    election. INVALID_REQUEST for another type.
+    """
+    if request.election_type not in {_PREFERRED, _UNCLEAN}:
+        message = f"Unknown election type {request.election_type}"
+        return _refuse_elect_leaders(request, call.api_version, ErrorCode.INVALID_REQUEST, message)
+    unclean = request.election_type == _UNCLEAN
+    results: list[ReplicaElectionResult] = []
+    for name, indexes in _requested(request, call):
+        outcomes = [_elect(name, index, call, unclean=unclean) for index in indexes]
+        if request.topic_partitions is None:
+            outcomes = [each for each in outcomes if ErrorCode(each.error_code) is not ErrorCode.ELECTION_NOT_NEEDED]
+        results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
+    if not call.core.cluster.note():
+        return _refuse_elect_leaders(request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
+    return hold(ElectLeadersResponse(replica_election_results=results), request, call)
+
+
+def _requested(request: ElectLeadersRequest, call: Call) -> list[tuple[str, Sequence[int]]]:
+    """Return the topics of the request with their partitions."""
+    if request.topic_partitions is None:
+        return [(topic.name, range(len(topic.partitions))) for topic in call.core.topics]
+    return [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+
+
+def _elect(name: str, index: int, call: Call, *, unclean: bool) -> PartitionResult:
+    topic = call.core.topics.get(name)
+    if topic is None:
+        return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    partition = topic.partition(index)
+    if partition is None:
+        return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+    if _has_leader(partition, unclean=unclean):
+        return _election(index, ErrorCode.ELECTION_NOT_NEEDED)
+    if call.core.cluster.elect_leader(partition, unclean=unclean):
+        return PartitionResult(partition_id=index, error_code=ErrorCode.NONE, error_message=None)
+    return _election(
+        index,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    )
+
+
+def _has_leader(partition: Partition, *, unclean: bool) -> bool:
+    leader = NO_NODE if partition.leader is None else partition.leader.id
+    return leader != NO_NODE if unclean else leader == partition.replicas[0]
+
+
+def _election(index: int, code: ErrorCode, message: str | None = None) -> PartitionResult:
+    return PartitionResult(partition_id=index, error_code=code, error_message=message or code.meaning)

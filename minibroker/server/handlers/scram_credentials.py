@@ -1,0 +1,183 @@
+"""SCRAM credentials of users (KIP-554)."""
+
+from collections import Counter
+from typing import Final
+
+from minibroker.cluster.features import METADATA_VERSION
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.topic_admin import MAX_RECORDS
+from minibroker.security.authorization.acls import Operation
+from minibroker.security.sasl import scram as scram_mechanisms
+from minibroker.security.sasl.scram import (
+    LEAST_ITERATIONS,
+    MOST_ITERATIONS,
+    NUMBERS,
+    ScramCredential,
+    credential_of_salted,
+)
+from minibroker.security.sasl.scram_credentials import ScramCredentials
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.requirements import on_cluster
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+
+def _refuse_describe_user_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, _version: int, code: ErrorCode
+) -> DescribeUserScramCredentialsResponse:
+    """Kafka adds a result without a name for each user."""
+    results = [
+        DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None, credential_infos=[])
+        for _ in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
+
+
+@handles(
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    needs=on_cluster(Operation.DESCRIBE),
+    refusal=Refusal(whole=_refuse_describe_user_scram_credentials),
+)
+def describe_user_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, call: Call
+) -> DescribeUserScramCredentialsResponse:
+    """DescribeUserScramCredentials: the mechanisms for which users have SCRAM credentials, with iterations (KIP-554).
+
+    Version 0. Null or an empty list asks for all users that have any. A user that has none is RESOURCE_NOT_FOUND,
+    one that is named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` are not returned.
+    """
+    stored = call.services.security.scram
+    named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
+    results = [_result(stored, user, times) for user, times in named.items()]
+    return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message="", results=results)
+
+
+def _result(stored: ScramCredentials, user: str, times: int) -> DescribeUserScramCredentialsResult:
+    code, message = ErrorCode.NONE, None
+    infos: list[CredentialInfo] = []
+    if times > 1:
+        code = ErrorCode.DUPLICATE_RESOURCE
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+    else:
+        infos = [
+            CredentialInfo(mechanism=NUMBERS[name], iterations=each.iterations)
+            for name, each in stored.of_user(user).items()
+        ]
+        if not infos:
+            code = ErrorCode.RESOURCE_NOT_FOUND
+            message = f"Attempt to describe a user credential that does not exist: {user}"
+    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message, credential_infos=infos)
+
+
+_Change = ScramCredentialDeletion | ScramCredentialUpsertion
+_Refusal = tuple[ErrorCode, str | None]
+_LONGEST: Final = 1 << 16
+_FIRST_LEVEL: Final = 11
+"""The level of metadata.version since which there are SCRAM credentials: 3.5-IV2."""
+_TOO_EARLY: _Refusal = (ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
+_TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+
+
+def _refuse_alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, _version: int, code: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    """One error for each user, however many changes there are to it."""
+    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users]
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+@handles(
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    needs=on_cluster(Operation.ALTER),
+    refusal=Refusal(whole=_refuse_alter_user_scram_credentials),
+)
+def alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, call: Call
+) -> AlterUserScramCredentialsResponse | DelayedResponse:
+    """AlterUserScramCredentials: store and remove SCRAM credentials; passwords never come here (KIP-554).
+
+    Version 0. The rules are those of `ScramControlManager`: a user may be named once in a request
+    (DUPLICATE_RESOURCE), needs a name and 4096 to 16384 iterations (UNACCEPTABLE_CREDENTIAL) and a mechanism that
+    is known (UNSUPPORTED_SASL_MECHANISM); what is removed has to be there (RESOURCE_NOT_FOUND). A metadata.version
+    before 3.5-IV2 has no credentials (UNSUPPORTED_VERSION). Users without an error are altered whatever others
+    have. More than 10,000 changes are refused (UNKNOWN_SERVER_ERROR), as are more than 10,000 records in Kafka.
+    Unlike in Kafka a salt or a salted password of more than 65,536 bytes is UNACCEPTABLE_CREDENTIAL.
+    """
+    if len(request.deletions) + len(request.upsertions) > MAX_RECORDS:
+        return _refuse_alter_user_scram_credentials(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
+    stored, features = call.services.security.scram, call.services.core.features
+    has_scram = METADATA_VERSION not in features.supported or features.level(METADATA_VERSION) >= _FIRST_LEVEL
+    refused: dict[str, _Refusal] = {}
+    changes: dict[str, tuple[str, ScramCredential | None]] = {}
+    alterations: list[_Change] = [*request.deletions, *request.upsertions]
+    for each in alterations:
+        if each.name in refused:
+            continue
+        if each.name in changes:
+            refusal: _Refusal | None = _TWICE
+        else:
+            refusal = _refusal(each, stored) if has_scram else _TOO_EARLY
+        if refusal is None:
+            changes[each.name] = scram_mechanisms.NAMES[each.mechanism], _credential(each)
+        else:
+            refused[each.name] = refusal
+            changes.pop(each.name, None)
+    try:
+        stored.alter({(mechanism, user): credential for user, (mechanism, credential) in changes.items()})
+    except OSError as error:
+        refused |= dict.fromkeys(changes, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+        changes.clear()
+    results = [
+        AlterUserScramCredentialsResult(user=user, error_code=ErrorCode.NONE, error_message=None) for user in changes
+    ]
+    results += [
+        AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+        for user, (code, message) in refused.items()
+    ]
+    return hold(AlterUserScramCredentialsResponse(results=results), request, call)
+
+
+def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
+    if not change.name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    mechanism = scram_mechanisms.NAMES.get(change.mechanism)
+    if mechanism is None:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    if isinstance(change, ScramCredentialDeletion):
+        if stored.find(mechanism, change.name) is None:
+            return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+        return None
+    return _upsertion_refusal(change)
+
+
+def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
+    if change.iterations < LEAST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+    if change.iterations > MOST_ITERATIONS:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    if not change.salted_password:
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka stumbles over an empty key
+    if max(len(change.salt), len(change.salted_password)) > _LONGEST:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, f"The salt or the salted password has more than {_LONGEST} bytes"
+    return None
+
+
+def _credential(change: _Change) -> ScramCredential | None:
+    if isinstance(change, ScramCredentialDeletion):
+        return None
+    salted, salt = bytes(change.salted_password), bytes(change.salt)
+    return credential_of_salted(scram_mechanisms.NAMES[change.mechanism], salted, salt, change.iterations)

@@ -1,0 +1,377 @@
+"""Share groups (KIP-932): heartbeats, descriptions and offsets."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import JOINING, LEAVING
+from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
+from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
+from minibroker.coordinators.groups.share.offsets import StartOffset
+from minibroker.coordinators.java_order import in_timeline_order
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, groups_at, handles, topics_at
+from minibroker.server.requests.described_groups import described_groups
+from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe, on_each, on_group
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.share_group import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+    Assignment,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+    DescribedAssignment,
+    DescribedGroup,
+    DescribedTopicPartitions,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+_LONGEST_MEMBER_ID: Final = 36
+
+
+def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
+    """A member may only subscribe to topics that it may describe."""
+    return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
+
+
+@handles(
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    needs=checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
+)
+def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+    """ShareGroupHeartbeat: join a share group, be assigned, stay, leave (KIP-932).
+
+    Version 1. The client makes the member id, of at most 36 characters. A partition is assigned once its state is
+    there, which is made after the heartbeat that brings its topic, as in Kafka: a member hears of it with a later
+    heartbeat. INVALID_REQUEST for what does not fit together, GROUP_ID_NOT_FOUND for a group of another kind,
+    UNSUPPORTED_VERSION while the feature share.version is off.
+
+    Answer immediately: no member waits for another (`GroupMetadataManager.shareGroupHeartbeat`).
+    """
+    coordinator = call.services.groups
+    shares = coordinator.shares
+    if not shares.is_enabled:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    wrong = _fault(request)
+    if wrong is not None:
+        return _refused(ErrorCode.INVALID_REQUEST, wrong)
+    code = coordinator.status(request.group_id, call.node)
+    if code:
+        return _refused(code)
+    try:
+        if request.member_epoch == LEAVING:
+            answer = shares.leave(request.group_id, request.member_id, None, LEAVING)
+        else:
+            answer = shares.heartbeat(_heartbeat(request, call))
+    except GroupRefusedError as error:
+        return _refused(error.code, error.message)
+    assignment = None
+    if answer.assignment is not None:
+        listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
+        assignment = Assignment(topic_partitions=listed)
+    return ShareGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=0 if answer.epoch == LEAVING else shares.heartbeat_interval_ms(request.group_id),
+        assignment=assignment,
+    )
+
+
+def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
+    """Find what is invalid in a request."""
+    if not request.member_id or len(request.member_id) > _LONGEST_MEMBER_ID:
+        return f"A member id has 1 to {_LONGEST_MEMBER_ID} characters."
+    texts = {"MemberId": request.member_id, "GroupId": request.group_id, "RackId": request.rack_id}
+    blank = next((name for name, text in texts.items() if text is not None and not text.strip()), None)
+    if blank is not None:
+        return f"{blank} can't be empty."
+    if request.member_epoch < LEAVING:
+        return "MemberEpoch is invalid."
+    if request.member_epoch == JOINING and not request.subscribed_topic_names:
+        return "SubscribedTopicNames must be set in first request."
+    return None
+
+
+def _heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareHeartbeat:
+    names = request.subscribed_topic_names
+    return ShareHeartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.rack_id,
+        None if names is None else frozenset(names),
+        call.client_id or "",
+        call.client_host,
+    )
+
+
+def _refused(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=code, error_message=message)
+
+
+_REFUSED: Final = partial(DescribedGroup, assignor_name="")
+
+
+@handles(
+    ApiKey.SHARE_GROUP_DESCRIBE,
+    needs=on_each(Operation.DESCRIBE, ResourceType.GROUP)
+    & asked_by_handler("DESCRIBE on all topics that its members have"),
+    names=groups_at("group_ids"),
+)
+def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> Steps[ShareGroupDescribeResponse]:
+    """ShareGroupDescribe: share groups, and what their members read (KIP-932).
+
+    Version 1. GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name,
+    TOPIC_AUTHORIZATION_FAILED for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while
+    the feature share.version is off.
+
+    Describe each group by itself (`GroupMetadataManager.shareGroupDescribe`).
+    """
+    groups = call.services.groups.shares
+    return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, groups, _describe, _REFUSED)))
+
+
+def _describe(group: ShareGroup, call: Call) -> DescribedGroup:
+    described = DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR,
+        members=[],
+    )
+    for each in in_timeline_order(group.members):
+        member = _member(each, call.core.topics)
+        topics = member.assignment.topic_partitions
+        if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name) for topic in topics):
+            raise GroupRefusedError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "Members of the group read topics that the client may not describe.",
+            )
+        described.members.append(member)
+    return described
+
+
+def _member(member: ShareMember, topics: Topics) -> Member:
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        assignment=DescribedAssignment(
+            topic_partitions=[
+                DescribedTopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+                for topic_id, indexes in member.assigned.items()
+                if (topic := topics.with_id(topic_id)) is not None
+            ]
+        ),
+    )
+
+
+_NO_TOPIC: Final = bytes(16)
+
+
+@handles(
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    needs=asked_by_handler("DESCRIBE on each group and on each topic; all topics: those it may describe"),
+    names=topics_at("groups.topics.topic_name", "partitions"),
+    refusal=Refusal(explained=True),
+)
+def describe_share_group_offsets(
+    request: DescribeShareGroupOffsetsRequest, call: Call
+) -> Steps[DescribeShareGroupOffsetsResponse]:
+    """DescribeShareGroupOffsets: the offsets at which share groups begin, and how far they are behind (KIP-932).
+
+    Versions 0-1: the lag comes with version 1 (KIP-1226). Null topics are all that have a state. What a group has not
+    begun to read, or that the share coordinator fails to read, has offset -1 and no error, as in Kafka.
+    UNSUPPORTED_VERSION while the feature share.version is off.
+
+    Describe each group by itself (`GroupCoordinatorService.describeShareGroupOffsets`).
+    """
+    described: list[DescribeShareGroupOffsetsResponseGroup] = []
+    for requested in request.groups:
+        code, topics = _topics_of(requested, call)
+        response = DescribeShareGroupOffsetsResponseGroup(group_id=requested.group_id, topics=[], error_code=code)
+        for name, indexes in topics:
+            is_allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+            topic = call.core.topics.get(name) if is_allowed else None
+            partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
+            for index in indexes:
+                start = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if is_allowed:
+                    start = call.services.groups.share_offsets.start_of(requested.group_id, name, index)
+                partitions.append(_partition(index, start))
+                yield
+            response.topics.append(
+                DescribeShareGroupOffsetsResponseTopic(
+                    topic_name=name, topic_id=_NO_TOPIC if topic is None else topic.id, partitions=partitions
+                )
+            )
+        described.append(response)
+        yield
+    return DescribeShareGroupOffsetsResponse(groups=described)
+
+
+def _topics_of(
+    requested: DescribeShareGroupOffsetsRequestGroup, call: Call
+) -> tuple[ErrorCode, list[tuple[str, list[int]]]]:
+    """Return the error of a group, or NONE, and the partitions to describe."""
+    group_id = requested.group_id
+    coordinator = call.services.groups
+    code = ErrorCode.NONE
+    if not coordinator.shares.is_enabled:
+        code = ErrorCode.UNSUPPORTED_VERSION
+    elif not call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    elif requested.topics is None or requested.topics:
+        code = coordinator.store.readiness(group_id, call.node)
+    if code:
+        return code, []
+    if requested.topics is not None:
+        return code, _merged(requested.topics, call)
+    initialized = coordinator.share_offsets.initialized(group_id).items()
+    return code, [each for each in initialized if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each[0])]
+
+
+def _merged(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call) -> list[tuple[str, list[int]]]:
+    """Return the partitions of each topic; each partition of a topic that exists once, as Kafka's share coordinator."""
+    found: list[tuple[str, list[int]]] = []
+    known: dict[str, dict[int, None]] = {}
+    for each in topics:
+        name = each.topic_name
+        if call.core.topics.get(name) is None or not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            found.append((name, each.partitions))
+        else:
+            known.setdefault(name, {}).update(dict.fromkeys(each.partitions))
+    return [*found, *((name, list(indexes)) for name, indexes in known.items())]
+
+
+def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsResponsePartition:
+    return DescribeShareGroupOffsetsResponsePartition(
+        partition_index=index,
+        start_offset=start.start_offset,
+        leader_epoch=start.leader_epoch,
+        lag=start.lag,
+        error_code=start.code,
+        error_message=start.code.meaning if start.code else None,
+    )
+
+
+@handles(
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+    needs=on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC),
+    names=topics_at("topics.topic_name", "partitions.partition_index"),
+    refusal=Refusal(explained=True),
+)
+def alter_share_group_offsets(
+    request: AlterShareGroupOffsetsRequest, call: Call
+) -> Steps[AlterShareGroupOffsetsResponse]:
+    """AlterShareGroupOffsets: set the offsets at which an empty share group begins (KIP-932).
+
+    Version 0. A group that is not known is made. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for
+    one of another kind, UNSUPPORTED_VERSION while the feature share.version is off.
+
+    Begin the states of the partitions again (`GroupCoordinatorService.alterShareGroupOffsets`).
+    """
+    coordinator = call.services.groups
+    code = ErrorCode.UNSUPPORTED_VERSION
+    if coordinator.shares.is_enabled:
+        code = coordinator.status(request.group_id, call.node)
+    if code:
+        return _refused_alteration(code)
+    offsets: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        by_index = offsets.setdefault(topic.topic_name, {})
+        by_index.update((each.partition_index, each.start_offset) for each in topic.partitions)
+    try:
+        outcomes = yield from coordinator.share_offsets.alter(request.group_id, offsets)
+    except GroupRefusedError as error:
+        return _refused_alteration(error.code, error.message)
+    responses: list[AlterShareGroupOffsetsResponseTopic] = []
+    for name, by_partition in outcomes.items():
+        known = call.core.topics.get(name)
+        partitions = [
+            AlterShareGroupOffsetsResponsePartition(
+                partition_index=index, error_code=outcome.code, error_message=outcome.message
+            )
+            for index, outcome in by_partition.items()
+        ]
+        topic_id = _NO_TOPIC if known is None else known.id
+        responses.append(AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=partitions))
+    return AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
+
+
+def _refused_alteration(code: ErrorCode, message: str | None = None) -> AlterShareGroupOffsetsResponse:
+    return AlterShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])
+
+
+@handles(
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    needs=on_group(Operation.DELETE) & on_each(Operation.READ, ResourceType.TOPIC),
+    names=topics_at("topics.topic_name"),
+    refusal=Refusal(explained=True),
+)
+def delete_share_group_offsets(
+    request: DeleteShareGroupOffsetsRequest, call: Call
+) -> Steps[DeleteShareGroupOffsetsResponse]:
+    """DeleteShareGroupOffsets: forget how far an empty share group has read some topics (KIP-932).
+
+    Version 0. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for what is not a share group. A topic
+    that the group has no offsets of is UNKNOWN_TOPIC_OR_PARTITION. UNSUPPORTED_VERSION while the feature
+    share.version is off.
+
+    Delete the states of all partitions of the topics (`GroupCoordinatorService.deleteShareGroupOffsets`).
+    """
+    coordinator = call.services.groups
+    code = ErrorCode.UNSUPPORTED_VERSION
+    if coordinator.shares.is_enabled:
+        code = coordinator.status(request.group_id, call.node)
+    if code:
+        return _refused_deletion(code)
+    if not request.topics and call.services.is_before("4.2"):
+        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
+    names = list(dict.fromkeys(each.topic_name for each in request.topics))
+    try:
+        outcomes = yield from coordinator.share_offsets.delete(request.group_id, names)
+    except GroupRefusedError as error:
+        return _refused_deletion(error.code, error.message)
+    responses: list[DeleteShareGroupOffsetsResponseTopic] = []
+    for name, outcome in outcomes.items():
+        topic = call.core.topics.get(name)
+        responses.append(
+            DeleteShareGroupOffsetsResponseTopic(
+                topic_name=name,
+                topic_id=_NO_TOPIC if topic is None else topic.id,
+                error_code=outcome.code,
+                error_message=outcome.message,
+            )
+        )
+    return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
+
+
+def _refused_deletion(code: ErrorCode, message: str | None = None) -> DeleteShareGroupOffsetsResponse:
+    return DeleteShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])

@@ -1,0 +1,231 @@
+"""The records of share groups: to fetch and to acknowledge them (KIP-932)."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.slices import Steps
+from minibroker.coordinators.share_partitions.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    MemberKey,
+    ShareSession,
+    ShareSessionError,
+    TopicIdPartition,
+)
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, Target, handles, topics_at
+from minibroker.server.requests.requirements import asked_by_handler, checked
+from minibroker.server.requests.share.acknowledging import acknowledge, hint_leader, member_of, right_error
+from minibroker.server.requests.share.reader import DelayedShareFetch, ShareReader, failed
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.current_leader import NodeEndpoint
+from minibroker_protocol.messages.share_records import (
+    AcknowledgedPartition,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+_FIRST_WITH_RENEWAL: Final = 2
+_OF_RENEWAL: Final = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
+
+
+def _held_by_session(request: ShareFetchRequest, call: Call) -> tuple[Target, ...]:
+    """A fetch in a session is about all partitions of the session."""
+    group_id, member_id = request.group_id, request.member_id
+    if not group_id or not member_id or request.share_session_epoch <= INITIAL_EPOCH:
+        return ()
+    session = call.services.share_partitions.sessions(call.node).get((group_id, member_id))
+    if session is None:
+        return ()
+    gone = {(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions}
+    topics = call.core.topics
+    targets = (
+        Target(None if (topic := topics.with_id(topic_id)) is None else topic.name, index, group=group_id)
+        for topic_id, index in session.partitions
+        if (topic_id, index) not in gone
+    )
+    return tuple(dict.fromkeys(targets))
+
+
+def _refuse_share_fetch(request: ShareFetchRequest, version: int, code: ErrorCode) -> ShareFetchResponse:  # noqa: ARG001 - as all such functions
+    """A response with nothing but the error of the whole request."""
+    return ShareFetchResponse(error_code=code, responses=[], node_endpoints=[])
+
+
+@handles(
+    ApiKey.SHARE_FETCH,
+    needs=checked(right_error, "READ on the group") & asked_by_handler("READ on each topic"),
+    names=topics_at("topics.topic_id", "partitions.partition_index", implied=_held_by_session),
+    refusal=Refusal(whole=_refuse_share_fetch),
+)
+def share_fetch(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse | DelayedResponse]:
+    """ShareFetch: acquire records for a member of a share group, acknowledge earlier ones (KIP-932).
+
+    Versions 1-2. A member's session names the partitions once: epoch 0 opens it, -1 closes it and gives back what
+    the member has acquired, and so does the loss of the connection that has opened it. SHARE_SESSION_NOT_FOUND,
+    INVALID_SHARE_SESSION_EPOCH; SHARE_SESSION_LIMIT_REACHED after `max_wait_ms`. Acknowledgements are written
+    before records are acquired. Records come in the log's own batches, with the offsets in them that the member has
+    acquired. Fewer than `min_bytes` wait for appends, and for records that others give back, at most `max_wait_ms`.
+    From version 2 on a member may ask for no more than `max_records` (KIP-1206), and renew its locks (KIP-1222),
+    which fetches nothing.
+
+    A group begins where `share.auto.offset.reset` says. With by_duration and no record that young it begins at the
+    log's end, where Kafka answers OFFSET_NOT_AVAILABLE until there is one. While the coordinator loads the state,
+    the answer has no records.
+
+    Acknowledge, then acquire; park while there is too little (`KafkaApis.handleShareFetchRequest`).
+    """
+    is_renewal = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
+    try:
+        member = member_of(request, call)
+        if is_renewal and any(getattr(request, name) for name in _OF_RENEWAL):
+            return _refuse_share_fetch(request, call.api_version, ErrorCode.INVALID_REQUEST)
+        session = _session(request, member, call)
+    except ShareSessionError as error:
+        refused = _refuse_share_fetch(request, call.api_version, error.code)
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
+            return _IdleShareFetch(refused, request.max_wait_ms, call)
+        return refused
+    outcomes = yield from acknowledge(request, call)
+    if request.share_session_epoch == FINAL_EPOCH:
+        yield from call.services.share_partitions.release(call.node, member)
+    answer = partial(_answer, request, call, session, outcomes)
+    if is_renewal or request.share_session_epoch == FINAL_EPOCH or not request.max_records or not request.max_bytes:
+        return answer({})
+    reader = ShareReader(request, call, session.in_turn(request.share_session_epoch))
+    results = yield from reader.attempt(is_last=request.max_wait_ms <= 0)
+    return DelayedShareFetch(request, call, reader, answer) if results is None else answer(results)
+
+
+def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
+    """Return the session that the request opens, continues, or ends. ShareSessionError."""
+    manager = call.services.share_partitions
+    sessions = manager.sessions(call.node)
+    named = dict.fromkeys(
+        ((topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions), False
+    )
+    if request.share_session_epoch != INITIAL_EPOCH:
+        session = sessions.next(member, request.share_session_epoch)
+        if request.share_session_epoch != FINAL_EPOCH:
+            forgotten = [(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions]
+            session.update(named, forgotten)
+        return session
+    if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
+        raise ShareSessionError(ErrorCode.INVALID_REQUEST)
+    session = sessions.open(member, (), call.session)
+    session.partitions = named  # as it is: to copy 200,000 partitions takes 15 ms
+    if not call.session.ends:  # once for all sessions of the connection
+        call.session.ends = (partial(manager.connection_lost, call.node, call.session),)
+    return session
+
+
+def _answer(
+    request: ShareFetchRequest,
+    call: Call,
+    session: ShareSession,
+    outcomes: Mapping[TopicIdPartition, ErrorCode],
+    results: Mapping[TopicIdPartition, PartitionData],
+) -> ShareFetchResponse:
+    """Make the response of what was acquired (`results`) and acknowledged (`outcomes`)."""
+    is_first = request.share_session_epoch == INITIAL_EPOCH
+    reported: dict[TopicIdPartition, PartitionData] = {}
+    for key, data in results.items():
+        has_records, has_failed = bool(data.acquired_records), bool(data.error_code)
+        if is_first or session.has_to_tell(key, has_records=has_records, has_failed=has_failed) or key in outcomes:
+            reported[key] = data
+    session.served = {key for key, data in results.items() if data.acquired_records}
+    for key, code in outcomes.items():
+        data = reported[key] if key in reported else reported.setdefault(key, failed(key[1], ErrorCode.NONE))
+        data.acknowledge_error_code = code
+        data.acknowledge_error_message = code.meaning if code else None
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    leaders: dict[int, NodeEndpoint] = {}
+    for key, data in reported.items():
+        hint_leader(key, data, call, leaders)
+        topic = topics.get(key[0])
+        if topic is None:
+            topic = topics[key[0]] = ShareFetchableTopicResponse(topic_id=key[0], partitions=[])
+        topic.partitions.append(data)
+    response = ShareFetchResponse(
+        error_code=ErrorCode.NONE,
+        acquisition_lock_timeout_ms=call.services.share_partitions.limits(request.group_id or "").lock_ms,
+        responses=list(topics.values()),
+        node_endpoints=list(leaders.values()),
+    )
+    quotas = call.services.quotas
+    if quotas is not None:  # the connection rests when there are too many bytes
+        quotas.share_fetched(response, call.session, call.client_id, call.api_version)
+    return response
+
+
+class _IdleShareFetch(DelayedResponse):
+    """A refusal that keeps a client waiting, which would ask again at once."""
+
+    def __init__(self, refused: ShareFetchResponse, wait_ms: int, call: Call) -> None:
+        self._timer = call.core.clock.call_later(wait_ms, lambda: self.deliver(refused))
+
+    def cancel(self) -> None:
+        """Cancel the request because its client disconnected."""
+        self._timer.cancel()
+
+
+def _refuse_share_acknowledge(
+    request: ShareAcknowledgeRequest,  # noqa: ARG001 - as all such functions
+    version: int,  # noqa: ARG001 - as all such functions
+    code: ErrorCode,
+) -> ShareAcknowledgeResponse:
+    """A response that says the error of the whole alone."""
+    return ShareAcknowledgeResponse(error_code=code, responses=[], node_endpoints=[])
+
+
+@handles(
+    ApiKey.SHARE_ACKNOWLEDGE,
+    needs=checked(right_error, "READ on the group") & asked_by_handler("READ on each topic"),
+    names=topics_at("topics.topic_id", "partitions.partition_index"),
+    refusal=Refusal(whole=_refuse_share_acknowledge),
+)
+def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Steps[ShareAcknowledgeResponse]:
+    """ShareAcknowledge: acknowledge records of a share group without a fetch (KIP-932).
+
+    Versions 1-2. Records are accepted, given back, rejected, or, from version 2 on, kept for longer (KIP-1222). The
+    state is written before the answer. An epoch of -1 ends the member's session, and gives back what it has left.
+    INVALID_RECORD_STATE for records that the member does not have (any more), UNKNOWN_TOPIC_OR_PARTITION where no
+    member of the group fetches.
+
+    Acknowledge, partition by partition (`KafkaApis.handleShareAcknowledgeRequest`).
+    """
+    manager = call.services.share_partitions
+    try:
+        member = member_of(request, call)
+        if request.share_session_epoch == INITIAL_EPOCH:
+            return _refuse_share_acknowledge(request, call.api_version, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        manager.sessions(call.node).next(member, request.share_session_epoch)
+    except ShareSessionError as error:
+        return _refuse_share_acknowledge(request, call.api_version, error.code)
+    outcomes = yield from acknowledge(request, call)
+    if request.share_session_epoch == FINAL_EPOCH:
+        yield from manager.release(call.node, member)
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    leaders: dict[int, NodeEndpoint] = {}
+    for (topic_id, index), code in outcomes.items():
+        data = AcknowledgedPartition(
+            partition_index=index, error_code=code, error_message=code.meaning if code else None
+        )
+        hint_leader((topic_id, index), data, call, leaders)
+        topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
+        topic.partitions.append(data)
+        yield
+    return ShareAcknowledgeResponse(
+        error_code=ErrorCode.NONE,
+        acquisition_lock_timeout_ms=manager.limits(member[0]).lock_ms,
+        responses=list(topics.values()),
+        node_endpoints=list(leaders.values()),
+    )

@@ -1,0 +1,201 @@
+"""Descriptions of streams groups, and of their topologies (KIP-1071, KIP-1331)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from minibroker.cluster.routing.slices import Steps
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup, StreamsMember
+from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
+from minibroker.coordinators.groups.streams.tasks import ReportedOffsets, TaskOffsets, Tasks, TaskSets
+from minibroker.coordinators.java_order import in_timeline_order
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import groups_at, handles
+from minibroker.server.requests.described_groups import described_groups
+from minibroker.server.requests.requirements import asked_by_handler, on_each, on_group
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.coordinator_records.streams_groups import TopicInfo as RecordedTopic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.java_text import in_java_order
+from minibroker_protocol.messages.streams_group import (
+    Assignment,
+    DescribedGroup,
+    Endpoint,
+    KeyValue,
+    Member,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+    Subtopology,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
+
+_NOT_STORED: Final = 1
+
+
+@handles(
+    ApiKey.STREAMS_GROUP_DESCRIBE,
+    needs=on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler("DESCRIBE on all topics of its topology"),
+    names=groups_at("group_ids"),
+)
+def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> Steps[StreamsGroupDescribeResponse]:
+    """StreamsGroupDescribe: streams groups, their topologies, and the tasks of their members (KIP-1071).
+
+    Versions 0-1; from 1 on with the name of the assignor, and with the description of the topology on request.
+    Without a plugin that keeps descriptions, as in a Kafka without one, no group has any (KIP-1331).
+    GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED
+    for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while the feature streams.version
+    is off.
+
+    Describe each group by itself (`GroupMetadataManager.streamsGroupDescribe`).
+    """
+    groups = call.services.groups.streams
+    described = yield from described_groups(request, call, groups, _describe, DescribedGroup)
+    if request.include_topology_description:
+        for each in described:
+            if not each.error_code:
+                each.topology_description_status = _NOT_STORED
+    return StreamsGroupDescribeResponse(groups=described)
+
+
+def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
+    topology = _topology(group)
+    for each in () if topology is None else topology.subtopologies or ():
+        internal = (info.name for info in (*each.repartition_source_topics, *each.state_changelog_topics))
+        for name in (*each.source_topics, *each.repartition_sink_topics, *internal):
+            if not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                raise GroupRefusedError(
+                    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    "The described group uses topics that the client is not authorized to describe.",
+                )
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=topology,
+        members=[
+            _member(member, group.target_of(member.member_id), group.reported_by(member.member_id))
+            for member in in_timeline_order(group.members)
+        ],
+        assignor_name=ASSIGNOR,
+    )
+
+
+def _topology(group: StreamsGroup) -> Topology | None:
+    """The topology with the numbers that were decided, or as it was sent."""
+    configured = group.configured
+    if configured is not None and configured.is_ready and configured.subtopologies is not None:
+        subtopologies = [
+            Subtopology(
+                subtopology_id=name,
+                source_topics=sorted(set(each.external_sources)),
+                repartition_sink_topics=sorted(set(each.sinks)),
+                state_changelog_topics=_internal(each.changelogs),
+                repartition_source_topics=_internal(each.repartition),
+            )
+            for name, each in configured.subtopologies.items()
+        ]
+        return Topology(epoch=configured.epoch, subtopologies=subtopologies)
+    if group.topology is None:
+        return None
+    subtopologies = [
+        Subtopology(
+            subtopology_id=name,
+            source_topics=sorted(each.source_topics),
+            repartition_sink_topics=sorted(each.repartition_sink_topics),
+            state_changelog_topics=_recorded(each.state_changelog_topics),
+            repartition_source_topics=_recorded(each.repartition_source_topics),
+        )
+        for name, each in in_java_order(group.topology.subtopologies)
+    ]
+    return Topology(epoch=group.topology.epoch, subtopologies=subtopologies)
+
+
+def _internal(topics: Iterable[InternalTopic]) -> list[TopicInfo]:
+    return [
+        TopicInfo(
+            name=each.name,
+            partitions=each.partitions,
+            replication_factor=each.replication_factor,
+            topic_configs=[KeyValue(key=key, value=value) for key, value in each.configs.items()],
+        )
+        for each in sorted(topics, key=lambda info: info.name)
+    ]
+
+
+def _recorded(topics: Iterable[RecordedTopic]) -> list[TopicInfo]:
+    return [
+        TopicInfo(
+            name=each.name,
+            partitions=each.partitions,
+            replication_factor=each.replication_factor,
+            topic_configs=[KeyValue(key=config.key, value=config.value) for config in each.topic_configs],
+        )
+        for each in sorted(topics, key=lambda info: info.name)
+    ]
+
+
+def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> Member:
+    endpoint = member.endpoint
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(host=endpoint[0], port=endpoint[1]),
+        client_tags=[KeyValue(key=key, value=value) for key, value in member.tags.items()],
+        task_offsets=_offsets(reported.reached),
+        task_end_offsets=_offsets(reported.ends),
+        assignment=_assignment(member.assigned.without_epochs()),
+        target_assignment=_assignment(target),
+        is_classic=False,
+    )
+
+
+def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
+    return [
+        TaskOffset(subtopology_id=name, partition=index, offset=offset)
+        for name, offsets in in_java_order(reported)
+        for index, offset in sorted(offsets.items())
+    ]
+
+
+def _assignment(tasks: Tasks) -> Assignment:
+    return Assignment(
+        active_tasks=_listed(tasks.active), standby_tasks=_listed(tasks.standby), warmup_tasks=_listed(tasks.warmup)
+    )
+
+
+def _listed(tasks: TaskSets) -> list[TaskIds]:
+    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
+
+
+@handles(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, needs=on_group(Operation.READ))
+def streams_group_topology_description_update(
+    request: StreamsGroupTopologyDescriptionUpdateRequest, call: Call
+) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    """StreamsGroupTopologyDescriptionUpdate: a member hands in the description of its topology (KIP-1331).
+
+    Version 0. Kafka gives the description to the plugin that `group.streams.topology.description.plugin.class`
+    names, and comes with none. Without a plugin it answers UNSUPPORTED_VERSION, and asks no member for a
+    description; so does minibroker, which has no plugins.
+
+    Say that there is no plugin (`GroupCoordinatorService.streamsGroupTopologyDescriptionUpdate`).
+    """
+    del request
+    message = "The broker has no streams group topology description plugin configured."
+    return StreamsGroupTopologyDescriptionUpdateResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        error_message=message if call.services.groups.streams.is_enabled else None,
+    )

@@ -1,0 +1,137 @@
+"""Metrics of clients (KIP-714)."""
+
+from typing import Final
+
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import handles
+from minibroker.server.requests.requirements import NOTHING
+from minibroker.server.telemetry.clients import ClientInstance, TelemetryPush, identity_of
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import InvalidRecordError
+from minibroker_protocol.messages.telemetry import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
+    PushTelemetryResponse,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records.compression import decompress
+from minibroker_protocol.uuids import new_uuid, uuid_text
+
+_ACCEPTED: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]
+_ASK_AGAIN: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
+
+
+@handles(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, needs=NOTHING)
+def get_telemetry_subscriptions(
+    request: GetTelemetrySubscriptionsRequest, call: Call
+) -> GetTelemetrySubscriptionsResponse:
+    """GetTelemetrySubscriptions: which metrics the client should send (KIP-714).
+
+    Version 0. Subscriptions are configurations of type client metrics; where none matches the client it is asked
+    for nothing, and to come back in five minutes. THROTTLING_QUOTA_EXCEEDED for a client that is early. Kafka lists
+    this API only where a plugin wants metrics; here it is always listed, and the metrics are kept.
+    """
+    telemetry = call.services.telemetry
+    instance_id = request.client_instance_id
+    if instance_id == ZERO_UUID:
+        instance_id = new_uuid()
+    session = call.session
+    address = session.client_host, session.client_port
+    client = telemetry.client(instance_id, identity_of(instance_id, call.client_id, session.software, address))
+    if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _ASK_AGAIN:
+        return _response(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    client.last_error = ErrorCode.NONE
+    response = _response(ErrorCode.NONE)
+    response.client_instance_id = instance_id
+    response.subscription_id = client.subscription_id
+    response.accepted_compression_types = list(_ACCEPTED)
+    response.push_interval_ms = client.interval_ms
+    response.telemetry_max_bytes = telemetry.max_bytes
+    response.delta_temporality = True
+    response.requested_metrics = client.metrics
+    return response
+
+
+def _response(code: ErrorCode) -> GetTelemetrySubscriptionsResponse:
+    return GetTelemetrySubscriptionsResponse(
+        error_code=code,
+        client_instance_id=ZERO_UUID,
+        subscription_id=0,
+        accepted_compression_types=[],
+        push_interval_ms=0,
+        telemetry_max_bytes=0,
+        delta_temporality=False,
+        requested_metrics=[],
+    )
+
+
+_RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
+_MOST_EXPANSION: Final = 4
+"""Metrics may unpack to so many times `telemetry.max.bytes`: more takes longer than others should wait."""
+_CODECS: Final = frozenset(CompressionCodec)
+
+
+@handles(ApiKey.PUSH_TELEMETRY, needs=NOTHING)
+def push_telemetry(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
+    """PushTelemetry: the metrics of a client (KIP-714), the last of which are kept.
+
+    Version 0. Errors:
+
+    - INVALID_REQUEST: no client instance id, or a push after the client's last one.
+    - THROTTLING_QUOTA_EXCEEDED: the push interval is not over.
+    - UNKNOWN_SUBSCRIPTION_ID: the subscriptions have changed.
+    - UNSUPPORTED_COMPRESSION_TYPE.
+    - TELEMETRY_TOO_LARGE: more than `telemetry.max.bytes`.
+    - INVALID_RECORD: bytes that do not decompress, or that unpack to more than four times `telemetry.max.bytes`.
+    """
+    instance_id = request.client_instance_id
+    if instance_id in _RESERVED:
+        return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
+    session = call.session
+    address = session.client_host, session.client_port
+    client = call.services.telemetry.client(
+        instance_id, identity_of(instance_id, call.client_id, session.software, address)
+    )
+    client.last_error = _error_of(request, client, call)
+    client.is_gone = request.terminating
+    if not client.last_error and request.metrics:
+        client.last_error = _keep(request, call)
+    return PushTelemetryResponse(error_code=client.last_error)
+
+
+def _error_of(request: PushTelemetryRequest, client: ClientInstance, call: Call) -> ErrorCode:
+    if client.is_gone:
+        return ErrorCode.INVALID_REQUEST
+    if not client.may_push(call.core.clock.monotonic_ms()) and not request.terminating:
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    if request.subscription_id != client.subscription_id:
+        return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    if request.compression_type not in _CODECS:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if len(request.metrics) > call.services.telemetry.max_bytes:
+        return ErrorCode.TELEMETRY_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _keep(request: PushTelemetryRequest, call: Call) -> ErrorCode:
+    try:
+        most = call.services.telemetry.max_bytes * _MOST_EXPANSION
+        data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=most)
+    except InvalidRecordError:
+        return ErrorCode.INVALID_RECORD
+    instance_id = bytes(request.client_instance_id)
+    call.services.telemetry.keep(
+        instance_id,
+        TelemetryPush(
+            client_instance_id=uuid_text(instance_id),
+            client_id=call.client_id or "",
+            client_host=call.client_host,
+            timestamp=call.core.clock.now_ms(),
+            is_last=request.terminating,
+            data=bytes(data),
+        ),
+    )
+    return ErrorCode.NONE

@@ -1,0 +1,418 @@
+"""Topics: to create, delete and grow them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from minibroker.cluster.directories import purge_logged
+from minibroker.cluster.replicas import Replicas
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.topic_admin import (
+    DEFAULT,
+    MAX_RECORDS,
+    TOO_LARGE,
+    TopicError,
+    TopicPlan,
+    check_new_name,
+    check_replicas,
+    disk_refusal,
+    plan_topic,
+    refuse_duplicate,
+    refuse_empty_replicas,
+    refuse_too_large,
+    refuse_too_many,
+)
+from minibroker.cluster.topic_admin import (
+    create_topics as create_planned,
+)
+from minibroker.cluster.topics import Topic
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles, topics_at
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.quota_mutations import count_mutation
+from minibroker.server.requests.requirements import asked_by_handler, on_each
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.uuids import new_uuid
+
+_FIRST_STRICT_CREATION: Final = 6
+"""From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
+
+
+@handles(
+    ApiKey.CREATE_TOPICS,
+    needs=asked_by_handler(
+        "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on each topic, to get its configuration"
+    ),
+    names=topics_at("topics.name"),
+    refusal=Refusal({"configs": []}),
+    deadline="timeout_ms",
+)
+def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | DelayedResponse:
+    """CreateTopics: new topics, each with its own outcome.
+
+    Versions 0-7: validate_only from 1, the resulting configuration (KIP-525) from 5, topic ids from 7. A topic is
+    ready to be produced to when the answer leaves, so the timeout is not looked at. A broker that is alone accepts
+    any replication factor, and replicas placed by hand wherever, and reports a factor of 1, unless
+    `minibroker.replication.factor.strict` is set. Then, and where there are several, INVALID_REPLICATION_FACTOR and
+    INVALID_REPLICA_ASSIGNMENT are as in Kafka. POLICY_VIOLATION for all topics when a request asks for more than
+    10,000 topics or partitions, or would make more than 10,000 records in Kafka's metadata log.
+    """
+    named = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatableTopicResult | None] = {}
+    plans: list[TopicPlan] = []
+    try:
+        refuse_too_many(
+            max(len(named), sum(_partitions(each, call) for each in request.topics if named[each.name] == 1))
+        )
+    except TopicError as error:
+        return _refuse_all(request, error, call)
+    for requested in request.topics:
+        try:
+            refuse_duplicate(requested.name, named)
+            _check_rights(requested.name, call)
+            plan = _plan_creation(requested, call)
+            if not request.validate_only:
+                count_mutation(call, plan.partitions, _FIRST_STRICT_CREATION)
+        except TopicError as error:
+            results[requested.name] = _refused_creation(requested.name, error)
+        else:
+            plans.append(plan)
+            results[requested.name] = None  # keeps its place
+    made: list[Topic] | list[None] = [None] * len(plans)
+    try:
+        refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
+        if not request.validate_only and plans:
+            made = create_planned(call.core, plans)
+    except TopicError as error:
+        if error.code is ErrorCode.POLICY_VIOLATION:
+            return _refuse_all(request, error, call)
+        results.update((plan.name, _refused_creation(plan.name, error)) for plan in plans)
+    else:
+        configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # by their overrides
+        for plan, topic in zip(plans, made, strict=True):
+            overrides = tuple(plan.config.overrides.items())
+            if overrides not in configs:
+                configs[overrides] = _configs(plan)
+            results[plan.name] = _success(plan, topic, configs[overrides], call)
+    return hold(
+        CreateTopicsResponse(
+            throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
+        ),
+        request,
+        call,
+    )
+
+
+def _partitions(requested: CreatableTopic, call: Call) -> int:
+    """The number of requested partitions; 0 for a negative one."""
+    if requested.assignments:
+        return len(requested.assignments)
+    if requested.num_partitions == DEFAULT:
+        return call.core.config.integer("num.partitions")
+    return max(0, requested.num_partitions)
+
+
+def _refuse_all(request: CreateTopicsRequest, error: TopicError, call: Call) -> CreateTopicsResponse:
+    topics = [_refused_creation(each.name, error) for each in request.topics]
+    return CreateTopicsResponse(throttle_time_ms=call.session.muted_ms, topics=topics)
+
+
+def _check_rights(name: str, call: Call) -> None:
+    if not (
+        call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+        or call.allows(Operation.CREATE, ResourceType.TOPIC, name)
+    ):
+        raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+
+
+def _plan_creation(requested: CreatableTopic, call: Call) -> TopicPlan:
+    partitions, replication_factor = requested.num_partitions, requested.replication_factor
+    replicas = None
+    if requested.assignments:
+        check_new_name(call.core, requested.name)
+        for number, field in ((replication_factor, "replication factor"), (partitions, "numPartitions")):
+            if number != DEFAULT:
+                raise TopicError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"A manual partition assignment was specified, but {field} was not set to -1.",
+                )
+        by_hand = {assignment.partition_index: assignment.broker_ids for assignment in requested.assignments}
+        refuse_empty_replicas(assignment.broker_ids for assignment in requested.assignments)
+        partitions = len(requested.assignments)
+        if by_hand.keys() != set(range(partitions)):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+            )
+        replicas = check_replicas(call.core, [by_hand[index] for index in range(partitions)])
+    return plan_topic(
+        call.core,
+        requested.name,
+        partitions,
+        replication_factor,
+        {config.name: config.value for config in requested.configs},
+        replicas,
+    )
+
+
+def _refused_creation(name: str, error: TopicError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
+
+
+def _configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=entry.name, value=entry.value, read_only=False, config_source=entry.source, is_sensitive=False
+        )
+        for entry in plan.config.entries()
+    ]
+
+
+def _success(
+    plan: TopicPlan, topic: Topic | None, configs: list[CreatableTopicConfigs], call: Call
+) -> CreatableTopicResult:
+    topic_id = topic.id if topic else new_uuid()  # unused, if the topic was not to be made
+    if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
+        return CreatableTopicResult(
+            name=plan.name,
+            topic_id=topic_id,
+            error_code=ErrorCode.NONE,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            configs=[],
+        )
+    return CreatableTopicResult(
+        name=plan.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE,
+        num_partitions=plan.partitions,
+        replication_factor=plan.replication_factor,
+        configs=configs,
+    )
+
+
+_FIRST_STRICT_DELETION: Final = 5
+"""As in CreateTopics."""
+_FIRST_WITH_DISABLED_ERROR: Final = 3
+_Gone = tuple[Topic, list[str]]
+_Named = Counter[tuple[str | None, bytes]]
+"""The number of times that a request has each pair of name and id."""
+
+
+@handles(
+    ApiKey.DELETE_TOPICS,
+    needs=asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to get its name"),
+    names=topics_at("topics.name") | topics_at("topic_names"),
+    deadline="timeout_ms",
+)
+def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | DelayedResponse:
+    """DeleteTopics: topics vanish at once; their files are removed aside from the event loop.
+
+    Versions 0-6: by name, or from version 6 on by id (KIP-516). A topic that is named twice, in whatever way, is
+    INVALID_REQUEST and stays. POLICY_VIOLATION for all topics of a request with more than 10,000. What groups have
+    committed for a topic goes with it. Refused altogether with TOPIC_DELETION_DISABLED (INVALID_REQUEST before
+    version 3) when `delete.topic.enable` is false.
+    """
+    states = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
+    if not call.core.config.boolean("delete.topic.enable"):
+        code = (
+            ErrorCode.TOPIC_DELETION_DISABLED
+            if call.api_version >= _FIRST_WITH_DISABLED_ERROR
+            else ErrorCode.INVALID_REQUEST
+        )
+        return DeleteTopicsResponse(
+            responses=[_refused_deletion(topic, code, "Topic deletion is disabled.") for topic in states]
+        )
+    if len(states) > MAX_RECORDS:
+        return DeleteTopicsResponse(
+            throttle_time_ms=call.session.muted_ms,
+            responses=[_refused_deletion(topic, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for topic in states],
+        )
+    named = Counter((topic.name, topic.topic_id) for topic in states)
+    results: list[DeletableTopicResult] = []
+    gone: list[_Gone] = []
+    for name, topic_id in named:
+        results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, named, gone)
+    if gone:
+        left = call.core.topics.note_deleted(gone)
+        call.core.background(partial(purge_logged, left))
+        call.core.hooks.topics_deleted([topic.name for topic, _ in gone])
+    return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
+
+
+def _target(state: DeleteTopicState, call: Call) -> Topic | None:
+    topics = call.core.topics
+    return topics.get(state.name) if state.name is not None else topics.with_id(state.topic_id)
+
+
+def _delete(state: DeleteTopicState, call: Call, named: _Named, gone: list[_Gone]) -> list[DeletableTopicResult]:
+    """Take a topic away, which joins those that are `gone`. One that is named twice is refused, as in Kafka.
+
+    Of a name and an id of the same topic only the name gets a result.
+    """
+    mistake = _mistake(state, named)
+    if mistake is not None:
+        return [_refused_deletion(state, ErrorCode.INVALID_REQUEST, mistake)]
+    topic = _target(state, call)
+    refusal = _refusal_of_rights(state, topic, call)
+    if refusal is not None:
+        return [refusal]
+    if topic is None:
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+        return [_refused_deletion(state, missing, missing.meaning)]
+    if state.name is None and named[topic.name, ZERO_UUID] == 1:
+        return []
+    if state.name is not None and named[None, topic.id]:
+        known = DeleteTopicState(name=state.name, topic_id=topic.id)
+        reason = "The provided topic name maps to an ID that was already supplied."
+        return [_refused_deletion(known, ErrorCode.INVALID_REQUEST, reason)]
+    return [_remove(topic, state, call, gone)]
+
+
+def _mistake(state: DeleteTopicState, named: _Named) -> str | None:
+    """Return what is wrong with the way in which a request names a topic."""
+    if state.name is not None and state.topic_id != ZERO_UUID:
+        return "You may not specify both topic name and topic id."
+    if state.name is None and state.topic_id == ZERO_UUID:
+        return "Neither topic name nor id were specified."
+    if named[state.name, state.topic_id] > 1:
+        return f"Duplicate topic {'id' if state.name is None else 'name'}."
+    return None
+
+
+def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
+    """The refusal of a deletion without rights; it names the topic only if the client knows it, or may describe it."""
+    name = state.name if topic is None else topic.name
+    if name is None or call.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return None
+    may_describe = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    if may_describe and (topic is None or call.allows(Operation.DELETE, ResourceType.TOPIC, name)):
+        return None
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = DeleteTopicState(name=name, topic_id=state.topic_id) if may_describe else state
+    return _refused_deletion(known, code, code.meaning)
+
+
+def _remove(topic: Topic, state: DeleteTopicState, call: Call, gone: list[_Gone]) -> DeletableTopicResult:
+    try:
+        count_mutation(call, len(topic.partitions), _FIRST_STRICT_DELETION)
+        gone.append((topic, call.core.topics.take_away(topic)))
+    except TopicError as error:
+        return _refused_deletion(state, error.code, str(error))
+    except OSError as error:
+        refusal = disk_refusal(error)
+        return DeletableTopicResult(
+            name=topic.name, topic_id=topic.id, error_code=refusal.code, error_message=str(refusal)
+        )
+    call.core.topics.remember_deleted(topic.name)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
+
+
+def _refused_deletion(state: DeleteTopicState, code: ErrorCode, reason: str) -> DeletableTopicResult:
+    return DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_code=code, error_message=reason)
+
+
+_FIRST_STRICT_GROWTH: Final = 3
+"""As in CreateTopics."""
+_Growth = tuple[Topic, int, Sequence[Replicas]]
+
+
+@handles(
+    ApiKey.CREATE_PARTITIONS,
+    needs=on_each(Operation.ALTER, ResourceType.TOPIC),
+    names=topics_at("topics.name"),
+    deadline="timeout_ms",
+)
+def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | DelayedResponse:
+    """CreatePartitions: a topic grows to a new total of partitions; it never shrinks.
+
+    Versions 0-3. POLICY_VIOLATION for all topics when a request has more than 10,000 topics, or adds more
+    partitions. New partitions have as many replicas as those that exist, also if a client places them by hand
+    (INVALID_REPLICA_ASSIGNMENT). They are ready when the answer leaves.
+    """
+    named = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    try:
+        refuse_too_large(max(len(named), sum(_added(each, call) for each in request.topics if named[each.name] == 1)))
+    except TopicError as error:
+        refused = [_refused_growth(topic.name, error) for topic in request.topics]
+        return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
+    growths: list[_Growth] = []
+    for requested in request.topics:
+        try:
+            refuse_duplicate(requested.name, named)
+            growth = _plan_growth(requested, call)
+            if not request.validate_only:
+                count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT_GROWTH)
+                growths.append(growth)
+            results[requested.name] = CreatePartitionsTopicResult(name=requested.name, error_code=ErrorCode.NONE)
+        except TopicError as error:
+            results[requested.name] = _refused_growth(requested.name, error)
+    try:
+        call.core.topics.grow(growths)
+    except OSError as error:
+        results.update((topic.name, _refused_growth(topic.name, disk_refusal(error))) for topic, _, _ in growths)
+    return hold(
+        CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values())), request, call
+    )
+
+
+def _added(requested: CreatePartitionsTopic, call: Call) -> int:
+    """The number of partitions that a topic would get, if nothing else is wrong."""
+    topic = call.core.topics.get(requested.name)
+    added = 0 if topic is None else max(0, requested.count - len(topic.partitions))
+    return added if requested.assignments is None or len(requested.assignments) == added else 0
+
+
+def _refused_growth(name: str, error: TopicError) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=str(error))
+
+
+def _plan_growth(requested: CreatePartitionsTopic, call: Call) -> _Growth:
+    """The topic, its new number of partitions, and the replicas of those that are added. TopicError."""
+    topic = call.core.topics.get(requested.name)
+    if topic is None:
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
+    current = len(topic.partitions)
+    if requested.count == current:
+        raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
+    if requested.count < current:
+        raise TopicError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {current} partition(s); {requested.count} would not be an increase.",
+        )
+    added = requested.count - current
+    if requested.assignments is not None and len(requested.assignments) != added:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only {len(requested.assignments)} assignment(s) "
+            "were specified.",
+        )
+    if requested.assignments is None:
+        replicas = tuple(call.core.cluster.assign_more_replicas(topic, added))
+    else:
+        replicas = check_replicas(call.core, [assignment.broker_ids for assignment in requested.assignments], current)
+        if len(replicas[0]) != len(topic.partitions[0].replicas):
+            raise TopicError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes a partition with {len(replicas[0])} replica(s), but this is "
+                f"not consistent with previous partitions, which have {len(topic.partitions[0].replicas)} replica(s).",
+            )
+    return topic, requested.count, replicas

@@ -1,0 +1,393 @@
+"""Transactions: ids of producers, what a transaction writes to, and its end (KIP-98)."""
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import Final
+
+from minibroker.cluster.logs.error_mapping import as_producers_know_it
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topics import with_names
+from minibroker.coordinators.groups.commits import RefusedCommitError, commit, commit_response, is_late_but_fine
+from minibroker.coordinators.groups.registry import AnyGroup
+from minibroker.coordinators.transactions.markers import Marker, write_marker
+from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
+from minibroker.coordinators.transactions.verification import as_writers_know_it
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal, handles, topics_at
+from minibroker.server.requests.requirements import (
+    asked_by_handler,
+    checked,
+    missing,
+    on_cluster,
+    on_each,
+    on_group,
+    on_transactional_id,
+)
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
+from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from minibroker_protocol.schema import first_version
+from minibroker_storage.data_directory.names import TopicPartition
+
+with lazy:
+    from minibroker.coordinators.transactions import coordinator
+
+
+_FENCED_SINCE: Final = 4
+
+
+def _error_of_init(request: InitProducerIdRequest, call: Call) -> ErrorCode:
+    """A client that may write to some topic may write to it idempotently (KIP-679)."""
+    if request.transactional_id is not None:
+        operations = (Operation.WRITE, Operation.TWO_PHASE_COMMIT) if request.enable2_pc else (Operation.WRITE,)
+        codes = (missing(call, each, ResourceType.TRANSACTIONAL_ID, request.transactional_id) for each in operations)
+        return next(filter(None, codes), ErrorCode.NONE)
+    allowed = call.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME) or call.allows_somewhere(
+        Operation.WRITE, ResourceType.TOPIC
+    )
+    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@handles(
+    ApiKey.INIT_PRODUCER_ID,
+    needs=checked(
+        _error_of_init,
+        "WRITE on the transactional id, and TWO_PHASE_COMMIT for such a transaction; without one IDEMPOTENT_WRITE on "
+        "the cluster, or WRITE on any topic",
+    ),
+    refusal=Refusal({"producer_id": -1, "producer_epoch": -1}),
+)
+def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    """InitProducerId: a producer id for an idempotent producer, or the sole right to a transactional id.
+
+    Versions 0-5, and 6 with `unstable.api.versions.enable`. Without a transactional id the answer is a new id in
+    epoch 0, also for a producer that sends the id it has (version 3, KIP-360). With one, the producers that used it
+    before are fenced by a new epoch; a transaction that they left open is aborted, and the answer is
+    CONCURRENT_TRANSACTIONS: the second try succeeds. A producer that names its id and epoch keeps the id unless it
+    is fenced (PRODUCER_FENCED; INVALID_PRODUCER_EPOCH before version 4). An id without an epoch, or an epoch
+    without an id, is INVALID_REQUEST; a timeout that is not positive or above `transaction.max.timeout.ms` is
+    INVALID_TRANSACTION_TIMEOUT.
+
+    A transaction of version 6 may be part of one with an external coordinator, and then never times out (KIP-939),
+    where `transaction.two.phase.commit.enable` allows it; TRANSACTIONAL_ID_AUTHORIZATION_FAILED where it does not.
+    To keep a prepared transaction is UNSUPPORTED_VERSION: no release of Kafka can.
+    """
+    has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
+    if has_id is not has_epoch:
+        return _refusal(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        return _init_transactional_id(request, call)
+    try:
+        producer_id = call.core.producer_ids.next()
+    except OSError:
+        return _refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+
+
+def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    if request.transactional_id:
+        if request.enable2_pc and not call.core.config.boolean("transaction.two.phase.commit.enable"):
+            return _refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.keep_prepared_txn:
+            return _refusal(ErrorCode.UNSUPPORTED_VERSION)
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = coordinator.ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    code, producer_id, producer_epoch = call.services.transactions.init_producer_id(
+        request.transactional_id or "",
+        request.transaction_timeout_ms,
+        expected,
+        never_ends=request.enable2_pc,
+        node=call.node,
+    )
+    code = as_producers_know_it(code, call.api_version, fenced_since=_FENCED_SINCE)
+    return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
+
+
+def _refusal(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+_FIRST_OF_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transactions")
+
+
+def _error_of_addition(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:
+    """Clients send it up to version 3, brokers from version 4 on."""
+    if call.api_version >= _FIRST_OF_BROKERS:
+        return missing(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    transactional_id = request.v3_and_below_transactional_id
+    return missing(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+@handles(
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    needs=checked(_error_of_addition, "WRITE on the transactional id; CLUSTER_ACTION on the cluster from version 4 on")
+    & asked_by_handler("WRITE on each topic up to version 3"),
+    names=topics_at("v3_and_below_topics.name", "partitions") | topics_at("transactions.topics.name", "partitions"),
+)
+def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartitionsToTxnResponse]:
+    """AddPartitionsToTxn: partitions that a transaction is going to write to; the first of them opens it (KIP-98).
+
+    Versions 0-5. Up to version 3 a client names the partitions of one transaction; from version 4 on a broker names
+    those of several. With `verify_only` it asks whether they are in the transaction (KIP-890):
+    TRANSACTION_ABORTABLE when they are not. All partitions of a transaction have one outcome. The exception is an
+    unknown one (UNKNOWN_TOPIC_OR_PARTITION): then the others are OPERATION_NOT_ATTEMPTED. Clients may not name
+    internal topics (TOPIC_AUTHORIZATION_FAILED, as in Kafka without authorizer). PRODUCER_FENCED is
+    INVALID_PRODUCER_EPOCH before version 2.
+    """
+    if call.api_version >= _FIRST_OF_BROKERS:
+        results: list[AddPartitionsToTxnResult] = []
+        for transaction in request.transactions:
+            outcomes = _outcomes(transaction, call)
+            results.append(
+                AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=outcomes)
+            )
+            yield
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_outcomes(transaction, call))
+
+
+def _outcomes(transaction: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
+    partitions: list[TopicPartition] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic in transaction.topics:
+        named = [(topic.name, index) for index in topic.partitions]
+        partitions += named
+        refused |= _refused(topic.name, named, call)
+    if refused:
+        return _topics(
+            (each, refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)) for each in dict.fromkeys(partitions)
+        )
+    coordinator = call.services.transactions
+    producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
+    if transaction.verify_only:
+        known = coordinator.find(*producer, call.node)
+        return _topics(
+            (each, known if isinstance(known, ErrorCode) else known.membership_error(each))
+            for each in dict.fromkeys(partitions)
+        )
+    # Only brokers send these versions, for producers that know of epochs which are raised.
+    version = RAISES_EPOCHS if call.api_version >= _FIRST_OF_BROKERS else 0
+    added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
+    error = as_producers_know_it(added, call.api_version)
+    return _topics((each, error) for each in partitions)  # A partition named twice has two results.
+
+
+def _refused(name: str, partitions: list[TopicPartition], call: Call) -> dict[TopicPartition, ErrorCode]:
+    """Return the partitions of a topic that do not exist or may not be written to."""
+    topic = call.core.topics.get(name)
+    if call.api_version < _FIRST_OF_BROKERS and (
+        (topic is not None and topic.is_internal) or not call.allows(Operation.WRITE, ResourceType.TOPIC, name)
+    ):
+        return dict.fromkeys(partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    unknown = (each for each in partitions if topic is None or topic.partition(each[1]) is None)
+    return dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for (name, index), error in outcomes:
+        if name not in topics:
+            topics[name] = AddPartitionsToTxnTopicResult(name=name, results_by_partition=[])
+        topics[name].results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+        )
+    return list(topics.values())
+
+
+@handles(ApiKey.ADD_OFFSETS_TO_TXN, needs=on_transactional_id(Operation.WRITE) & on_group(Operation.READ))
+def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
+    """AddOffsetsToTxn: a transaction is going to commit offsets of a group (KIP-98).
+
+    Versions 0-4. The group's partition of `__consumer_offsets` joins the transaction, as if AddPartitionsToTxn had
+    named it. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
+    """
+    error = call.services.transactions.add_partitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [(CONSUMER_OFFSETS, call.services.groups.store.partition_of(request.group_id))],
+        node=call.node,
+    )
+    return AddOffsetsToTxnResponse(error_code=as_producers_know_it(error, call.api_version))
+
+
+_FIRST_WITH_LOADING: Final = 2
+_FIRST_WITH_ABORTABLE: Final = 4
+_FIRST_THAT_ADDS: Final = 5
+_FIRST_WITH_TOPIC_IDS: Final = first_version(TxnOffsetCommitRequestTopic, "topic_id")
+
+
+@handles(
+    ApiKey.TXN_OFFSET_COMMIT,
+    needs=on_transactional_id(Operation.WRITE) & on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC),
+    names=topics_at("topics.name", "partitions.partition_index"),
+)
+def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+    """TxnOffsetCommit: offsets that count once the producer's transaction is committed (KIP-98, KIP-447).
+
+    Versions 0-6. The group's partition of `__consumer_offsets` must have been added to the transaction with
+    AddOffsetsToTxn, else INVALID_TXN_STATE (version 4: TRANSACTION_ABORTABLE, KIP-890); from version 5 on the
+    request itself adds it. Version 6 names topics by their ids (UNKNOWN_TOPIC_ID), and knows GROUP_ID_NOT_FOUND.
+    From version 3 on a member is held against its generation as in OffsetCommit; below, and with generation -1 and
+    no member id, nothing is known of the committing member. Versions 0 and 1 return COORDINATOR_NOT_AVAILABLE while
+    the group is loaded, which producers of their time can bear (KAFKA-7296).
+
+    Write the offsets to `__consumer_offsets`, as part of the producer's transaction.
+    """
+    store = call.services.groups.store
+    topics: list[TxnOffsetCommitRequestTopic] = request.topics
+
+    def admit(places: Collection[TopicPartition]) -> AnyGroup:
+        code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
+        if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id_or_member_epoch >= 0:
+            code = ErrorCode.NONE if store.find(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
+        if code:
+            raise RefusedCommitError(code)
+        group = store.find_or_create(request.group_id)
+        code = _verify(request, call)
+        if code:
+            raise RefusedCommitError(code)
+        generation = request.generation_id_or_member_epoch
+        code = group.validate_commit(
+            request.member_id,
+            request.group_instance_id,
+            generation,
+            is_transactional=True,
+            version=call.api_version,
+        )
+        is_before_4_3 = call.services.is_before("4.3")
+        if code and not is_late_but_fine(group, code, request, places, call.core.topics, is_before_4_3=is_before_4_3):
+            raise RefusedCommitError(code)
+        return group
+
+    write = partial(store.commit, producer_id=request.producer_id, producer_epoch=request.producer_epoch)
+    unknown: list[TxnOffsetCommitRequestTopic] = []
+    if call.api_version >= _FIRST_WITH_TOPIC_IDS:
+        topics, unknown = with_names(call.core.topics, topics)
+    merges = call.services.is_before("4.0")
+    outcomes = commit(call.core, topics, admit, write, merges=merges)
+    if call.api_version < _FIRST_WITH_LOADING:
+        outcomes = [
+            (name, [(index, _reported(code, call.api_version)) for index, code in partitions])
+            for name, partitions in outcomes
+        ]
+    responses = commit_response(
+        outcomes, topics, unknown, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
+    )
+    return TxnOffsetCommitResponse(topics=responses)
+
+
+def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
+    """Whether the transaction has the group's partition, or may have it; not asked again once it has written there."""
+    core = call.core
+    store = call.services.groups.store
+    adds = call.api_version >= _FIRST_THAT_ADDS
+    if not adds and not core.config.boolean("transaction.partition.verification.enable"):
+        return ErrorCode.NONE
+    if store.has_ongoing_transaction(request.group_id, request.producer_id, request.producer_epoch):
+        return ErrorCode.NONE
+    ask = call.services.transactions.add_written if adds else call.services.transactions.verify
+    code = ask(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        CONSUMER_OFFSETS,
+        store.partition_of(request.group_id),
+    )
+    return as_writers_know_it(code, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+
+
+def _reported(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+_FIRST_WITH_NEXT_EPOCH: Final = first_version(EndTxnResponse, "producer_epoch")
+
+
+@handles(ApiKey.END_TXN, needs=on_transactional_id(Operation.WRITE))
+def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
+    """EndTxn: commit a transaction, or abort it (KIP-98).
+
+    Versions 0-5. The markers are in all logs when the answer leaves; Kafka answers when the end is decided and
+    writes them then. INVALID_TXN_STATE when there is no transaction, or it has ended the other way; to repeat the
+    request is no error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2. Version 5 raises the producer's
+    epoch and returns it (KIP-890), with another id when the epochs of the old one are used up; it may also abort a
+    transaction that has written nothing.
+    """
+    error, producer_id, producer_epoch = call.services.transactions.end(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        commit=request.committed,
+        raises_epoch=call.api_version >= _FIRST_WITH_NEXT_EPOCH,
+        node=call.node,
+    )
+    code = as_producers_know_it(error, call.api_version)
+    return EndTxnResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
+
+
+@handles(
+    ApiKey.WRITE_TXN_MARKERS,
+    needs=on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
+    names=topics_at("markers.topics.name", "partition_indexes"),
+)
+def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> Steps[WriteTxnMarkersResponse]:
+    """WriteTxnMarkers: a coordinator, or an administrator who aborts a hanging transaction, ends it in logs (KIP-98).
+
+    Versions 0-2. The marker is written whether or not a transaction is open. Errors: see `write_marker`.
+    """
+    results: list[WritableTxnMarkerResult] = []
+    for marker in request.markers:
+        end = Marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.transaction_result,
+            marker.coordinator_epoch,
+            marker.transaction_version,
+        )
+        result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
+        results.append(result)
+        for topic in marker.topics:
+            partitions: list[WritableTxnMarkerPartitionResult] = []
+            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+            for index in topic.partition_indexes:
+                code = write_marker(call.core, topic.name, index, end, node=call.node)
+                partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
+                yield
+    return WriteTxnMarkersResponse(markers=results)
