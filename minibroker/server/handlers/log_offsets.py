@@ -32,6 +32,7 @@ from minibroker_protocol.messages.log_offsets import (
 )
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log, LogShape, shape_of
+from minibroker_storage.lookup import search_by_timestamp, search_max_timestamp
 from minibroker_storage.segment import LogSegment
 
 _LATEST: Final = -1
