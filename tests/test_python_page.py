@@ -16,8 +16,8 @@ from minibroker.server.inspection.journal import Journal
 from tests.documented import ROOT, blocks
 
 PAGE: Final = "docs/python.md"
-INTERNAL: Final = {"services", "asynchronous", "wait", "add", "count", "find", "cleared_after"}
-"""Members for the broker's own code; `add`, `count`, `find` and `cleared_after` are those of `Journal`."""
+INTERNAL: Final = {"services", "asynchronous", "wait", "add", "begins", "count", "find", "cleared_after"}
+"""Members for the broker's own code; `add`, `begins`, `count`, `find` and `cleared_after` are those of `Journal`."""
 DOCUMENTED_IN_WORDS: Final = {"security", "share_partitions"}
 
 

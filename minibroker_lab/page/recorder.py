@@ -58,8 +58,8 @@ class Recorder:
 
     @property
     def first(self) -> int:
-        """The number of the oldest exchange that is kept; those before were forgotten."""
-        return self._ring.first
+        """The number of the oldest exchange that is shown; those before were forgotten."""
+        return self._ring.first_shown
 
     @property
     def last(self) -> int:
@@ -73,13 +73,13 @@ class Recorder:
 
     def known(self, number: int) -> Exchange | None:
         """Like `find`, but without a look at what has changed."""
-        exchange: Exchange | None = self._ring.get(number)
+        exchange: Exchange | None = self._ring.get(number) if number >= self.first else None
         return exchange
 
     def between(self, first: int, last: int) -> list[Exchange]:
         """Return the exchanges with these numbers, both included, as far as they are kept."""
         self.catch_up()
-        return self._ring.between(first, last)
+        return self._ring.between(max(first, self.first), last)
 
     @contextmanager
     def subscribed(self) -> Generator[Subscription]:
@@ -97,10 +97,10 @@ class Recorder:
         ring, rows = self._ring, self.rows
         fresh = range(self._seen + 1, ring.last + 1)
         self._seen = fresh.stop - 1
-        changed = {number for number in self._waiting if (one := ring.get(number)) is None or one.is_settled}
+        changed = {number for number in self._waiting if (one := self.known(number)) is None or one.is_settled}
         self._waiting -= changed
-        for number in range(max(fresh.start, ring.first), fresh.stop):
-            exchange = ring.get(number)
+        for number in range(max(fresh.start, self.first), fresh.stop):
+            exchange = self.known(number)
             if exchange is not None:
                 rows.meet(exchange)
                 if exchange.is_settled:
@@ -109,11 +109,12 @@ class Recorder:
                     self._waiting.add(number)
         for number in changed:
             rows.forget(number)
-            if (exchange := ring.get(number)) is not None:
+            if (exchange := self.known(number)) is not None:
                 self._learn(exchange)
-        for number in range(self._forgotten, ring.first):
+        first = self.first  # it may move meanwhile
+        for number in range(self._forgotten, first):
             rows.forget(number)
-        self._forgotten = ring.first
+        self._forgotten = first
         if changed or fresh:
             for subscription in self._subscribers:
                 subscription.add(changed, fresh)

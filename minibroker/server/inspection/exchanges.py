@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 MAX_BYTES: Final = 1 << 26
-"""Memory for the messages of a ring, by estimate. The newest exchange stays, however large it is."""
+"""Memory for what a ring keeps of messages, by estimate. The newest exchange stays, however large it is."""
 MAX_EXCHANGES: Final = 100_000
 """Exchanges that a page keeps."""
 EXCHANGE_SIZE: Final = 600
@@ -136,8 +136,13 @@ E = TypeVar("E", bound=Exchange)
 class Ring(Generic[E]):
     """The newest exchanges by their numbers. One thread fills it, and others may read it meanwhile.
 
+    Where memory is short, the exchanges of a journal lose their frames before one of them is dropped: a page takes
+    nothing from a journal.
+
     Attributes:
         first, last: the numbers of the oldest and the newest exchange that is kept; `last` is 0 before the first one.
+        first_shown: the number of the oldest exchange that has not lost its frames, and so the page's first one.
+        journal_begins: returns the number of the journal's oldest exchange. Without a journal it is above `last`.
         memory: bytes that the exchanges take, by estimate.
     """
 
@@ -145,9 +150,14 @@ class Ring(Generic[E]):
         self._exchanges: dict[int, E] = {}  # by number, so that a reader on another thread never gets the wrong one
         self.max_exchanges = max_exchanges
         self.max_bytes = max_bytes
-        self.first = 1
+        self.journal_begins = self.after_all
+        self.first = self.first_shown = 1
         self.last = 0
         self.memory = 0
+
+    def after_all(self) -> int:
+        """Return the number of the next exchange."""
+        return self.last + 1
 
     def add(self, exchange: E) -> None:
         """Append an exchange, and give it its number."""
@@ -168,13 +178,25 @@ class Ring(Generic[E]):
 
     def _make_room(self) -> None:
         while self.first < self.last and (self.last - self.first >= self.max_exchanges or self.memory > self.max_bytes):
-            self._drop_oldest()
+            if self.first < self.journal_begins() or self.first_shown >= self.last:
+                self._drop_oldest()
+            else:
+                self._drop_frames(self._exchanges[self.first_shown])
+
+    def _drop_frames(self, exchange: E) -> None:
+        """Drop the frames of the oldest exchange that has some."""
+        size = EXCHANGE_SIZE + len(exchange.request_frame) + len(exchange.response_frame)
+        self.first_shown += 1
+        exchange.request_frame = exchange.response_frame = b""  # Others may keep the exchange: a fault, its hits.
+        exchange.memory -= size
+        self.memory -= size
 
     def _drop_oldest(self) -> None:
         exchange = self._exchanges.pop(self.first)
         self.memory -= exchange.memory
         exchange.request_frame = exchange.response_frame = b""  # Others may keep the exchange: a fault, its hits.
         self.first += 1
+        self.first_shown = max(self.first, self.first_shown)
 
     def clear(self) -> None:
         """Drop all exchanges; the next one gets the next number."""

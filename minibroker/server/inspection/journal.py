@@ -48,8 +48,8 @@ class Entry(Exchange):
     Messages are decoded anew each time that they are read: nothing limits the memory that a reader's copies take.
 
     Attributes:
-        number: counts the requests since the journal was begun; 0 when none is kept and a fault has hit. On a broker
-            with a page it is the number that the page shows.
+        number: counts the requests since the journal was begun, or on a broker with a page all requests, as the page
+            does; 0 when no journal is kept and a fault has hit.
         bytes_in: its size, with the length field.
         bytes_out: the size of the answer with its length field; 0 when nothing was sent.
         fault: the fault that has hit it.
@@ -210,12 +210,15 @@ class Journal:
     """The newest requests, oldest first.
 
     Args:
-        ring: the exchanges. Those before the journal was begun do not count.
+        ring: the exchanges. Those before the journal was begun are not in it.
+        capacity: the number of entries.
+        owns_ring: False for the ring of a page.
     """
 
-    def __init__(self, ring: Ring[Entry], capacity: int = DEFAULT_CAPACITY) -> None:
+    def __init__(self, ring: Ring[Entry], capacity: int, *, owns_ring: bool) -> None:
         self._ring = ring
         self._capacity = capacity
+        self._owns_ring = owns_ring
         self._begins_after = ring.last
         self._cleared_after = 0
 
@@ -225,15 +228,18 @@ class Journal:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries())
 
+    def begins(self) -> int:
+        """Return the number of the oldest entry, if it is kept."""
+        return max(self._begins_after, self._cleared_after, self._ring.last - self._capacity) + 1
+
     def _entries(self) -> list[Entry]:
-        last = self._ring.last
-        first = max(self._begins_after, self._cleared_after, last - self._capacity) + 1
-        return [entry for entry in self._ring.between(first, last) if entry.kind is not Kind.TOKEN]
+        exchanges = self._ring.between(self.begins(), self._ring.last)
+        return [entry for entry in exchanges if entry.kind is not Kind.TOKEN]
 
     @property
     def count(self) -> int:
-        """The number of requests so far, with those that are no longer kept."""
-        return self._ring.last - self._begins_after
+        """The number of the newest request: it counts those that are no longer kept, too."""
+        return self._ring.last
 
     @property
     def cleared_after(self) -> int:
@@ -243,7 +249,7 @@ class Journal:
     def clear(self) -> None:
         """Forget the entries; numbers go on."""
         self._cleared_after = self._ring.last
-        if self._ring.max_exchanges == self._capacity:  # nobody else reads it
+        if self._owns_ring:
             self._ring.clear()
 
     def entries(

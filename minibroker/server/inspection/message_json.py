@@ -10,7 +10,7 @@ import os
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from minibroker.config import ConfigType
 from minibroker.config.run_time import key_of
@@ -40,6 +40,8 @@ _SECRET_WORDS: Final = ("password", "secret", "credential", "token")
 """In the names of keys that Kafka does not know, of which it says itself that they may be secrets."""
 _HIDDEN: Final = "[hidden]"
 
+_VALUE_SIZE: Final = 40
+"""Bytes of memory that a value takes besides its content, by estimate."""
 _PART: Final = 65_536
 """Bytes of a file that are read at once."""
 _SHORT: Final = 4096
@@ -180,6 +182,16 @@ def detached(message: Any) -> Any:
     if cls.__name__ in SETTINGS and copied.value and is_password(copied.name):
         copied.value = _HIDDEN
     return copied
+
+
+def memory_of(value: Any) -> int:
+    """Return the bytes of memory that a detached message, or a value in it, takes by estimate."""
+    if isinstance(value, list):
+        return _VALUE_SIZE + sum(map(memory_of, cast("list[Any]", value)))
+    if isinstance(value, str | bytes):
+        return _VALUE_SIZE + len(value)
+    names = getattr(type(value), "__dataclass_fields__", ())
+    return _VALUE_SIZE + sum(memory_of(getattr(value, name)) for name in names)
 
 
 def is_password(key: str) -> bool:

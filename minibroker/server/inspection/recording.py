@@ -20,14 +20,13 @@ from minibroker.config.addresses import written
 from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, MAX_EXCHANGES, Kind, Origin, Ring
 from minibroker.server.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.server.inspection.message_forms import (
-    MEMORY_PER_BYTE,
     frame_without_secrets,
     plain_request_form,
     request_form,
     response_form,
     targets_now,
 )
-from minibroker.server.inspection.message_json import detached
+from minibroker.server.inspection.message_json import detached, memory_of
 from minibroker.server.requests.dispatch import SlicedRequest
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import message_of
@@ -166,13 +165,16 @@ class RecordedRequest(Entry):
             size += part.size
         if recording.keeps_messages and self._call is not None:
             self._response_form, memory = response_form(self._call, response, frame, splices)
-        if recording.keeps_frames:
-            self.response_frame = frame_without_secrets(self, recording.spliced(frame, splices), is_request=False)
-            memory += len(self.response_frame)
+        if recording.shows(self):
+            memory += self._keep_response_frame(recording.spliced(frame, splices))
+        recording.grow(self, memory)
         self.bytes_out = size
-        if recording.ring is not None:
-            recording.ring.grow(self, memory)
         self.end()
+
+    def _keep_response_frame(self, frame: bytes | bytearray) -> int:
+        """Keep the bytes of the response for a page. Return their size."""
+        self.response_frame = frame_without_secrets(self, frame, is_request=False)
+        return len(self.response_frame)
 
     def fail(self, error: Exception, frame: memoryview | None = None) -> None:
         """Record why the connection closes over the request, unless it is over already.
@@ -206,20 +208,16 @@ class RecordedRequest(Entry):
 
     def answer(self, response: Any) -> None:
         """Keep the handler's response, of which a fault makes something else, and how long the request has waited."""
-        self._response_form = detached(response)
+        kept = self._response_form = detached(response)
+        self._recording.grow(self, memory_of(kept))
         self.waited_ms = 0.0
         if self.waits_since_ms is not None:
             self.waited_ms = self._recording.monotonic_ms() - self.waits_since_ms
 
     def sent(self, data: bytes | bytearray) -> None:
         """Record the bytes that leave in the place of a response."""
-        memory = len(data) * MEMORY_PER_BYTE  # of what `answer` keeps
-        if self._recording.keeps_frames:
-            frame = bytes(data[: MAX_KEPT + _LENGTH.size])
-            self.response_frame = frame_without_secrets(self, frame, is_request=False)
-            memory += len(self.response_frame)
-        if self._recording.ring is not None:
-            self._recording.ring.grow(self, memory)
+        if self._recording.shows(self):
+            self._recording.grow(self, self._keep_response_frame(bytes(data[: MAX_KEPT + _LENGTH.size])))
         self.ended_ms = self._recording.monotonic_ms()
         self.bytes_out = len(data)
         self.end()
@@ -261,25 +259,37 @@ class Recording:
             raise ValueError(f"capacity: {capacity} is not at least 1")
         if self.ring is None or not self.keeps_frames:
             self.ring = Ring(capacity)
-        self.journal = Journal(self.ring, capacity)
+        journal = self.journal = Journal(self.ring, capacity, owns_ring=not self.keeps_frames)
+        if self.keeps_frames:
+            self.ring.max_exchanges = max(capacity, MAX_EXCHANGES)
+            self.ring.journal_begins = journal.begins
         self._settle()
-        return self.journal
+        return journal
 
     def drop_journal(self) -> None:
         """Keep no journal any longer."""
         self.journal = None
         if not self.keeps_frames:
             self.ring = None
+        elif self.ring is not None:
+            self.ring.max_exchanges, self.ring.journal_begins = MAX_EXCHANGES, self.ring.after_all
         self._settle()
 
     def keep_frames(self) -> Ring[Entry]:
-        """Keep the bytes of frames from now on, for a page."""
-        if self.ring is None:
-            self.ring = Ring(MAX_EXCHANGES)
-        self.ring.max_exchanges = MAX_EXCHANGES
+        """Keep the bytes of frames from now on, for a page. Before a journal is kept."""
+        self.ring = Ring(MAX_EXCHANGES)
         self.keeps_frames = True
         self._settle()
         return self.ring
+
+    def shows(self, recorded: RecordedRequest) -> bool:
+        """Return whether a page shows the bytes of a request."""
+        return self.keeps_frames and self.ring is not None and recorded.number >= self.ring.first_shown
+
+    def grow(self, recorded: RecordedRequest, size: int) -> None:
+        """Count `size` bytes more for what is kept of a request."""
+        if self.ring is not None:
+            self.ring.grow(recorded, size)
 
     def watch(self, watcher: Callable[[RecordedRequest], None]) -> None:
         """Call `watcher` with each request that is over."""

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from minibroker import Broker
 from minibroker.cluster.routing.outcomes import Answer, Waiting
 from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.server.inspection import recording
 from minibroker.server.inspection.journal import Entry, Journal
 from minibroker.server.inspection.message_forms import MAX_FRAME_BYTES
 from minibroker.server.inspection.message_json import RecordsSummary, detached, summary, to_json
@@ -38,6 +39,7 @@ from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.request_path import compose
 from minibroker.server.requests.session import Session
 from minibroker.server.requests.targets import targets_by_name
+from minibroker_lab.page.recorder import Recorder
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -439,6 +441,69 @@ def test_memory_is_bounded_in_bytes(tapped: Tapped, journal: Journal) -> None:
     journal.clear()
     tapped.produce(batch(b"a"))
     assert len(journal) == 1
+
+
+@pytest.mark.parametrize("action", ["drop", "disconnect", "truncate"])
+def test_responses_that_a_fault_holds_back_count_as_memory(tapped: Tapped, journal: Journal, action: str) -> None:
+    topics = [MetadataRequestTopic(name=f"{number:050}") for number in range(200)]
+    ring = recording_of(tapped.services).ring
+    assert ring is not None
+    tapped.fault(api="Metadata", **{action: 1 if action == "truncate" else "after"})
+    tapped.start_asking(MetadataRequest(topics=topics), 12)
+    (entry,) = journal
+    assert ring.memory > entry.bytes_in + sum(len(each.name) for each in entry.response.topics)
+    ring.max_bytes = ring.memory + 1
+    tapped.start_asking(MetadataRequest(topics=topics), 12)
+    assert [each.number for each in journal] == [2]
+
+
+def test_a_page_takes_nothing_from_a_journal(tapped: Tapped) -> None:
+    ring = recording_of(tapped.services).keep_frames()
+    tapped.produce(batch(b"a"))
+    journal = keep_journal(tapped.services, capacity=15)
+    ring.max_bytes = 5 << 20
+    for _ in range(20):
+        tapped.produce(batch(bytes(700_000)))
+    assert [entry.number for entry in journal] == list(range(7, 22))
+    assert all(entry.response.responses for entry in journal)
+    recorder = Recorder(ring)
+    shown = recorder.between(1, recorder.last)
+    assert 7 < recorder.first < 21
+    assert [entry.number for entry in shown] == list(range(recorder.first, 22))
+    assert all(len(entry.request_frame) > 700_000 and entry.response_frame for entry in shown)
+    assert recorder.find(recorder.first - 1) is None
+    assert sum(entry.memory for entry in journal) == ring.memory <= 5 << 20
+
+
+@pytest.mark.parametrize("capacity", [5, 10, 20])
+def test_a_journal_and_a_page_keep_as_many_requests_as_they_are_to_keep(
+    tapped: Tapped, monkeypatch: pytest.MonkeyPatch, capacity: int
+) -> None:
+    monkeypatch.setattr(recording, "MAX_EXCHANGES", 10)
+    ring = recording_of(tapped.services).keep_frames()
+    journal = keep_journal(tapped.services, capacity)
+    for _ in range(25):
+        tapped.produce(batch(b"a"))
+    assert len(journal) == capacity
+    journal.clear()
+    assert len(journal) == 0
+    assert len(ring.between(1, 25)) == max(10, capacity)
+    drop_journal(tapped.services)
+    tapped.produce(batch(b"a"))
+    assert len(ring.between(1, 26)) == 10
+
+
+@pytest.mark.parametrize("has_page", [False, True])
+def test_the_number_of_requests_is_that_of_the_newest(tapped: Tapped, *, has_page: bool) -> None:
+    if has_page:
+        recording_of(tapped.services).keep_frames()
+    for _ in range(2):
+        tapped.produce(batch(b"a"))
+        journal = keep_journal(tapped.services)
+        before = journal.count
+        tapped.produce(batch(b"a"))
+        assert [entry.number for entry in journal] == [before + 1] == [journal.count]
+        assert len(journal.entries(after=before)) == 1
 
 
 @pytest.mark.parametrize("kind", [bytes, tuple])
