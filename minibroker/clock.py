@@ -11,15 +11,24 @@ import time
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
-from typing import Protocol
 
 
-class Timer(Protocol):
+class Timer:
     """A call that waits for its moment."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
         """The call will not happen; cancelling twice, or too late, does nothing."""
-        ...
+        self.callback = None
+
+    def fire(self) -> None:
+        """Call back, unless the timer was cancelled."""
+        if self.callback is not None:
+            self.callback()
 
 
 class Clock(ABC):
@@ -133,26 +142,27 @@ class SystemClock(Clock):
         self._wall_ahead_ms = 0.0
 
 
-class _SystemTimer:
+class _SystemTimer(Timer):
     """A timer of the event loop that knows when it is due, so that it can come earlier."""
 
-    __slots__ = ("_callback", "_timers", "due_ms", "handle", "may_wait")
+    __slots__ = ("_timers", "due_ms", "handle", "may_wait")
 
     handle: TimerHandle
 
     def __init__(
         self, timers: "dict[_SystemTimer, None]", callback: Callable[[], None], due_ms: float, *, may_wait: bool
     ) -> None:
+        super().__init__(callback)
         self._timers = timers
-        self._callback = callback
         self.due_ms = due_ms
         self.may_wait = may_wait
 
     def fire(self) -> None:
         self._timers.pop(self, None)
-        self._callback()
+        super().fire()
 
     def cancel(self) -> None:
+        super().cancel()
         self._timers.pop(self, None)
         self.handle.cancel()
 
@@ -161,23 +171,13 @@ _Upcoming = tuple[float, int, _SystemTimer]
 """When a timer is due (ms), its place among those of the same time, and the timer."""
 
 
-class _ManualTimer:
-    __slots__ = ("callback",)
-
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
 class ManualClock(Clock):
     """A clock that stands still until `advance` moves it; timers that fall due are called in their order."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms: float = now_ms
         self._order = itertools.count()
-        self._timers: list[tuple[float, int, _ManualTimer]] = []
+        self._timers: list[tuple[float, int, Timer]] = []
 
     def now_ms(self) -> int:
         """Where the clock stands."""
@@ -189,7 +189,7 @@ class ManualClock(Clock):
 
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:  # noqa: ARG002 - here each comes at its moment
         """A timer that only `advance` can fire."""
-        timer = _ManualTimer(callback)
+        timer = Timer(callback)
         heapq.heappush(self._timers, (self._now_ms + delay_ms, next(self._order), timer))
         return timer
 
@@ -199,6 +199,5 @@ class ManualClock(Clock):
         while self._timers and self._timers[0][0] <= target:
             due, _, timer = heapq.heappop(self._timers)
             self._now_ms = due
-            if timer.callback is not None:
-                timer.callback()
+            timer.fire()
         self._now_ms = target

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Final, NoReturn, Self, Unpack
 
 from minibroker.broker.checked_options import CheckedOptions
 from minibroker.cluster import temporary
@@ -29,36 +29,13 @@ with lazy:
 _logger: Final = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    # Most brokers have neither.
+    # Most brokers have none of these.
+    from minibroker.control.plane import ControlPlane
     from minibroker.security.setup import Security
     from minibroker.server.loop_watch import LoopWatch
+    from minibroker_lab.page.plane import PagePlane
 
 __tracebackhide__ = is_the_callers
-
-
-class Companion(Protocol):
-    """A server beside the broker that has it asked for things, such as the control plane."""
-
-    @property
-    def url(self) -> str:
-        """Its address."""
-        ...
-
-    def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
-        """Serve what is asked of a broker that runs on `loop`."""
-        ...
-
-    async def stop(self) -> None:
-        """Serve no more. On the broker's loop."""
-        ...
-
-
-class WatchingCompanion(Companion, Protocol):
-    """A companion that sees the bytes of clients: the page."""
-
-    def watch(self, services: Services) -> None:
-        """See the connections of a broker. Before it listens."""
-        ...
 
 
 class AsyncBroker(AsyncOperations):
@@ -81,8 +58,8 @@ class AsyncBroker(AsyncOperations):
         self._options = CheckedOptions(options)
         self._data_dir = self._options.data_dir
         self._server: Server | None = None
-        self._plane: Companion | None = None
-        self._page: WatchingCompanion | None = None
+        self._plane: ControlPlane | None = None
+        self._page: PagePlane | None = None
         self._watch: LoopWatch | None = None
         self.owns_loop = False
 

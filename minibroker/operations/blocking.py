@@ -7,7 +7,7 @@ coroutine, for type checkers and editors as for `help`.
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from minibroker.cluster.errors import is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
@@ -30,29 +30,19 @@ __tracebackhide__ = is_the_callers
 P = ParamSpec("P")
 T = TypeVar("T")
 Async = TypeVar("Async")
-Async_co = TypeVar("Async_co", covariant=True)
 
 
-class Wait(Protocol):
-    """Runs a coroutine on the broker's thread, and waits for its result."""
-
-    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        """RuntimeError unless the broker runs."""
-        ...
-
-
-class Facade(Protocol[Async_co]):
+class Facade(Generic[Async]):
     """An object with blocking methods, and the asynchronous one that does the work."""
 
     @property
-    def asynchronous(self) -> Async_co:
+    def asynchronous(self) -> Async:
         """The same object for the broker's own loop."""
-        ...
+        raise NotImplementedError
 
-    @property
-    def wait(self) -> Wait:
-        """Runs the coroutines of the asynchronous object."""
-        ...
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the broker's thread, and wait for its result. RuntimeError unless the broker runs."""
+        raise NotImplementedError
 
 
 def blocking(
@@ -78,12 +68,21 @@ def _misfit(name: str, method: Callable[..., Any], error: TypeError) -> TypeErro
     return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes})")
 
 
-class Handle(Generic[Async]):
+class Handle(Facade[Async]):
     """An object that a `Broker` gives and that has blocking methods of its own."""
 
-    def __init__(self, asynchronous: Async, wait: Wait) -> None:
-        self.asynchronous = asynchronous
-        self.wait = wait
+    def __init__(self, asynchronous: Async, broker: Facade[Any]) -> None:
+        self._asynchronous = asynchronous
+        self._broker = broker
+
+    @property
+    def asynchronous(self) -> Async:
+        """The same object for the broker's own loop."""
+        return self._asynchronous
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the broker's thread, and wait for its result. RuntimeError unless the broker runs."""
+        return self._broker.wait(work)
 
 
 class ConsumerGroup(Handle[AsyncConsumerGroup]):
@@ -124,7 +123,7 @@ class Brokers(Handle[AsyncBrokers]):
 
     def __getitem__(self, node_id: int) -> "BrokerNode":
         """The broker with this node id. KeyError that names those that exist."""
-        return BrokerNode(self.asynchronous[node_id], self.wait)
+        return BrokerNode(self.asynchronous[node_id], self._broker)
 
 
 class BrokerNode(Handle[AsyncBrokerNode]):
@@ -165,17 +164,8 @@ class FaultContext(Handle[AsyncFaultContext]):
     __exit__ = blocking(AsyncFaultContext.__aexit__)
 
 
-class BlockingOperations:
+class BlockingOperations(Facade[AsyncOperations]):
     """The operations on a running broker. RuntimeError unless it runs, `OperationError` if an operation fails."""
-
-    @property
-    def asynchronous(self) -> AsyncOperations:
-        """The broker on its own loop."""
-        raise NotImplementedError
-
-    def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the broker's thread, and wait for its result. RuntimeError unless the broker runs."""
-        raise NotImplementedError
 
     @property
     def services(self) -> Services:
@@ -204,24 +194,24 @@ class BlockingOperations:
 
     def group(self, group_id: str) -> ConsumerGroup:
         """A consumer group, whether it exists yet or not."""
-        return ConsumerGroup(self.asynchronous.group(group_id), self.wait)
+        return ConsumerGroup(self.asynchronous.group(group_id), self)
 
     @property
     def clock(self) -> BrokerClock:
         """The broker's time."""
-        return BrokerClock(self.asynchronous.clock, self.wait)
+        return BrokerClock(self.asynchronous.clock, self)
 
     @property
     def retention(self) -> Retention:
         """The deletion of old records."""
-        return Retention(self.asynchronous.retention, self.wait)
+        return Retention(self.asynchronous.retention, self)
 
     compact = blocking(AsyncOperations.compact)
 
     @property
     def brokers(self) -> Brokers:
         """The brokers, by node id."""
-        return Brokers(self.asynchronous.brokers, self.wait)
+        return Brokers(self.asynchronous.brokers, self)
 
     leader = blocking(AsyncOperations.leader)
     move_leader = blocking(AsyncOperations.move_leader)
@@ -236,14 +226,14 @@ class BlockingOperations:
     @property
     def faults(self) -> Faults:
         """The faults that are installed."""
-        return Faults(self.asynchronous.faults, self.wait)
+        return Faults(self.asynchronous.faults, self)
 
     def fault(self, **fields: Any) -> FaultContext:
         """A fault for a `with` block, which returns the `Fault`: its `fired` counts the requests that it has hit.
 
         docs/faults.md lists the fields. FaultError names an invalid one.
         """
-        return FaultContext(self.asynchronous.fault(**fields), self.wait)
+        return FaultContext(self.asynchronous.fault(**fields), self)
 
     reset = blocking(AsyncOperations.reset)
     snapshot = blocking(AsyncOperations.snapshot)

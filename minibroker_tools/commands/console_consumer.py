@@ -101,7 +101,7 @@ class _Printer:
     """Writes records until there are enough, or none has come for too long."""
 
     def __init__(self, formatter: Formatter, most: int, timeout: float, *, skips: bool) -> None:
-        self._formatter = formatter
+        self._format = formatter
         self._most = most
         self._timeout = timeout
         self._skips = skips
@@ -109,7 +109,7 @@ class _Printer:
 
     def print_all(self, consumer: Consumer) -> None:
         """Print what the consumer gets."""
-        write, out = self._formatter.write, sys.stdout.buffer
+        write, out = self._format, sys.stdout.buffer
         last = time.monotonic()
         while self._most < 0 or self.count < self._most:
             received = consumer.poll(min(last + self._timeout - time.monotonic(), _POLL_S))

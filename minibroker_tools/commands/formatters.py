@@ -4,7 +4,7 @@ import struct
 import uuid
 from collections.abc import Callable, Mapping
 from string import ascii_letters, digits, punctuation
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, TypeAlias
 
 from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.records.header import TimestampType
@@ -21,12 +21,8 @@ _PRINTED: Final = (ascii_letters + digits + punctuation + " ").replace("\\", "")
 _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 
 
-class Formatter(Protocol):
-    """Writes records."""
-
-    def write(self, received: Received, out: BinaryIO) -> None:
-        """Write one record. ToolError when it cannot be read as the deserializers ask."""
-        ...
+Formatter: TypeAlias = Callable[[Received, BinaryIO], None]
+"""Writes one record. ToolError when it cannot be read as the deserializers ask."""
 
 
 def formatter_of(values: Values) -> Formatter:
@@ -45,20 +41,13 @@ def formatter_of(values: Values) -> Formatter:
         name = current
     match name.removeprefix(_PACKAGE):
         case "DefaultMessageFormatter":
-            return DefaultFormatter(properties)
+            return DefaultFormatter(properties).write
         case "LoggingMessageFormatter":
-            return LoggingFormatter(properties)
+            return LoggingFormatter(properties).write
         case "NoOpMessageFormatter":
-            return NoOpFormatter()
+            return lambda received, out: None  # noqa: ARG005 - it prints nothing
         case _:
             raise UsageError(name)
-
-
-class NoOpFormatter:
-    """Prints nothing."""
-
-    def write(self, received: Received, out: BinaryIO) -> None:
-        """Do nothing."""
 
 
 class DefaultFormatter:
