@@ -8,9 +8,8 @@ from typing import Final
 
 from minibroker.config import TopicConfig
 from minibroker.config.keys import LONG_MAX, NO_RECORD_LIMIT
-from minibroker_protocol.records import CompressionCodec, TimestampType
 from minibroker_protocol.records.append_policy import AppendPolicy
-from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V1, MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V1, MAGIC_V2, CompressionCodec, TimestampType
 from minibroker_storage.config import LogConfig
 
 

@@ -18,19 +18,18 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic_admin import TopicError, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import (
+from minibroker_protocol.records.batch import Batch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    Batch,
+    RECORD_BATCH_OVERHEAD,
     CompressionCodec,
-    NewRecord,
-    build_batch,
-    iter_batches,
     read_entry_header,
     read_header,
 )
-from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
+from minibroker_protocol.records.record import NewRecord
 
 _REPLAY_BYTES: Final = 1 << 15
 """So much is read in a step of a replay: about 2 ms for small batches."""

@@ -15,7 +15,7 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import Batch
+from minibroker_protocol.records.batch import Batch
 
 _WAITED_FOR: Final = 4 << 20
 """Requests wait for the replay of a partition with fewer bytes, about a second. Of a larger one they are refused."""

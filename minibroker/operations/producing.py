@@ -21,16 +21,12 @@ from minibroker.config.documents import parse_json
 from minibroker.operations.records import topic_of
 from minibroker.server.services import Services
 from minibroker_protocol.errors import EncodeError
-from minibroker_protocol.records import (
-    MAGIC_V2,
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    build_message_set,
-)
-from minibroker_protocol.records.header import NO_TIMESTAMP
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import MAGIC_V2, NO_TIMESTAMP, CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.log_validator import prepare
 from minibroker_protocol.records.partitioner import partition_for_key
+from minibroker_protocol.records.record import NewRecord
 
 __tracebackhide__ = is_the_callers
 

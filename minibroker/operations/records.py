@@ -16,7 +16,8 @@ from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
 from minibroker.operations.wording import missing
 from minibroker.server.services import Services
-from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import BatchHeader, TimestampType
 from minibroker_protocol.steps import collect
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn

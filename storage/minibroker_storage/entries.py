@@ -10,16 +10,19 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import (
+from minibroker_protocol.records.header import (
     HEADER,
+    LENGTH_AT,
     LOG_OVERHEAD,
+    MAGIC_AT,
     MAGIC_V2,
+    MIN_MESSAGE_LENGTH,
+    MIN_MESSAGE_LENGTH_V1,
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
     compute_crc,
     read_entry_header,
 )
-from minibroker_protocol.records.header import LENGTH_AT, MAGIC_AT, MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1
 from minibroker_storage.errors import CorruptBatchError, StorageError
 
 WALK_WINDOW_BYTES: Final = 8192

@@ -5,7 +5,7 @@ Whether an entry is true after a crash is another matter: see the crash rule of 
 
 from typing import Generic, Protocol, TypeVar
 
-from minibroker_protocol.records import NO_TIMESTAMP
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
 

@@ -7,8 +7,16 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, read_entry_header, stamp
-from minibroker_protocol.records.header import LAST_OFFSET_DELTA, MAX_TIMESTAMP, PRODUCER_ID, make_header
+from minibroker_protocol.records.header import (
+    LAST_OFFSET_DELTA,
+    MAX_TIMESTAMP,
+    NO_PARTITION_LEADER_EPOCH,
+    PRODUCER_ID,
+    BatchHeader,
+    make_header,
+    read_entry_header,
+    stamp,
+)
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig

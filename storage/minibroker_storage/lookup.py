@@ -11,14 +11,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import (
-    MAGIC_V2,
-    RECORD_BATCH_OVERHEAD,
-    BatchHeader,
-    LegacyRecordBatch,
-    RecordBatch,
-)
-from minibroker_protocol.records.header import CODEC_MASK
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.header import CODEC_MASK, MAGIC_V2, RECORD_BATCH_OVERHEAD, BatchHeader
+from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.record_times import FIRST_FIELDS_SIZE, read_times, records_in, time_and_offset
 from minibroker_protocol.steps import Steps, collect
 from minibroker_storage.errors import LogClosedError

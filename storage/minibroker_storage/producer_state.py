@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import BatchHeader, RecordBatch
-from minibroker_protocol.records.header import CONTROL_FLAG, CONTROL_KEY, NO_OFFSET, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.header import CONTROL_FLAG, CONTROL_KEY, NO_OFFSET, TRANSACTIONAL_FLAG, BatchHeader
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.atomic_files import read_file
 from minibroker_storage.errors import (

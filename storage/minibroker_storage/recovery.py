@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig

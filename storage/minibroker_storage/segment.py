@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, Self
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_entry_header
+from minibroker_protocol.records.header import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, read_entry_header
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.config import LogConfig
 from minibroker_storage.entries import (

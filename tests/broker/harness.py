@@ -35,7 +35,9 @@ from minibroker_protocol.messages.produce import (
 )
 from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
-from minibroker_protocol.records import NewRecord, build_batch, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.schema import schema_of
 from minibroker_storage.cleaner import CleaningAbortedError, CleaningPlan, CleaningResult
 from minibroker_storage.cleaner.clean import clean

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.clients.contract import TIMEOUT
 from tests.clients.kafka_python_client import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 

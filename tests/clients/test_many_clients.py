@@ -12,7 +12,7 @@ import pytest
 
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.clients.aiokafka_client import AIOKafkaProducer
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import TIMEOUT, Client, Message

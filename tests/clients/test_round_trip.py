@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.clients.contract import Acks, Client, Compression, Message, eventually
 
 EVERY_FIELD = [

@@ -10,7 +10,7 @@ from minibroker.operations.wording import counted
 from minibroker_protocol.coordinator_records import TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.coordinators.groups.consumers import Consumers, Owned
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import heartbeat_request, join_request, sync_request

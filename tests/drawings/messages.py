@@ -6,8 +6,9 @@ from uuid import UUID
 from minibroker_protocol.fields.batches import record_set_tree
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.harness import frame_of
 from tests.drawings.byte_columns import Column, byte_columns
 from tests.drawings.svg import Drawing

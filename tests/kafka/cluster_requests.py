@@ -32,7 +32,8 @@ from minibroker_protocol.messages.topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 
 TIMEOUT_MS: Final = 20_000
 EARLIEST: Final = -2

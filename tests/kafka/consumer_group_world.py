@@ -42,7 +42,7 @@ from minibroker_protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
-from minibroker_protocol.records import RecordBatch, iter_batches
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.schema import schema_of
 from tests.broker.config.configs import GROUP, SET, change_request, describe_request
 from tests.kafka.group_world import World

@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minibroker_protocol.records import NewRecord, build_batch, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.transactions.producer import READ_COMMITTED, Producer, committed_values
 from tests.broker.harness import bytes_in, fetch_request, only_partition, produce_request

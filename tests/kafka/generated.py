@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker_protocol.records import CompressionCodec, TimestampType
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from tests.kafka.oracle import Description, Headers, RecordLine
 
 FORMATS: Final = [(magic, codec) for magic in (0, 1, 2) for codec in CompressionCodec if codec < 4 or magic == 2]

@@ -30,7 +30,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from minibroker_protocol.records import RecordBatch, iter_batches
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from tests.broker.coordinators.groups.member_requests import (
     heartbeat_request,
     join_request,

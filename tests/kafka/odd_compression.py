@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import xxhash
 
-from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records.header import CompressionCodec
 
 _snappy: Any = import_module("snappy")
 _zstandard: Any = import_module("zstandard")

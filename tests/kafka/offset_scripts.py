@@ -30,8 +30,7 @@ from minibroker_protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from minibroker_protocol.records import iter_batches
-from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.header import BatchHeader
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.groups.member_requests import CHANGED

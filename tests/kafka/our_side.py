@@ -1,16 +1,11 @@
 """Our writes and reads, in the terms in which Kafka is asked about them."""
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import (
-    Batch,
-    CompressionCodec,
-    NewRecord,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.kafka.oracle import BatchLine, Description, RecordLine, Refusal, T
 
 

@@ -27,7 +27,7 @@ from minibroker_protocol.messages.share_records import (
     ShareAcknowledgeRequest,
     ShareFetchRequest,
 )
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.harness import batch
 from tests.kafka.consumer_group_world import ConsumerWorld
 from tests.patience import PATIENCE_S

@@ -8,10 +8,14 @@ from random import Random
 
 import pytest
 
-from minibroker_protocol.records import CompressionCodec, iter_batches
-from minibroker_storage import FilePool, LastStop, Log, LogConfig
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_storage.cleaner import CleaningPlan, find_cleanable, finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.files import FilePool
+from minibroker_storage.log import Log
 from tests.kafka.cleaner_oracle import CleanerOracle
 from tests.kafka.fixtures import or_skip
 from tests.storage.cleaning import Entry, entries_of, write_segments

@@ -5,8 +5,9 @@ import random
 import pytest
 
 from minibroker_protocol.errors import UnsupportedCodecError
-from minibroker_protocol.records import CompressionCodec, iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.conversion import down_convert
+from minibroker_protocol.records.header import CompressionCodec
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import BatchLine, Conversion, Oracle, Refusal
 from tests.kafka.our_side import accepted, lines, written

@@ -11,7 +11,7 @@ import pytest
 from minibroker_pipeline.jobs.convert import ConvertSettings, convert
 from minibroker_pipeline.jobs.convert.settings import Droppable
 from minibroker_pipeline.jobs.verify import verify
-from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records.header import CompressionCodec
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.answers import Answers, all_answers, answers
 from tests.kafka.dumps import check_directory

@@ -16,14 +16,11 @@ from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    build_message_set,
-    compress,
-    compute_crc,
-)
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import CompressionCodec, compute_crc
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka

@@ -14,7 +14,7 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records import CompressionCodec, TimestampType, stamp
+from minibroker_protocol.records.header import CompressionCodec, TimestampType, stamp
 from minibroker_protocol.records.log_validator import AppendPolicy, Prepared, prepare
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import Append, Appended, BatchLine, Description, Oracle, Refusal

@@ -8,7 +8,9 @@ import pytest
 from minibroker import Broker
 from minibroker.config.reference import KAFKA_4_DEFAULTS
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.config.configs import BROKER, DELETE, GROUP, METRICS, SET, TOPIC
 from tests.broker.socket_client import SocketClient, address_of
 from tests.kafka.coordinators import until

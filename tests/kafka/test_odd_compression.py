@@ -8,14 +8,11 @@ from typing import Final
 import pytest
 
 from minibroker_protocol.errors import DecodeError, DecompressionError
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    build_message_set,
-    check_produced_batch,
-    compute_crc,
-)
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, compute_crc
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.produced_batch import check_produced_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.kafka.generated import FORMATS, name_of
 from tests.kafka.odd_compression import forms
 from tests.kafka.oracle import Append, Appended, Oracle, Refusal

@@ -39,7 +39,8 @@ from minibroker_protocol.messages.topics import (
     DeleteTopicState,
 )
 from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
 from tests.kafka.coordinators import with_coordinators

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from minibroker_protocol.errors import CorruptRecordError, UnsupportedCodecError, UnsupportedMagicError
-from minibroker_protocol.records import CompressionCodec, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import CompressionCodec
 from tests.kafka.generated import FORMATS, descriptions, expected_records, name_of
 from tests.kafka.oracle import BatchLine, Description, Oracle, RecordLine, Refusal
 from tests.kafka.our_side import accepted, has_right_crc, lines, written

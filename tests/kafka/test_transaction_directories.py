@@ -10,7 +10,7 @@ import pytest
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.coordinators.transactions.producer import READ_COMMITTED, Producer, committed_values
 from tests.broker.harness import bytes_in, fetch_request, only_partition
 from tests.broker.socket_client import SocketClient, address_of

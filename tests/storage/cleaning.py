@@ -6,14 +6,10 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from minibroker_protocol.records import (
-    BatchHeader,
-    NewRecord,
-    Record,
-    build_batch,
-    iter_batches,
-    read_entry_header,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import BatchHeader, read_entry_header
+from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 from minibroker_storage.cleaner.plan import SegmentToClean
 from minibroker_storage.layout import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, file_name

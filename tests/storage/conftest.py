@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import FilePool
+from minibroker_storage.files import FilePool
 from tests.storage.helpers import Home
 
 

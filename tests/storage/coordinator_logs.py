@@ -40,7 +40,8 @@ from minibroker_protocol.coordinator_records.consumer_groups import (
     TopicMetadata,
     TopicPartitions,
 )
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.storage.dumping import log_file
 from tests.storage.helpers import NOW
 

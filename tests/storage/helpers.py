@@ -10,9 +10,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from minibroker_protocol.records import Batch as AnyBatch
-from minibroker_protocol.records import BatchHeader, NewRecord, build_batch, iter_batches, read_header
-from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
+from minibroker_protocol.records.batch import Batch as AnyBatch
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import BatchHeader, read_header
+from minibroker_protocol.records.record import NewRecord
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import create_partition_directory
+from minibroker_storage.log import Log
 
 TOPIC_ID = bytes(range(16))
 NOW = 1_700_000_000_000

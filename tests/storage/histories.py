@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from minibroker_protocol.records import CompressionCodec, NewRecord, TimestampType, build_batch, build_message_set
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.storage.cleaning import Entry, entries_of, entry, marker
 from tests.storage.helpers import NOW
 

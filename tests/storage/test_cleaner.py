@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.cleaner import CleaningAbortedError, CleaningPlan, CleaningResult, remove_cleaned_files
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.cleaner.plan import ActiveProducer

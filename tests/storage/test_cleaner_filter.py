@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.errors import DecodeError, InvalidRecordError
-from minibroker_protocol.records import (
-    HEADER,
-    CompressionCodec,
-    NewRecord,
-    Record,
-    TimestampType,
-    build_batch,
-    build_message_set,
-)
-from minibroker_protocol.records.header import DELETE_HORIZON_FLAG
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import DELETE_HORIZON_FLAG, HEADER, CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_storage.cleaner.batch_filter import BatchFilter, KeptEntry
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import ActiveProducer

@@ -10,10 +10,15 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker_protocol.records import Batch, Record
-from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
+from minibroker_protocol.records.batch import Batch
+from minibroker_protocol.records.record import Record
 from minibroker_storage.cleaner import CleaningPlan, finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import create_partition_directory
+from minibroker_storage.log import Log
 from tests.storage.cleaning import DAY_MS, Entry, records_of
 from tests.storage.helpers import NOW, TOPIC_ID, batches_of
 from tests.storage.histories import History

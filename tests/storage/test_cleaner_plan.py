@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from minibroker_protocol.records import BatchHeader, NewRecord, build_batch, read_header
-from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import BatchHeader, read_header
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.cleaner import CleaningPlan, find_cleanable, plan_cleaning
 from minibroker_storage.cleaner.plan import ActiveProducer
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import create_partition_directory
+from minibroker_storage.log import Log
 from tests.storage.cleaning import marker
 from tests.storage.helpers import NOW, TOPIC_ID
 

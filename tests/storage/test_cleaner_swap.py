@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
 from minibroker_storage.cleaner import (
     CleaningAbortedError,
     CleaningPlan,
@@ -18,6 +17,11 @@ from minibroker_storage.cleaner import (
     plan_cleaning,
 )
 from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import create_partition_directory
+from minibroker_storage.log import Log
 from tests.storage.cleaning import Entry, batch, pairs_of
 from tests.storage.helpers import NOW, TOPIC_ID, batches_of
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.checkpoints import partition_metadata
 from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 from minibroker_storage.dump import find

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import CompressionCodec, NewRecord, Record, build_message_set, iter_batches
-from minibroker_storage import LogConfig
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord, Record
+from minibroker_storage.config import LogConfig
 from minibroker_storage.dump.decoders import Decoded, Decoder, decode_group_record, decode_transaction_record
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import Oracle

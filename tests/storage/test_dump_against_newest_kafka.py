@@ -16,7 +16,7 @@ from minibroker_protocol.coordinator_records.share_group_state import (
     StateBatch,
 )
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
-from minibroker_protocol.records import Record
+from minibroker_protocol.records.record import Record
 from minibroker_storage.dump.decoders import Decoded, Decoder, decode_group_record, decode_share_state_record
 from tests.kafka import jars, jvm
 from tests.kafka.fixtures import or_skip

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import NewRecord, Record, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_storage.dump.decoders import Decoded, Decoder, decode_group_record, decode_transaction_record
 from tests.storage.coordinator_logs import (
     GROUP_KEY,

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.dump.files import DumpOptions
 from tests.storage.dumping import KAFKAS, ORDERS, as_json, as_text, log_file
 from tests.storage.helpers import NOW

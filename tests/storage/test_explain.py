@@ -8,7 +8,9 @@ from struct import Struct
 import pytest
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, stamp
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, stamp
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.dump.files import DumpOptions, FileKind, expand
 from minibroker_storage.explain.legacy import explain_message_07
 from minibroker_storage.explain.page import Fields, Page

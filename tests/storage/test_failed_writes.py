@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import LogWriteError
+from minibroker_storage.files import FilePool
 from tests.storage.helpers import LOG, NOW, SMALL, Disk, Home, a_batch, contents, offsets_of, sequenced
 
 DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)

@@ -10,9 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError, StorageError
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning, remove_cleaned_files
 from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import LogWriteError, StorageError
+from minibroker_storage.files import FilePool
 from tests.storage.helpers import NOW, Home, a_batch, filled, offsets_of, sequenced
 from tests.storage.time_search import find_by_timestamp
 

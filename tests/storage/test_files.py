@@ -10,8 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
-from minibroker_storage import FileHandle, FilePool, LogClosedError, descriptors
-from minibroker_storage.files import IOV_MAX, pwrite_all, pwritev_all
+from minibroker_storage import descriptors
+from minibroker_storage.errors import LogClosedError
+from minibroker_storage.files import IOV_MAX, FileHandle, FilePool, pwrite_all, pwritev_all
 from tests.patience import PATIENCE_S
 from tests.storage.helpers import Disk
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import LastStop, LogConfig
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, filled
 
 

@@ -5,8 +5,10 @@ from random import Random
 
 import pytest
 
-from minibroker_storage import FilePool, LogConfig, LogSegment
+from minibroker_storage.config import LogConfig
+from minibroker_storage.files import FilePool
 from minibroker_storage.index_writer import BufferedIndexWriter
+from minibroker_storage.segment import LogSegment
 
 INTERVAL = 500
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_storage import CorruptIndexError, FilePool
+from minibroker_storage.errors import CorruptIndexError
+from minibroker_storage.files import FilePool
 from minibroker_storage.index_file import IndexFile
 from minibroker_storage.offset_index import OffsetIndex, OffsetPosition
 from minibroker_storage.time_index import TimeIndex

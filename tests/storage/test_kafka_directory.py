@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import CompressionCodec
-from minibroker_storage import LastStop, LogConfig
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_storage.checkpoints import partition_metadata, read_partition_metadata
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.producer_snapshot import decode_snapshot, encode_snapshot
 from tests.storage.helpers import Home, batches_of, contents, offsets_of, sequenced
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp

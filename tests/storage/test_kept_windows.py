@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import BatchHeader
-from minibroker_storage import FilePool, Log, LogConfig, LogWriteError
+from minibroker_protocol.records.header import BatchHeader
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.config import LogConfig
+from minibroker_storage.errors import LogWriteError
+from minibroker_storage.files import FilePool
+from minibroker_storage.log import Log
 from minibroker_storage.offset_index import OffsetIndex
 from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import NOW, Disk, Home, a_batch, batches_of

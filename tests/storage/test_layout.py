@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory, purge
 from minibroker_storage.checkpoints import read_partition_metadata
-from minibroker_storage.layout import create_unused_directory, delete_directory_name, file_name, offset_of
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import (
+    create_partition_directory,
+    create_unused_directory,
+    delete_directory_name,
+    file_name,
+    offset_of,
+    purge,
+)
+from minibroker_storage.log import Log
 from tests.storage.helpers import NOW, TOPIC_ID, a_batch
 
 

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import RecordBatch
-from minibroker_storage import (
-    FilePool,
-    LastStop,
-    Log,
-    LogClosedError,
-    LogConfig,
-    OffsetOutOfRangeError,
-    purge,
-)
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import LogClosedError, OffsetOutOfRangeError
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import purge
+from minibroker_storage.log import Log
 from tests.storage.helpers import (
     INDEX,
     LOG,

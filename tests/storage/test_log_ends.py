@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import (
-    LastStop,
-    LogClosedError,
-    LogWriteError,
-    OffsetOutOfRangeError,
-)
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError
 from tests.storage.helpers import (
     LOG,
     NOW,

@@ -11,8 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from minibroker_protocol.records import NewRecord, build_message_set, iter_batches
-from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError, OffsetOutOfRangeError
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import LogWriteError, OffsetOutOfRangeError
+from minibroker_storage.files import FilePool
 from tests.storage.helpers import NOW, Disk, Home, sequenced
 from tests.storage.time_search import find_by_timestamp
 

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogWriteError, RecordBatchTooLargeError
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import create_partition_directory
+from minibroker_storage.log import Log
 from tests.storage.helpers import INDEX, LOG, NOW, SMALL, TIME_INDEX, TOPIC_ID, Batch, a_batch, sequenced
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 

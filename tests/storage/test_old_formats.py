@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import (
-    CompressionCodec,
-    LegacyRecordBatch,
-    NewRecord,
-    Record,
-    build_message_set,
-    encode_message,
-    iter_batches,
-)
-from minibroker_storage import LastStop, Log, LogConfig, RecordBatchTooLargeError, StorageError, TimestampOffset
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, encode_message
+from minibroker_protocol.records.record import NewRecord, Record
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import RecordBatchTooLargeError, StorageError
+from minibroker_storage.log import Log
+from minibroker_storage.lookup import TimestampOffset
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import BatchHeader
-from minibroker_protocol.records.header import crc32c
-from minibroker_storage import (
+from minibroker_protocol.records.header import BatchHeader, crc32c
+from minibroker_storage.errors import (
     CorruptSnapshotError,
     InvalidProducerEpochError,
     InvalidTxnStateError,

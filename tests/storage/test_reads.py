@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
-from minibroker_storage import (
-    LastStop,
-    LogConfig,
-    OffsetOutOfRangeError,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import BatchHeader, TimestampType
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import OffsetOutOfRangeError
 from tests.storage.helpers import (
     NOW,
     Home,

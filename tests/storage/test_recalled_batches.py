@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import LastStop, LogConfig
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from tests.storage.helpers import Home, a_batch, sequenced
 
 STOPS = list(LastStop)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from minibroker_protocol.records import compute_crc
-from minibroker_storage import FilePool, LastStop, LogConfig, StorageError
+from minibroker_protocol.records.header import compute_crc
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.entries import SCAN_CHUNK_BYTES
-from minibroker_storage.errors import CorruptBatchError
+from minibroker_storage.errors import CorruptBatchError, StorageError
+from minibroker_storage.files import FilePool
 from tests.storage.helpers import (
     INDEX,
     LOG,

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import LastStop, Log, LogConfig, recovery
 from minibroker_storage import log as log_module
+from minibroker_storage import recovery
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.log import Log
 from minibroker_storage.recovery import RECALL_WINDOW_BYTES
 from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents, offsets_of, sequenced

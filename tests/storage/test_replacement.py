@@ -8,18 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import (
-    FilePool,
-    LastStop,
-    Log,
-    LogClosedError,
-    LogConfig,
-    LogSegment,
-    StorageError,
-    unlink_files,
-)
-from minibroker_storage.layout import SEGMENT_SUFFIXES
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import LogClosedError, StorageError
+from minibroker_storage.files import FilePool
+from minibroker_storage.layout import SEGMENT_SUFFIXES, unlink_files
+from minibroker_storage.log import Log
 from minibroker_storage.recovery import recover_segment
+from minibroker_storage.segment import LogSegment
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 from tests.storage.helpers import LOG, NOW, SMALL, Home, Moments, a_batch, batches_of, contents, filled, offsets_of
 from tests.storage.time_search import find_by_timestamp

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import NewRecord, build_message_set
-from minibroker_storage import FilePool, LastStop, Log, LogConfig
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.files import FilePool
+from minibroker_storage.log import Log
 from tests.storage.helpers import NOW, Home, Moments, a_batch, offsets_of
 
 DAY = 86_400_000

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import (
-    LastStop,
-    LogConfig,
-    RecordBatchTooLargeError,
-)
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import RecordBatchTooLargeError
 from tests.storage.helpers import NOW, Home, a_batch, offsets_of
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage import purge
 from minibroker_storage.data_directory.staged_write import (
     NEW,
     UNFINISHED,
@@ -14,6 +13,7 @@ from minibroker_storage.data_directory.staged_write import (
     publish,
     staging_name,
 )
+from minibroker_storage.layout import purge
 from tests.storage.helpers import Moments
 
 OLD = {"a-0/1.log": "old", "a-0/leader-epoch-checkpoint": "old", "b-0/1.log": "old", "b-0/2.log": "old", "points": "1"}

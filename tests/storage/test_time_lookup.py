@@ -11,23 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import (
+from minibroker_protocol.records.codecs import STEP_SIZE
+from minibroker_protocol.records.header import (
+    NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
-    NewRecord,
     TimestampType,
-    build_message_set,
     compute_crc,
     read_entry_header,
     read_header,
 )
-from minibroker_protocol.records.codecs import STEP_SIZE
-from minibroker_protocol.records.header import NO_TIMESTAMP
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
 from minibroker_protocol.steps import Steps
-from minibroker_storage import LastStop, LogConfig, TimestampOffset
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.entries import WALK_WINDOW_BYTES
-from minibroker_storage.lookup import search_batch, search_by_timestamp
+from minibroker_storage.lookup import TimestampOffset, search_batch, search_by_timestamp
 from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 

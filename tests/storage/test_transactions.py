@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_storage import AbortedTxn, CorruptIndexError, FilePool, LastStop, Log, LogConfig, LogWriteError
-from minibroker_storage.transaction_index import TransactionIndex, decode_all, encode_aborted_txn
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
+from minibroker_storage.errors import CorruptIndexError, LogWriteError
+from minibroker_storage.files import FilePool
+from minibroker_storage.log import Log
+from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex, decode_all, encode_aborted_txn
 from tests.storage.helpers import LOG, NOW, SMALL, Batch, Disk, Home, a_batch, marker, offsets_of, sequenced
 
 WRITTEN_BY_KAFKA = Path(__file__).parent / "data" / "kafka-3.9.1" / "orders-0" / "00000000000000000221.txnindex"

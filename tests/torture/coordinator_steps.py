@@ -14,7 +14,7 @@ from typing import Final
 
 from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.messages.groups import DeleteGroupsRequest
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.coordinators.groups import offset_requests
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import join_request

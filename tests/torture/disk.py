@@ -7,7 +7,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.torture.ledger import TortureError
 
 _OFFSET_ENTRY: Final = Struct(">ii")

@@ -20,7 +20,7 @@ from minibroker_protocol.messages.log_offsets import (
     ListOffsetsTopic,
 )
 from minibroker_protocol.messages.produce import ProduceRequest
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.harness import Harness, Pending, bytes_in, bytes_of, produce_request, response_of
 from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, View, new_ledger

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from minibroker_protocol.records import iter_batches, read_header
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import read_header
 from tests.torture.workload import Facts, Sent, Topic, facts_of
 
 _EPOCH = bytes(4)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.harness import frame_of, response_of
 from tests.patience import PATIENCE_S
 from tests.torture.ledger import BatchLedger, Ledger, RecordLedger, TortureError

@@ -6,7 +6,7 @@ from typing import Any, Final
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.socket_client import SocketClient
 from tests.torture.ledger import Ledger, View
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.records import NewRecord, build_batch, stamp
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import stamp
+from minibroker_protocol.records.record import NewRecord
 from tests.torture.in_process import Torture
 from tests.torture.workload import MAGIC_V1, Topic
 

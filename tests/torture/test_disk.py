@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import NewRecord, build_batch, build_message_set, stamp
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import stamp
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.torture.disk import check_partition
 from tests.torture.ledger import TortureError
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, stamp
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, stamp
+from minibroker_protocol.records.record import NewRecord
 from tests.torture.ledger import BatchLedger, Ledger, RecordLedger, TortureError, View, new_ledger
 from tests.torture.workload import MAGIC_V1, MAGIC_V2, TOPICS, Mint, Sent, Topic, facts_of
 

@@ -4,7 +4,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = range(3)
 NO_TIMESTAMP: Final = -1

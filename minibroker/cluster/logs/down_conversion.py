@@ -8,9 +8,8 @@ client, such as transaction markers, is passed over, or the client would ask for
 from typing import Final
 
 from minibroker_protocol.messages.fetch import FetchRequest
-from minibroker_protocol.records import read_entry_header
 from minibroker_protocol.records.conversion import down_convert_in_steps, overflow_message
-from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V0, MAGIC_V1, entry_bounds
+from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V0, MAGIC_V1, entry_bounds, read_entry_header
 from minibroker_protocol.schema import first_version
 from minibroker_protocol.steps import Steps
 from minibroker_storage.files import LogSlice

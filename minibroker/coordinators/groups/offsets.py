@@ -13,8 +13,8 @@ from minibroker_protocol.coordinator_records import (
     OffsetCommitValue,
     encode_versioned,
 )
-from minibroker_protocol.records import NewRecord
 from minibroker_protocol.records.header import NO_TIMESTAMP
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
 _OFFSET_KEY_VERSION: Final = 1

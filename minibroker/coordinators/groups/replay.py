@@ -34,7 +34,7 @@ from minibroker_protocol.coordinator_records.share_groups import (
 )
 from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS, StreamsGroupMetadataKey
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import Batch, RecordBatch
+from minibroker_protocol.records.batch import Batch, RecordBatch
 from minibroker_protocol.records.header import CONTROL_KEY
 from minibroker_protocol.schema import schema_of
 from minibroker_storage.data_directory.names import TopicPartition

@@ -27,7 +27,8 @@ from minibroker.coordinators.groups.share.group import ShareGroup, state_partiti
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
-from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord
+from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
 Choice = Callable[[], Sequence[TopicPartition] | ErrorCode]

@@ -36,7 +36,9 @@ from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.internal_topics import SHARE_GROUP_STATE
-from minibroker_protocol.records import Batch, CompressionCodec, NewRecord
+from minibroker_protocol.records.batch import Batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 
 _STEP: Final = 100
 """Records that are decoded or written in one piece of work."""

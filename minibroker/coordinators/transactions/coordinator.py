@@ -28,7 +28,7 @@ from minibroker.coordinators.transactions.transaction import (
 )
 from minibroker.coordinators.transactions.verification import WriteVerifier
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_storage.data_directory.names import TopicPartition
 
 _RETRY_MS: Final = 500

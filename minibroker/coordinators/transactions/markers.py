@@ -10,8 +10,9 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NewRecord, build_batch, read_header
-from minibroker_protocol.records.header import CONTROL_KEY, MAGIC_V2
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CONTROL_KEY, MAGIC_V2, read_header
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.errors import InvalidProducerEpochError
 from minibroker_storage.log import Log
 

@@ -18,7 +18,8 @@ from minibroker_protocol.coordinator_records import TransactionLogKey, Transacti
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
-from minibroker_protocol.records import Batch, NewRecord
+from minibroker_protocol.records.batch import Batch
+from minibroker_protocol.records.record import NewRecord
 
 _STEP: Final = 1000
 """Records that are decoded in one piece of work."""

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from minibroker_protocol.coordinator_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from minibroker_protocol.records.header import NO_TIMESTAMP
+from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
 _LAST_EPOCH: Final = 32_766

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import BatchHeader
+from minibroker_protocol.records.header import BatchHeader
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
 

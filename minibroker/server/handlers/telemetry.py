@@ -16,8 +16,8 @@ from minibroker_protocol.messages.telemetry import (
     PushTelemetryResponse,
 )
 from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.compression import decompress
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.uuids import new_uuid, uuid_text
 
 _ACCEPTED: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]

@@ -52,7 +52,7 @@ from minibroker_protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_protocol.schema import first_version
 from minibroker_storage.data_directory.names import TopicPartition
 

@@ -8,7 +8,7 @@ version under their names in Kafka's definitions, ids as 22 characters; bytes th
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, cast
 
@@ -187,7 +187,7 @@ def detached(message: Any) -> Any:
 def memory_of(value: Any) -> int:
     """Return the bytes of memory that a detached message, or a value in it, takes by estimate."""
     if isinstance(value, list):
-        return _VALUE_SIZE + sum(map(memory_of, cast("list[Any]", value)))
+        return _VALUE_SIZE + sum(memory_of(each) for each in cast("Sequence[Any]", value))
     if isinstance(value, str | bytes):
         return _VALUE_SIZE + len(value)
     names = getattr(type(value), "__dataclass_fields__", ())

@@ -14,25 +14,22 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.headers import MESSAGE_LAYOUTS, V2_LAYOUT, scan_headers
 from minibroker_protocol.errors import EncodeError
-from minibroker_protocol.records import (
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CRC_AT,
     LOG_OVERHEAD,
+    MAGIC_AT,
     MAGIC_V2,
-    MAX_DECOMPRESSED_SIZE,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
-    CompressionCodec,
-    compress,
-    compute_crc,
-)
-from minibroker_protocol.records.header import (
-    CODEC_MASK,
-    CRC_AT,
-    MAGIC_AT,
     TIMESTAMP_TYPE_FLAG,
+    CompressionCodec,
+    compute_crc,
 )
 from minibroker_protocol.records.legacy import encode_message
 from minibroker_protocol.records.varint import INT32_MAX

@@ -12,13 +12,9 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.headers import chosen
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import (
-    MAGIC_V2,
-    CompressionCodec,
-    LegacyRecordBatch,
-    decompress,
-)
-from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD, TIMESTAMP_TYPE_FLAG
+from minibroker_protocol.records.compression import decompress
+from minibroker_protocol.records.header import MAGIC_V2, RECORD_BATCH_OVERHEAD, TIMESTAMP_TYPE_FLAG, CompressionCodec
+from minibroker_protocol.records.legacy import LegacyRecordBatch
 
 START: Final = 0
 """First byte in the buffer that the table belongs to; of a plain message, of its entry."""

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.request import Damage, DamagedLogError, DecodeReport, DecodeRequest
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import LOG_OVERHEAD, MAGIC_V2, Batch, iter_batches
-from minibroker_protocol.records.header import LENGTH_AT, MAGIC_AT, MIN_MESSAGE_LENGTH
+from minibroker_protocol.records.batch import Batch, iter_batches
+from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2, MIN_MESSAGE_LENGTH
 from minibroker_protocol.records.varint import INT32_MAX
 
 _SEARCH_WINDOW: Final = 1024 * 1024

@@ -20,8 +20,13 @@ from minibroker_pipeline.decode.assemble import (
 )
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_protocol.errors import EncodeError
-from minibroker_protocol.records import MAGIC_V2, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP
-from minibroker_protocol.records.header import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.header import (
+    MAGIC_V2,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+)
 from minibroker_protocol.records.varint import INT64_MAX
 
 __all__ = ["EncodeError", "EncodedBatches", "Producer", "encode"]

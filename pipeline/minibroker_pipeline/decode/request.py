@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 
-from minibroker_protocol.records import MAX_DECOMPRESSED_SIZE
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 
 HEADERS_TYPE: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 

@@ -35,12 +35,14 @@ from minibroker_pipeline.log_directories.partition_logs import (
     select,
 )
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
-from minibroker_storage import FilePool, LastStop, Log, LogConfig
 from minibroker_storage.atomic_files import fsync_directory
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
+from minibroker_storage.files import FilePool
 from minibroker_storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -48,6 +50,7 @@ from minibroker_storage.layout import (
     SNAPSHOT_SUFFIX,
     file_name,
 )
+from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

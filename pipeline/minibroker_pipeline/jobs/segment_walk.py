@@ -15,8 +15,8 @@ from minibroker_pipeline.decode.damage import fault_of, next_entry, offset_at, s
 from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
 from minibroker_pipeline.filesystems.filesystem import OpenFile
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import LOG_OVERHEAD, MAX_DECOMPRESSED_SIZE
-from minibroker_protocol.records.header import LENGTH_AT
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
+from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 _GROUP_BYTES: Final = 8 * 1024 * 1024

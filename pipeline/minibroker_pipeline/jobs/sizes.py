@@ -21,17 +21,19 @@ from minibroker_pipeline.decode.blocks import (
 )
 from minibroker_pipeline.jobs.segment_walk import Entries, Walked
 from minibroker_protocol.errors import EncodeError
-from minibroker_protocol.records import (
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import (
+    CONTROL_FLAG,
     LOG_OVERHEAD,
+    MIN_MESSAGE_LENGTH,
+    MIN_MESSAGE_LENGTH_V1,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
-    NewRecord,
     TimestampType,
-    build_batch,
-    build_message_set,
-    iter_batches,
 )
-from minibroker_protocol.records.header import CONTROL_FLAG, MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 
 _Ints = NDArray[np.int64]
 

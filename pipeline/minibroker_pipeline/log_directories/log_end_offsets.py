@@ -21,10 +21,11 @@ from minibroker_pipeline.decode.damage import next_entry, stop_fault
 from minibroker_pipeline.filesystems.filesystem import OpenFile
 from minibroker_pipeline.log_directories.index_files import OffsetEntries, offset_entries
 from minibroker_pipeline.log_directories.partition_logs import OFFSET_INDEX_SUFFIX, PartitionLog, SegmentFiles
-from minibroker_protocol.records import LOG_OVERHEAD, RecordBatch
+from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import (
     CONTROL_FLAG,
     LENGTH_AT,
+    LOG_OVERHEAD,
     MAGIC_AT,
     MAGIC_V2,
     RECORD_BATCH_OVERHEAD,

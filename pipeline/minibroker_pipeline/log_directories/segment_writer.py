@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_protocol.records import HEADER
-from minibroker_protocol.records.header import MAGIC_V2, make_header
+from minibroker_protocol.records.header import HEADER, MAGIC_V2, make_header
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
 from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, partition_metadata

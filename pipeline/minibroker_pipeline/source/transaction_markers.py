@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import RECORD_BATCH_OVERHEAD, RecordBatch
-from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG
 
 _ABORT: Final = b"\0\0"
 _KEY_SIZE_AT: Final = RECORD_BATCH_OVERHEAD + 4

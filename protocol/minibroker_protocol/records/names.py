@@ -3,8 +3,15 @@
 from struct import Struct
 from typing import Final
 
-from minibroker_protocol.records import NO_SEQUENCE, BatchHeader, CompressionCodec, TimestampType, increment_sequence
-from minibroker_protocol.records.header import CODEC_MASK, CONTROL_KEY
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CONTROL_KEY,
+    NO_SEQUENCE,
+    BatchHeader,
+    CompressionCodec,
+    TimestampType,
+    increment_sequence,
+)
 
 TIMESTAMP_TYPES: Final = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",

@@ -4,29 +4,26 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from minibroker_protocol.records import (
-    HEADER,
-    LOG_OVERHEAD,
-    NO_TIMESTAMP,
-    RECORD_BATCH_OVERHEAD,
-    BatchHeader,
-    CompressionCodec,
-    NewRecord,
-    Record,
-    TimestampType,
-    compress,
-    compute_crc,
-)
+from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,
     CRC_AT,
     DELETE_HORIZON_FLAG,
+    HEADER,
+    LOG_OVERHEAD,
     MAGIC_V2,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
+    BatchHeader,
+    CompressionCodec,
+    TimestampType,
+    compute_crc,
 )
 from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
+from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_protocol.records.varint import (
     CONTINUES,
     encode_varint,

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from minibroker_protocol.records import BatchHeader
-from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, BatchHeader
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.cleaner.batch_filter import BatchFilter
 from minibroker_storage.cleaner.cleaned_segment import CleanedSegment, open_source, read_entries

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import BatchHeader
-from minibroker_protocol.records.header import make_header
+from minibroker_protocol.records.header import BatchHeader, make_header
 from minibroker_storage.cleaner.batch_filter import KeptEntry
 from minibroker_storage.cleaner.plan import CleaningAbortedError, SegmentToClean
 from minibroker_storage.entries import scan

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from minibroker_protocol.records import RECORD_BATCH_OVERHEAD, BatchHeader, RecordBatch
-from minibroker_protocol.records.header import CODEC_MASK, MAGIC_V2
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.header import CODEC_MASK, MAGIC_V2, RECORD_BATCH_OVERHEAD, BatchHeader
 from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError
-from minibroker_protocol.records import BatchHeader, RecordBatch
-from minibroker_protocol.records.header import TRANSACTIONAL_FLAG
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.header import TRANSACTIONAL_FLAG, BatchHeader
 from minibroker_storage.transaction_index import AbortedTxn
 
 _ABORT: Final = 0

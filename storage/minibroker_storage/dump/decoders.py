@@ -31,7 +31,7 @@ from minibroker_protocol.coordinator_records.share_groups import SHARE_GROUP_REC
 from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.versioned import fields_by_name, has_version, is_array
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import Record
+from minibroker_protocol.records.record import Record
 
 _CONSUMER: Final = "consumer"
 _DELETE: Final = "<DELETE>"

@@ -2,8 +2,9 @@
 
 from typing import Final, NamedTuple
 
-from minibroker_protocol.records import BatchHeader, Record
+from minibroker_protocol.records.header import BatchHeader
 from minibroker_protocol.records.kafka07 import Kafka07Message
+from minibroker_protocol.records.record import Record
 from minibroker_storage.dump.files import DumpFile
 from minibroker_storage.producer_snapshot import ProducerStateEntry
 from minibroker_storage.transaction_index import AbortedTxn

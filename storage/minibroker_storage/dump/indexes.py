@@ -10,8 +10,15 @@ from struct import Struct
 from typing import Any, Final
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, iter_batches
-from minibroker_protocol.records.header import LOG_OVERHEAD, MIN_MESSAGE_LENGTH, read_entry_header
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import (
+    LOG_OVERHEAD,
+    MIN_MESSAGE_LENGTH,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    read_entry_header,
+)
 from minibroker_storage.dump.events import (
     AbortedTxnFound,
     Event,

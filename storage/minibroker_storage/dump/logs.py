@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, UnsupportedMagicError
-from minibroker_protocol.records import Batch, LegacyRecordBatch, iter_batches
+from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
@@ -18,7 +18,7 @@ from minibroker_protocol.records.header import (
     NO_OFFSET,
 )
 from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
-from minibroker_protocol.records.legacy import read_wrapped
+from minibroker_protocol.records.legacy import LegacyRecordBatch, read_wrapped
 from minibroker_storage.dump.events import (
     BatchFound,
     Event,

@@ -6,8 +6,9 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.messages import message_node, wrapped_nodes
 from minibroker_protocol.fields.notes import moment
 from minibroker_protocol.fields.tree import ERROR, INT8, INT32, UINT32
-from minibroker_protocol.records import MAX_DECOMPRESSED_SIZE, LegacyRecordBatch, decompress
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
 from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
+from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_storage.explain.page import Fields, Page
 from minibroker_storage.explain.rows import Rows, cursor_over
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from minibroker_protocol.records import BatchHeader
+from minibroker_protocol.records.header import BatchHeader
 from minibroker_protocol.steps import drain
 from minibroker_storage.log import Log
 from minibroker_storage.lookup import search_batch

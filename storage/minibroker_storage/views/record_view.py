@@ -7,9 +7,8 @@ from typing import Final
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch
-from minibroker_protocol.records import Batch, BatchHeader, RecordBatch
-from minibroker_protocol.records.batch import iter_batches
-from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
+from minibroker_protocol.records.header import MAGIC_V2, BatchHeader
 from minibroker_protocol.records.names import MARKERS, control_type
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.log import Log

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from minibroker.cli.main import main
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.patience import PATIENCE_S
 from tests.storage.coordinator_logs import written
 from tests.storage.dumping import KAFKAS, ORDERS

@@ -26,7 +26,7 @@ from minibroker_protocol.messages.log_offsets import (
 )
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from minibroker_protocol.messages.transactions import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from minibroker_protocol.records import read_header
+from minibroker_protocol.records.header import read_header
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import NODES, at, create, described, leader, metadata, others, partition
 from tests.broker.harness import (

@@ -10,7 +10,8 @@ from minibroker.coordinators.groups.offsets import CommittedOffset, offset_recor
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.groups import DeleteGroupsRequest
-from minibroker_protocol.records import NewRecord, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import join_request
 from tests.broker.coordinators.groups.offset_requests import NOTHING, commit, fetch, offsets_of

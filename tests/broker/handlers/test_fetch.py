@@ -9,7 +9,9 @@ import pytest
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchResponse
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_message_set
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import (
     Harness,

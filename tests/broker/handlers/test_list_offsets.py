@@ -15,7 +15,8 @@ from minibroker_protocol.messages.log_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.harness import Harness, batch
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

@@ -9,8 +9,10 @@ from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.broker.harness import Harness, Pending, frame_of, produce_request
 
 MANY = 1500

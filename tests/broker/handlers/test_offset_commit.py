@@ -12,7 +12,7 @@ from minibroker_protocol.coordinator_records import (
     read_group_key,
 )
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_storage.errors import LogWriteError
 from minibroker_storage.log import Log
 from tests.broker.coordinators.groups.offset_requests import MEMBER, commit, fetch, offsets_of, with_members

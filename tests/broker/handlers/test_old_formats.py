@@ -9,18 +9,12 @@ import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import PartitionData
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    Record,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    compute_crc,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.conversion import PIECE_RECORDS
-from minibroker_protocol.records.record import encode_record
+from minibroker_protocol.records.header import CompressionCodec, TimestampType, compute_crc
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord, Record, encode_record
 from tests.broker.harness import Harness, batch, bytes_in, values_in
 
 OLD_CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]

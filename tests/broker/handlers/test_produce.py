@@ -18,7 +18,7 @@ from minibroker_protocol.messages.produce import (
     TopicProduceData,
 )
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
-from minibroker_protocol.records import CompressionCodec, compute_crc
+from minibroker_protocol.records.header import CompressionCodec, compute_crc
 from tests.broker.harness import Harness, Pending, batch, produce_request, values_in
 from tests.broker.logs.world import log_of
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp

@@ -8,8 +8,8 @@ from minibroker.server.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.telemetry import PushTelemetryRequest
 from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.uuids import uuid_text
 from tests.broker.config.configs import METRICS, OK, put
 from tests.broker.harness import Harness

@@ -12,7 +12,8 @@ import pytest
 from minibroker import Broker
 from minibroker.broker.asynchronous import AsyncBroker
 from minibroker.cluster.logs.log_cleaner import start_cleaning
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.cleaner import (
     CleaningAbortedError,
     CleaningPlan,

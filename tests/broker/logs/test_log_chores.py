@@ -14,7 +14,8 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.partition import Partition
 from minibroker.config import TopicConfig
 from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness, batch

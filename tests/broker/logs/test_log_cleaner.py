@@ -10,7 +10,8 @@ import pytest
 
 from minibroker_protocol.messages.log_offsets import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.cleaner import (
     CleaningFailedError,
     CleaningPlan,

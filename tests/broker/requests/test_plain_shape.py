@@ -31,7 +31,9 @@ from minibroker_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.schema import schema_of
 from tests.broker.faults.tapped import Channel, Tapped
 from tests.broker.harness import Harness, batch, bytes_of, fetch_request, frame_of, produce_request

@@ -14,7 +14,7 @@ from minibroker_protocol.messages.groups import FindCoordinatorRequest, ListGrou
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
-from minibroker_protocol.records import CompressionCodec
+from minibroker_protocol.records.header import CompressionCodec
 from tests.broker.harness import batch, bytes_in, fetch_request, only_partition, produce_request
 from tests.broker.server.few_descriptors import PING, LimitedBroker, limited_broker
 from tests.broker.socket_client import SocketClient

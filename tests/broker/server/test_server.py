@@ -19,7 +19,7 @@ from minibroker_protocol.messages.fetch import FetchRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
-from minibroker_protocol.records import HEADER, compute_crc, read_header
+from minibroker_protocol.records.header import HEADER, compute_crc, read_header
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request, values_in
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S

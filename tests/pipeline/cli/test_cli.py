@@ -9,7 +9,8 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.cli import main
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.jobs.directories import put_indexes, put_log
 
 RECORDS = [NewRecord(b"key", b'{"id": %d}' % number, 1_000) for number in range(5)]

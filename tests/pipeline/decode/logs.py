@@ -6,17 +6,18 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import BATCH_COLUMNS, RECORD_COLUMNS, DecodeReport, DecodeRequest, Engine, decode
-from minibroker_protocol.records import (
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import (
+    CRC_AT,
     HEADER,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
-    NewRecord,
     TimestampType,
-    build_batch,
-    build_message_set,
     compute_crc,
+    read_header,
 )
-from minibroker_protocol.records.header import CRC_AT, read_header
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 
 ALL_COLUMNS = (*RECORD_COLUMNS, "headers", *BATCH_COLUMNS)
 ENGINES: tuple[Engine, ...] = ("numba", "numpy")

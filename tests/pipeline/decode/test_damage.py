@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 
 from minibroker_pipeline.decode import Damage, DamagedLogError, Engine
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    build_message_set,
-    compute_crc,
-    encode_message,
-)
-from minibroker_protocol.records.header import CRC_AT
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CRC_AT, CompressionCodec, compute_crc
+from minibroker_protocol.records.legacy import build_message_set, encode_message
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import ENGINES, read, read_and_report, stamped
 
 GZIP = 16 + zlib.MAX_WBITS

@@ -18,13 +18,10 @@ from minibroker_pipeline.decode import (
     decode,
     schema_of,
 )
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    TimestampType,
-    build_batch,
-    build_message_set,
-)
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import ALL_COLUMNS, ENGINES, emptied, read, read_and_report, stamped
 
 CODECS = list(CompressionCodec)

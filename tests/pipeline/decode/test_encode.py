@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import RECORD_COLUMNS, EncodedBatches, EncodeError, assemble, encode, scan_headers
-from minibroker_protocol.records import CompressionCodec, NewRecord, RecordBatch, build_batch, iter_batches
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import read, records
 
 ROWS = (*RECORD_COLUMNS, "headers")

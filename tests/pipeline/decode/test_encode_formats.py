@@ -8,14 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import EncodeError, Producer, encode
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import records
 
 CODECS = [codec for codec in CompressionCodec if codec is not CompressionCodec.ZSTD]

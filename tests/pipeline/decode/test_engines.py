@@ -14,7 +14,9 @@ import pytest
 import minibroker_pipeline
 from minibroker_pipeline.decode import DecodeRequest, Engine, decode, prepare
 from minibroker_pipeline.source.options import parse_options
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from tests.patience import PATIENCE_S
 from tests.pipeline.decode.logs import ENGINES
 

@@ -10,14 +10,11 @@ from hypothesis import given, settings
 
 from minibroker_pipeline.decode import HEADER_DTYPE, scan_headers
 from minibroker_pipeline.decode.headers import as_bytes, chase_entries, find_positions
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    build_message_set,
-    iter_batches,
-    read_entry_header,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, read_entry_header
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import logs
 
 SAME = (

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from minibroker_pipeline.decode import DamagedLogError, Engine, numpy_engine
 from minibroker_pipeline.decode.columns import text_of
-from minibroker_protocol.records import NewRecord, build_batch, build_message_set, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.records.varint import wrap_int64
 from tests.pipeline.decode.logs import ENGINES, logs, read, read_and_report
 from tests.sweeps import one_in

@@ -8,10 +8,13 @@ from random import Random
 from typing import Final
 
 from minibroker_pipeline.jobs.compact import CompactSettings, compact
-from minibroker_storage import FilePool, LastStop, Log, LogConfig
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.files import FilePool
+from minibroker_storage.log import Log
 from minibroker_storage.producer_snapshot import encode_snapshot
 from tests.kafka.cleaner_oracle import CleanerOracle
 from tests.kafka.test_cleaner import comparable

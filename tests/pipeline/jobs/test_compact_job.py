@@ -18,7 +18,11 @@ from minibroker_pipeline.jobs.compact import CompactSettings, LogChangedError, c
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, check_apart
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.kafka.writers import create
 from tests.patience import PATIENCE_S

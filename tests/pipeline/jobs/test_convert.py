@@ -20,16 +20,11 @@ from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
 from minibroker_pipeline.jobs.verify.findings import What
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    iter_batches,
-    stamp,
-)
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType, stamp
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.checkpoints import partition_metadata
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.layout import file_name

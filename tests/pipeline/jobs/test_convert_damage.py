@@ -8,15 +8,10 @@ import pytest
 
 from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.jobs.convert import ConvertSettings, convert
-from minibroker_protocol.records import (
-    CompressionCodec,
-    build_batch,
-    build_message_set,
-    compress,
-    compute_crc,
-    encode_message,
-)
-from minibroker_protocol.records.header import CRC_AT
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import CRC_AT, CompressionCodec, compute_crc
+from minibroker_protocol.records.legacy import build_message_set, encode_message
 from tests.pipeline.jobs.directories import put_log
 from tests.pipeline.jobs.test_convert import converted, log_of, rows_of, some
 

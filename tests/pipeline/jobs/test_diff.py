@@ -8,7 +8,10 @@ from pyspark.sql import SparkSession
 
 from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.jobs.diff import MOST_EXAMPLES, DiffSettings, diff
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.jobs.directories import put_log
 
 RECORDS = [

@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 
 from minibroker_pipeline.jobs.export import ExportSettings, export
 from minibroker_pipeline.payloads import Payload
-from minibroker_protocol.records import NewRecord, build_batch, build_message_set
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.jobs.directories import put_log
 
 DAY = 86_400_000

@@ -13,13 +13,11 @@ from pyspark.sql import SparkSession
 from minibroker_pipeline.jobs.stats import Line, StatsReport, stats
 from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    build_message_set,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from tests.pipeline.decode.logs import logs
 from tests.pipeline.jobs.directories import put_log
 

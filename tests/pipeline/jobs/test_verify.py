@@ -11,7 +11,10 @@ from pyspark.sql import SparkSession
 from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.stats import stats
 from minibroker_pipeline.jobs.verify import Finding, VerifySettings, What, verify
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 from minibroker_storage.producer_snapshot import encode_snapshot
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn

@@ -13,10 +13,13 @@ from minibroker_pipeline.log_directories.segment_writer import (
     PartitionWriter,
     write_partition_files,
 )
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_message_set
-from minibroker_storage import AbortedTxn, LastStop, LogConfig
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
+from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.producer_snapshot import decode_snapshot
-from minibroker_storage.transaction_index import decode_all
+from minibroker_storage.transaction_index import AbortedTxn, decode_all
 from tests.storage.helpers import NOW, SMALL, TOPIC_ID, Batch, Home, a_batch, contents, marker, sequenced
 
 SETTINGS = LogFileSettings(

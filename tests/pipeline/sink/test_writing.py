@@ -15,7 +15,7 @@ from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink import commit, task_writer
 from minibroker_pipeline.sink.options import WriteOptions, check_columns
 from minibroker_protocol.errors import EncodeError
-from minibroker_storage import LastStop
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED, finish
 from tests.pipeline.sink.writing import Row, new_writer, run_tasks, values, write

@@ -12,7 +12,7 @@ from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.planning import LogRange
 from minibroker_pipeline.source.reading import output_schema
 from minibroker_pipeline.source.tasks import LogInputPartition
-from minibroker_storage import LogConfig
+from minibroker_storage.config import LogConfig
 from tests.storage.helpers import NOW, SMALL, Home, a_batch
 
 ROOMY = LogConfig(index_interval_bytes=200)

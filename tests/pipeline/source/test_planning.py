@@ -13,7 +13,7 @@ from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, OpenFile
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_pipeline.query_options import OptionError
-from minibroker_storage import LogConfig
+from minibroker_storage.config import LogConfig
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from tests.pipeline.source.directories import ROOMY, new_reader, offsets, option_names, orders, plan, read
 from tests.storage.helpers import NOW, SMALL, Home, a_batch

@@ -15,8 +15,11 @@ from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_pipeline.source.reading import DataLossError
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set, read_header
-from minibroker_storage import LogConfig
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, read_header
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
+from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError
 from tests.pipeline.jobs.directories import cut, flip_a_bit
 from tests.pipeline.source.directories import close, read

@@ -21,7 +21,9 @@ from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP
 from minibroker_protocol.fields.batches import record_set_tree
 from minibroker_protocol.fields.coordinators import open_records
 from minibroker_protocol.fields.tree import DEFAULT_LIMITS, Node
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.schema import schema_of
 from tests.protocol.fields.trees import check_leaves
 from tests.storage.helpers import marker

@@ -25,7 +25,9 @@ from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupReque
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.primitives import write_uvarint
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.schema import schema_of
 from tests.protocol.fields.trees import check_leaves, is_complete, plain, values
 from tests.protocol.message_strategies import messages

@@ -9,7 +9,9 @@ from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.fields.in_json import tree_json
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord
 from tests.protocol.fields.test_frames import request_frame
 
 

@@ -9,7 +9,10 @@ from minibroker_protocol.fields.meanings import KIP_OF_MODULE, KIPS, MEANINGS, f
 from minibroker_protocol.fields.structures import place_of
 from minibroker_protocol.messages import MODULES, messages_of
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.schema import fields_of, schema_of
 from tests.documented import ROOT
 from tests.protocol.fields.test_frames import request_frame

@@ -6,8 +6,11 @@ import pytest
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch, record_in_set
-from minibroker_protocol.records import CompressionCodec, NewRecord, RecordBatch, build_batch
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
+from minibroker_protocol.records.record import NewRecord
 
 RECORDS: Final = [NewRecord(b"key %d" % number, b"value %d" % number, 1000 + number) for number in range(6)]
 LEGACY: Final = [codec for codec in CompressionCodec if codec is not CompressionCodec.ZSTD]

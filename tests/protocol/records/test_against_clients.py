@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    Record,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    check_produced_batch,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.produced_batch import check_produced_batch
+from minibroker_protocol.records.record import NewRecord, Record
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # kafka-python loads its schemas in a way that 3.11 deprecates

@@ -15,21 +15,12 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records import (
-    HEADER,
-    CompressionCodec,
-    LegacyRecordBatch,
-    NewRecord,
-    Record,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    compress,
-    compute_crc,
-    iter_batches,
-    read_header,
-)
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import HEADER, CompressionCodec, TimestampType, compute_crc, read_header
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
+from minibroker_protocol.records.record import NewRecord, Record
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 NULLABLE_BYTES = st.none() | st.binary(max_size=100)

@@ -3,14 +3,10 @@
 import pytest
 
 from minibroker_protocol.errors import EncodeError
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    read_header,
-)
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_header
+from minibroker_protocol.records.record import NewRecord
 
 ONE = [NewRecord(b"key", b"value", 5)]
 

@@ -13,20 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import EncodeError, InvalidRecordError
-from minibroker_protocol.records import (
-    COMPRESSION_LEVELS,
-    DEFAULT_COMPRESSION_LEVELS,
-    CompressionCodec,
-    compress,
-    decompress,
-)
 from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.codecs.lz4_codec import xxh32_of_few
 from minibroker_protocol.records.compression import (
+    COMPRESSION_LEVELS,
+    DEFAULT_COMPRESSION_LEVELS,
+    compress,
     compressed,
+    decompress,
     decompress_within,
     decompressed,
 )
+from minibroker_protocol.records.header import CompressionCodec
 from tests.sweeps import one_in
 
 GZIP, SNAPPY, LZ4, ZSTD = (

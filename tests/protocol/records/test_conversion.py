@@ -5,18 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import InvalidRecordError, UnsupportedCodecError
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    Record,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    compress,
-    iter_batches,
-    read_header,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.codecs import STEP_SIZE
+from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.conversion import (
     PIECE_RECORDS,
     down_convert,
@@ -25,6 +17,9 @@ from minibroker_protocol.records.conversion import (
     pack_batch,
     up_convert,
 )
+from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_header
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord, Record
 from tests.sweeps import one_in
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec

@@ -2,17 +2,11 @@
 
 import pytest
 
-from minibroker_protocol.records import (
-    BatchHeader,
-    CompressionCodec,
-    NewRecord,
-    Record,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    check_produced_batch,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import BatchHeader, CompressionCodec, TimestampType
+from minibroker_protocol.records.produced_batch import check_produced_batch
+from minibroker_protocol.records.record import NewRecord, Record
 
 # Kafka 3.9.1's MemoryRecordsBuilder: producer id 4000, epoch 3, base sequence 7, transactional.
 FROM_JAVA = {

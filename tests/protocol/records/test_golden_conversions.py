@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from minibroker_protocol.records import CompressionCodec, TimestampType, stamp
 from minibroker_protocol.records.conversion import down_convert
-from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_V2, CompressionCodec, TimestampType, stamp
 from minibroker_protocol.records.log_validator import AppendPolicy, prepare
 
 BASE_OFFSET = 2**33 + 5

@@ -9,25 +9,27 @@ from importlib.machinery import PathFinder
 import pytest
 
 from minibroker_protocol.errors import DecodeError, UnsupportedCodecError, UnsupportedMagicError
-from minibroker_protocol.records import (
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import (
     HEADER,
     NO_SEQUENCE,
     RECORD_BATCH_OVERHEAD,
     UNKNOWN_RECORD_COUNT,
     BatchHeader,
     CompressionCodec,
-    NewRecord,
-    RecordBatch,
     TimestampType,
-    build_batch,
     compute_crc,
-    encode_message,
+    crc32c,
+    entry_bounds,
     increment_sequence,
+    load_crc32c,
     read_entry_header,
     read_header,
     stamp,
 )
-from minibroker_protocol.records.header import crc32c, entry_bounds, load_crc32c
+from minibroker_protocol.records.legacy import encode_message
+from minibroker_protocol.records.record import NewRecord
 
 FIELDS = BatchHeader(1, 49, 2, 2, 0xFFFFFFFF, 0, 3, 4, 5, 6, 7, 8, 9)
 

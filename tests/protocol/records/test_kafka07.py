@@ -16,7 +16,8 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records import CompressionCodec, compress
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
 
 NONE, GZIP, SNAPPY = list(CompressionCodec)[:3]

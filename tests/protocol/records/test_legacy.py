@@ -18,20 +18,18 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records import (
-    CompressionCodec,
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import (
     LegacyRecordBatch,
-    NewRecord,
-    Record,
-    TimestampType,
-    build_batch,
     build_message_set,
     check_inner_crcs,
-    compress,
     encode_message,
-    iter_batches,
     read_wrapped,
 )
+from minibroker_protocol.records.record import NewRecord, Record
 from tests.sweeps import one_in
 
 MEGABYTE = 1024 * 1024

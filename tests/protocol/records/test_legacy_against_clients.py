@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    TimestampType,
-    build_message_set,
-    check_inner_crcs,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import build_message_set, check_inner_crcs
+from minibroker_protocol.records.record import NewRecord
 from tests.sweeps import one_in
 
 with warnings.catch_warnings():

@@ -6,15 +6,11 @@ from binascii import crc32
 import pytest
 
 from minibroker_protocol.errors import EncodeError
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    encode_message,
-    iter_batches,
-)
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
+from minibroker_protocol.records.legacy import build_message_set, encode_message
+from minibroker_protocol.records.record import NewRecord
 
 CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
 COMPRESSING = CODECS[1:]

@@ -15,25 +15,23 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records import (
+from minibroker_protocol.records.batch import Batch, iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import (
     HEADER,
     NO_TIMESTAMP,
-    Batch,
     CompressionCodec,
-    NewRecord,
     TimestampType,
-    build_batch,
-    build_message_set,
-    check_produced_batch,
-    compress,
     compute_crc,
-    encode_message,
-    iter_batches,
     read_entry_header,
     read_header,
     stamp,
 )
+from minibroker_protocol.records.legacy import build_message_set, encode_message
 from minibroker_protocol.records.log_validator import AppendPolicy, Prepared, prepare, prepare_in_steps
+from minibroker_protocol.records.produced_batch import check_produced_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.steps import drain
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec

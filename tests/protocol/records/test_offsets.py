@@ -1,7 +1,10 @@
 """Assigning offsets, apart from all else that happens to an append."""
 
-from minibroker_protocol.records import CompressionCodec, LegacyRecordBatch, NewRecord, build_message_set, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
 from minibroker_protocol.records.log_validator import assign_offsets
+from minibroker_protocol.records.record import NewRecord
 
 RECORDS = [NewRecord(b"k", b"v", 10), NewRecord(None, b"w", 20), NewRecord(b"q", None, 30)]
 

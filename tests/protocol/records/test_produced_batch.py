@@ -15,17 +15,11 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records import (
-    HEADER,
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    check_produced_batch,
-    compress,
-    compute_crc,
-    read_header,
-)
-from minibroker_protocol.records.produced_batch import OPENED_SIZE
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import HEADER, CompressionCodec, compute_crc, read_header
+from minibroker_protocol.records.produced_batch import OPENED_SIZE, check_produced_batch
+from minibroker_protocol.records.record import NewRecord
 
 RECORDS = [
     NewRecord(b"key", b"value", 1_700_000_000_000, (("name", b"content"), ("null", None))),

@@ -9,19 +9,13 @@ from minibroker_protocol.errors import (
     RecordError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    compress,
-    encode_message,
-    iter_batches,
-    read_entry_header,
-)
 from minibroker_protocol.records.append_policy import AppendPolicy
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.codecs import STEP_SIZE
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_entry_header
+from minibroker_protocol.records.legacy import build_message_set, encode_message
 from minibroker_protocol.records.produced_set import (
     LogAppendInfo,
     RecordValidator,
@@ -30,6 +24,7 @@ from minibroker_protocol.records.produced_set import (
     checked_batches,
     open_batch,
 )
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.steps import drain
 
 RECORDS = [NewRecord(b"k", b"v", 1000), NewRecord(None, b"w", 2000), NewRecord(b"q", None, 3000)]

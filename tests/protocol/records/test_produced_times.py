@@ -8,17 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records import (
-    BatchHeader,
-    CompressionCodec,
-    NewRecord,
-    RecordBatch,
-    build_batch,
-    check_produced_batch,
-    compute_crc,
-    read_header,
-)
-from minibroker_protocol.records.produced_batch import AHEAD_MS, TIMED_SIZE
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import BatchHeader, CompressionCodec, compute_crc, read_header
+from minibroker_protocol.records.produced_batch import AHEAD_MS, TIMED_SIZE, check_produced_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.records.record_times import RECORDS_AT_ONCE, largest_timestamp, read_times, records_in
 
 NOW = 1_700_000_000_000

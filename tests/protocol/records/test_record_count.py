@@ -5,15 +5,11 @@ import struct
 import pytest
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records import (
-    CompressionCodec,
-    NewRecord,
-    build_batch,
-    check_produced_batch,
-    compress,
-    compute_crc,
-)
-from minibroker_protocol.records.produced_batch import MEASURED_SIZE
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.header import CompressionCodec, compute_crc
+from minibroker_protocol.records.produced_batch import MEASURED_SIZE, check_produced_batch
+from minibroker_protocol.records.record import NewRecord
 from tests.sweeps import one_in
 
 CODECS = [codec for codec in CompressionCodec if codec is not CompressionCodec.NONE]

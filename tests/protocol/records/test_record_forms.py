@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records import NewRecord, build_batch, produced_batch
+from minibroker_protocol.records import produced_batch
+from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 from minibroker_protocol.records.produced_batch import MOST_FORMS, check_record
-from minibroker_protocol.records.record import walk_records
+from minibroker_protocol.records.record import NewRecord, walk_records
 
 NULLABLE_BYTES = st.none() | st.binary(max_size=200)
 

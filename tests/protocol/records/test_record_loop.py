@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records import NewRecord, RecordBatch, build_batch
-from minibroker_protocol.records.record import READ_RECORDS, WALK_RECORDS, read_records, walk_records
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import READ_RECORDS, WALK_RECORDS, NewRecord, read_records, walk_records
 from minibroker_protocol.records.record_loop import FIELDS, NUMBER, RecordLoop, become, source
 from minibroker_protocol.records.record_times import read_times
 from minibroker_protocol.records.varint import decode_varint, decode_varlong

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
-from minibroker_protocol.records.record import walk_records
+from minibroker_protocol.records.record import NewRecord, walk_records
 from minibroker_protocol.records.record_runs import SHORTEST_RUN, check_records, pass_runs
 
 START = 1_700_000_000_000

@@ -2,16 +2,11 @@
 
 import pytest
 
-from minibroker_protocol.records import (
-    CompressionCodec,
-    LegacyRecordBatch,
-    NewRecord,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    build_message_set,
-    read_entry_header,
-)
+from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_entry_header
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.records.restamp import restamp, stamped
 
 RECORDS = [NewRecord(b"k", b"v", 10), NewRecord(None, b"w", 30), NewRecord(b"q", None, 20)]

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.json_values import dataclass_json
-from minibroker_protocol.records import CompressionCodec, iter_batches
-from minibroker_storage import Log, LogConfig
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_storage.config import LogConfig
+from minibroker_storage.log import Log
 from minibroker_storage.views.look_ups import LookUp, find_offset, find_time
 from minibroker_storage.views.probes import WatchedOffsetIndex, WatchedTimeIndex
 from minibroker_storage.views.snapshot import (

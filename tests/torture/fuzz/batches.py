@@ -6,8 +6,10 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
-from minibroker_protocol.records.header import CRC_AT, RECORD_BATCH_OVERHEAD, compute_crc
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CRC_AT, RECORD_BATCH_OVERHEAD, CompressionCodec, compute_crc
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 
 _FIRST_TIMESTAMP: Final = 1_700_000_000_000
 _CODECS: Final = (CompressionCodec.NONE, CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.ZSTD)

@@ -27,7 +27,7 @@ from minibroker.coordinators.groups.modern.topics import Partitions, is_subset
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NewRecord
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.registry import AnyModernGroup
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NewRecord
+from minibroker_protocol.records.record import NewRecord
 
 _logger = logging.getLogger(__name__)
 

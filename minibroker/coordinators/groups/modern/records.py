@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from minibroker.coordinators.groups.modern.topics import Partitions
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
-from minibroker_protocol.records import NewRecord
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.schema import schema_of
 
 _VALUE_VERSION: Final = 0

@@ -42,7 +42,7 @@ from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, G
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.streams_group import TaskOffset
-from minibroker_protocol.records import NewRecord
+from minibroker_protocol.records.record import NewRecord
 
 _NOT_SAID: Final = -1
 _NEVER: Final = 0

@@ -36,17 +36,19 @@ from minibroker_protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
 )
-from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
 from minibroker_protocol.records.header import (
     ATTRIBUTES,
     MAGIC_V2,
     NO_OFFSET,
     PRODUCER_ID,
     TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    CompressionCodec,
+    TimestampType,
     entry_bounds,
     make_header,
 )
-from minibroker_protocol.records.produced_batch import check_produced_fields
+from minibroker_protocol.records.produced_batch import check_produced_batch, check_produced_fields
 from minibroker_protocol.schema import Records
 from minibroker_storage.log import Log
 

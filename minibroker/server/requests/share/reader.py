@@ -23,7 +23,7 @@ from minibroker_protocol.messages.share_records import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import (
     LOG_OVERHEAD,
     MIN_MESSAGE_LENGTH,

@@ -16,16 +16,17 @@ from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertError, Con
 from minibroker_pipeline.jobs.convert.ways import COPY, REPACK, Ways, ways_of
 from minibroker_pipeline.jobs.segment_walk import Entries, NoEntries, describe_entry, walk_records
 from minibroker_protocol.errors import DecodeError, EncodeError
-from minibroker_protocol.records import (
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress
+from minibroker_protocol.records.conversion import pack_batch
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
     MAGIC_V2,
-    MAX_DECOMPRESSED_SIZE,
+    TRANSACTIONAL_FLAG,
     CompressionCodec,
-    compress,
-    encode_message,
     read_header,
 )
-from minibroker_protocol.records.conversion import pack_batch
-from minibroker_protocol.records.header import CODEC_MASK, CONTROL_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.legacy import encode_message
 
 _Ints = NDArray[np.int64]
 _HINT: Final = " (--mode permissive leaves damaged entries out)"

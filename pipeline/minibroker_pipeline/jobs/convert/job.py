@@ -21,7 +21,7 @@ from minibroker_pipeline.log_directories.partition_logs import DataDirectory, fi
 from minibroker_pipeline.log_directories.segment_writer import PartitionSummary, PartitionWriter, write_partition_files
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.query_logs import QueryLog, QueryLogs
-from minibroker_protocol.records import MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_storage.atomic_files import write_atomically
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition

@@ -12,8 +12,7 @@ from minibroker_pipeline.jobs.segment_walk import Entries, read_entries
 from minibroker_pipeline.log_directories.index_files import aborted_transactions
 from minibroker_pipeline.log_directories.partition_logs import PartitionLog
 from minibroker_protocol.errors import CorruptRecordError, DecodeError
-from minibroker_protocol.records import HEADER, MAGIC_V2
-from minibroker_protocol.records.header import make_header
+from minibroker_protocol.records.header import HEADER, MAGIC_V2, make_header
 from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.errors import CorruptIndexError, CorruptSnapshotError
 from minibroker_storage.layout import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, file_name

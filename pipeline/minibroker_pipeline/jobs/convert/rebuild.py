@@ -33,8 +33,8 @@ from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.convert.ways import Ways
 from minibroker_pipeline.jobs.segment_walk import Walked
 from minibroker_pipeline.jobs.sizes import BATCH_BYTES as USUAL_BATCH_BYTES
-from minibroker_protocol.records import MAGIC_V2, MAX_DECOMPRESSED_SIZE, NO_TIMESTAMP
-from minibroker_protocol.records.header import TIMESTAMP_TYPE_FLAG
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
+from minibroker_protocol.records.header import MAGIC_V2, NO_TIMESTAMP, TIMESTAMP_TYPE_FLAG
 from minibroker_protocol.records.varint import INT32_MAX
 
 _Ints = NDArray[np.int64]

@@ -7,8 +7,8 @@ from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.request import Mode
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
 from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
-from minibroker_protocol.records import MAGIC_V2, CompressionCodec
 from minibroker_protocol.records.compression import COMPRESSION_LEVELS
+from minibroker_protocol.records.header import MAGIC_V2, CompressionCodec
 from minibroker_protocol.records.varint import INT32_MAX
 
 Format = Literal["v0", "v1", "v2"]

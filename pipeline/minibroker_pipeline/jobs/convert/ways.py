@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
-from minibroker_protocol.records import DELETE_HORIZON_FLAG, MAGIC_V2
-from minibroker_protocol.records.header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.header import CONTROL_FLAG, DELETE_HORIZON_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
 
 COPY: Final = 0
 REPACK: Final = 1

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Findings, What
-from minibroker_protocol.records import MAGIC_V2
+from minibroker_protocol.records.header import MAGIC_V2
 
 _OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])

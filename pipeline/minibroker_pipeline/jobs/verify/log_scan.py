@@ -30,8 +30,10 @@ from minibroker_pipeline.jobs.segment_walk import (
 )
 from minibroker_pipeline.jobs.verify.findings import NOTHING, RESTORE, Findings, What
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import MAGIC_V2, MAX_DECOMPRESSED_SIZE, check_inner_crcs, iter_batches
-from minibroker_protocol.records.header import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from minibroker_protocol.records.legacy import check_inner_crcs
 from minibroker_protocol.records.varint import INT32_MAX
 
 _Ints = NDArray[np.int64]

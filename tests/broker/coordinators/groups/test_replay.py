@@ -13,7 +13,10 @@ from minibroker_protocol.coordinator_records import (
     OffsetCommitValue,
     encode_versioned,
 )
-from minibroker_protocol.records import NewRecord, build_batch, build_message_set, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
 
 TIME = 1_700_000_000_000
 COMMIT, ABORT = 1, 0

@@ -25,7 +25,8 @@ from minibroker_protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.errors import LogWriteError, StorageError
 from minibroker_storage.log import Log
 from tests.broker.coordinators.groups.offset_requests import (

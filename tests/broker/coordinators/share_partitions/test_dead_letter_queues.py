@@ -10,8 +10,10 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker.coordinators.share_partitions.dead_letter_queues import Buried
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_state.state import SharePartitionKey
-from minibroker_protocol.records import NewRecord, Record, RecordBatch, build_batch, iter_batches
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
+from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.record import NewRecord, Record
 from tests.broker.coordinators.share_partitions.members import REJECT, RELEASE, ShareMember, acquired, begin
 from tests.broker.harness import Harness, batch
 from tests.broker.logs.world import pass_time, topic_of

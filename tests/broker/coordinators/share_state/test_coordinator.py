@@ -15,7 +15,7 @@ from minibroker_protocol.coordinator_records.share_group_state import (
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness

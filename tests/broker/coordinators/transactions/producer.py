@@ -20,8 +20,7 @@ from minibroker_protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from minibroker_protocol.records import iter_batches
-from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from tests.broker.harness import Harness, batch, bytes_in
 
 TIMEOUT_MS: Final = 60_000

@@ -11,7 +11,7 @@ from minibroker_protocol.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from tests.broker.coordinators.groups.offset_requests import offsets_of
 from tests.broker.coordinators.transactions.disk import Disk
 from tests.broker.coordinators.transactions.producer import Producer, markers_in, produce_in, read_committed

@@ -8,8 +8,8 @@ from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import FindCoordinatorRequest
-from minibroker_protocol.records import CompressionCodec, TimestampType, iter_batches
-from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.batch import RecordBatch, iter_batches
+from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from minibroker_storage.segment import LogSegment
 from tests.broker.coordinators.transactions.disk import Disk
 from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed

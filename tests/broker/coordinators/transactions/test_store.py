@@ -16,7 +16,8 @@ from minibroker_protocol.coordinator_records import (
 )
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest, ListTransactionsRequest
-from minibroker_protocol.records import NewRecord, iter_batches
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.errors import StorageError
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, read_committed
 from tests.broker.harness import Harness, bytes_in

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.messages import messages_of
 from minibroker_protocol.primitives import ZERO_UUID, WireType
-from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.schema import fields_of
 
 PRINCIPAL: Final = "User:bob"
