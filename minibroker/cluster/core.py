@@ -146,13 +146,15 @@ class Core:
         drain(self.closing(keep=keep))
 
     def closing(self, *, keep: bool = True) -> Steps[None]:
-        """Write what is staged and close all logs; see `LogManager.closing` for `keep`."""
+        """Write what is staged and close all logs; see `LogManager.close` for `keep`."""
         self.slices.stop()
         self.writes.commit()
         if keep:
             self.durability.sync()
         try:
-            yield from self.logs.closing(keep=keep)
+            self.logs.close(keep=keep)
+            if keep:
+                yield from self.logs.make_missing_directories()
         finally:
             self._data_dir.release()
 

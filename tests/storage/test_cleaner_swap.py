@@ -13,7 +13,6 @@ from minibroker_storage.cleaner import (
     CleaningPlan,
     CleaningResult,
     finish_cleaning,
-    finish_cleaning_in_steps,
     plan_cleaning,
 )
 from minibroker_storage.cleaner.clean import clean
@@ -182,33 +181,6 @@ def test_the_dirty_offset_does_not_lie_behind_a_truncated_log(log: Log) -> None:
     result = cleaned(log, 10)
     log.truncate_to(8, NOW)
     assert finish_cleaning(log, result) <= 8
-
-
-def test_the_log_may_change_between_two_steps(log: Log) -> None:
-    result = cleaned(log, 200)
-    steps = finish_cleaning_in_steps(log, result)
-    next(steps)
-    assert [segment.base_offset for segment in log.segments] == [0, 4, 6, 8, 10, 12]
-    assert names(log, ".log.cleaned") == ["00000000000000000004.log.cleaned", "00000000000000000008.log.cleaned"]
-    append(log, batch(0, (KEYS[0], b"late")))
-    remove_below(log, 8)
-    next(steps)
-    next(steps)
-    with pytest.raises(StopIteration) as done:
-        next(steps)
-    assert done.value.value == 12
-    assert [segment.base_offset for segment in log.segments] == [8, 12]
-    assert held(log)[-1] == (14, KEYS[0], b"late")
-
-
-def test_a_log_that_is_deleted_between_two_steps_ends_them(log: Log) -> None:
-    steps = finish_cleaning_in_steps(log, cleaned(log, 200))
-    next(steps)
-    directory = log.directory
-    log.delete()
-    with pytest.raises(CleaningAbortedError):
-        next(steps)
-    assert not os.path.exists(directory)
 
 
 def test_a_log_that_was_deleted_takes_nothing(log: Log) -> None:

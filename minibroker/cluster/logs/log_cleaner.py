@@ -25,7 +25,7 @@ from minibroker_storage.cleaner import (
     CleaningPlan,
     CleaningResult,
     find_cleanable,
-    finish_cleaning_in_steps,
+    finish_cleaning,
     plan_cleaning,
     remove_cleaned_files,
 )
@@ -45,13 +45,8 @@ _UNLIMITED: Final = 1e300
 _logger = logging.getLogger(__name__)
 
 
-def _nothing() -> None:
-    """The end of a cleaning whose result is being put in place: that is over in a moment."""
-
-
 class _Cleaning(NamedTuple):
     partition: Partition
-    log: Log
     end: Callable[[], object]
 
 
@@ -109,12 +104,12 @@ class LogCleaner:
         self._asked_for.update(partitions)
         self._waiting.append(then)
 
-    def clean_all_due(self) -> Steps[None]:
+    def clean_all_due(self) -> None:
         """Look for logs that are due, also those that failed before, and clean them until none is left."""
         if self._current is None:
             # Once in each round of `log.cleaner.backoff.ms`: a full disk may have room by now.
             self._failed.clear()
-            yield from self._clean_filthiest()
+            self._chores.run(self._clean_filthiest(), lambda: None)
 
     def _clean_filthiest(self) -> Steps[None]:
         best: tuple[tuple[bool, float], Partition, Log] | None = None
@@ -168,7 +163,7 @@ class LogCleaner:
             )
             if plan is not None:
                 end = self._run_cleaning(plan, partial(self._end, partition, log))
-                self._current = _Cleaning(partition, log, end)
+                self._current = _Cleaning(partition, end)
                 return
         except (OSError, ImportError) as error:  # of the files, or of a module that the first cleaning loads
             self._pass_over(partition, error)
@@ -177,18 +172,18 @@ class LogCleaner:
         self._go_on(partition)
 
     def _end(self, partition: Partition, log: Log, outcome: CleaningResult | BaseException) -> None:
-        if isinstance(outcome, BaseException):
-            self._fail(partition, log, outcome)
+        try:
+            if isinstance(outcome, BaseException):
+                self._fail(partition, log, outcome)
+            elif not self._stopped:
+                self._swap(partition, log, outcome)
+        finally:
             self._go_on(partition)
-        else:
-            # Not to be ended any more: the swap takes a few slices, and goes to its end.
-            self._current = _Cleaning(partition, log, _nothing)
-            self._chores.run(self._swap(partition, log, outcome), partial(self._go_on, partition))
 
-    def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> Steps[None]:
+    def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> None:
         before = shape_of(log)
         try:
-            offset = yield from finish_cleaning_in_steps(log, result)
+            offset = finish_cleaning(log, result)
         except (OSError, StorageError) as error:
             self._fail(partition, log, error)
         else:

@@ -112,7 +112,7 @@ class LogManager:
         self._topics = topics
         self._data_dir.take_over()
         self._flush_period_ms = self._config.integer("log.flush.scheduler.interval.ms")
-        self._every("log.retention.check.interval.ms", _RETENTION, self._retention)
+        self._every("log.retention.check.interval.ms", _RETENTION, lambda: self._retention(self._retain))
         self._every("log.flush.scheduler.interval.ms", _FLUSH, self._flushing)
         self._every("log.flush.offset.checkpoint.interval.ms", "recovery points", self._recovery_point_checkpoint)
         self._every("log.flush.start.offset.checkpoint.interval.ms", "start offsets", self._start_offset_checkpoint)
@@ -207,15 +207,13 @@ class LogManager:
         return self._flusher
 
     def apply_retention(self) -> int:
-        """Delete what is not to be kept any longer, in all logs and at once; says how many segments went."""
+        """Delete old segments of all logs immediately; return their number."""
         deleted: list[int] = []
 
         def delete(partition: Partition, log: Log) -> None:
             deleted.append(self._delete_old(partition, log))
 
-        drain(self._open_all())
-        for partition, log in self._opened():
-            self._try(_RETENTION, delete, partition, log)
+        drain(self._retention(delete))
         return sum(deleted)
 
     def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
@@ -230,7 +228,7 @@ class LogManager:
                 self._try("roll", lambda _, log: log.roll(self._clock.now_ms()), partition, log)
         cleaner = self._the_cleaner()
         cleaner.ask_for([partition for partition, _ in compacted], then)
-        self._chores.run(cleaner.clean_all_due(), lambda: None)
+        cleaner.clean_all_due()
 
     def flush(self) -> bool:
         """Force all logs to disk and wait for it; says whether all are there. Errors are logged."""
@@ -280,8 +278,8 @@ class LogManager:
             self._all_open = False
             self._data_dir.note_killed()
 
-    def closing(self, *, keep: bool = True) -> Steps[None]:
-        """Close all logs, then make the directories that are missing, one in a step.
+    def close(self, *, keep: bool = True) -> None:
+        """Close all logs.
 
         Unless the data directory is not kept anyway, all is forced to disk and the stop marked as clean. An error is
         logged; then there is no such mark, and the next start looks closer.
@@ -298,21 +296,25 @@ class LogManager:
             # One log that could not be closed is enough: without the mark the next start looks at the end of each.
             if sound:
                 self._data_dir.mark_clean()
-            # Last of all: a kill amid this leaves a clean stop, and partitions that are empty.
-            yield from self._make_missing_directories()
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
 
-    def _make_missing_directories(self) -> Iterator[None]:
-        """Make the directories of partitions that have held no record: a Kafka may be next to use them. OSError."""
-        there = set(os.listdir(self._data_dir.path))
-        twin: Partition | None = None
-        for partition in self._partitions():
-            if os.path.basename(partition.directory) not in there:
-                alike = twin.directory if twin is not None and twin.topic is partition.topic else None
-                create_unused_directory(partition.directory, partition.topic.id, twin=alike)
-                twin = partition
-            yield
+    def make_missing_directories(self) -> Steps[None]:
+        """Make the directories of partitions that have held no record: a Kafka may be next to use them.
+
+        It comes after `close`: a kill amid this leaves a clean stop, and partitions that are empty. An error is logged.
+        """
+        try:
+            there = set(os.listdir(self._data_dir.path))
+            twin: Partition | None = None
+            for partition in self._partitions():
+                if os.path.basename(partition.directory) not in there:
+                    alike = twin.directory if twin is not None and twin.topic is partition.topic else None
+                    create_unused_directory(partition.directory, partition.topic.id, twin=alike)
+                    twin = partition
+                yield
+        except OSError as error:
+            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
 
     def stop_chores(self) -> None:
         """Begin no more chores; a cleaning that is under way is given up (see `RunCleaning`)."""
@@ -393,10 +395,11 @@ class LogManager:
 
     # Retention
 
-    def _retention(self) -> Steps[None]:
+    def _retention(self, delete: Callable[[Partition, Log], object]) -> Steps[None]:
+        """Open all logs, then call `delete` for each of them."""
         yield from self._open_all()
         for partition, log in self._opened():
-            self._try(_RETENTION, self._retain, partition, log)
+            self._try(_RETENTION, delete, partition, log)
             yield
 
     def _retain(self, partition: Partition, log: Log) -> None:
@@ -466,11 +469,10 @@ class LogManager:
         for _, log in self._opened():
             log.producers.remove_expired(now_ms)
 
-    def _cleaning(self) -> Steps[None]:
+    def _cleaning(self) -> None:
         """Clean the filthiest log (Kafka's `LogCleaner`), unless there is nothing compacted at all."""
         if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
-            yield from self._open_all()
-            yield from self._the_cleaner().clean_all_due()
+            self._chores.run(self._open_all(), self._the_cleaner().clean_all_due)
 
     def _the_cleaner(self) -> LogCleaner:
         if self._cleaner is None:

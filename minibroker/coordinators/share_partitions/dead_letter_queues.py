@@ -13,15 +13,14 @@ from typing import Final
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import Steps, Work
 from minibroker.cluster.topic_admin import TopicError, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.share_partitions.changes import DeadRecords
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
-from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD, CompressionCodec
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 from minibroker_protocol.records.log_validator import prepare
 from minibroker_protocol.records.record import NewRecord, Record, encode_record
 from minibroker_protocol.uuids import uuid_text
@@ -97,47 +96,36 @@ class _Burial:
         self._done = done
 
     def begin(self) -> None:
-        """Write as much as is possible at once; the rest goes on by itself."""
+        """Write a batch, and the next one in a later turn of the event loop."""
         if not self._is_needed():
             return
         try:
-            begun = self._core.slices.begin(self._writing())
+            topic = self._queue()
+            records = self._records(topic)
+            self._append(topic, records)
         except Exception as error:  # noqa: BLE001 - whatever it is, the records must not stay in flight forever
             self._failed(error)
             return
-        if isinstance(begun, Work):
-            begun.then(self._ended, self._failed)
+        self._written += len(records)
+        self._attempts = 0
+        if self._written < len(self._rows):
+            self._core.call_soon(self.begin)
         else:
-            self._ended(begun)
-
-    def _ended(self, backoff_ms: int | None) -> None:
-        if backoff_ms is None:
             self._done()
-        else:
-            self._core.clock.call_later(backoff_ms, self.begin)
 
     def _failed(self, error: Exception) -> None:
-        _logger.error("The dead-letter queue of group %s cannot be written to", self._key.group_id, exc_info=error)
-        self._done()
-
-    def _writing(self) -> Steps[int | None]:
-        """Write, a batch in each step; the milliseconds to wait before the next attempt, or None if there is none."""
-        try:
-            topic = self._queue()
-            while self._written < len(self._rows):
-                records = self._records(topic)
-                self._append(topic, records)
-                self._written += len(records)
-                self._attempts = 0
-                yield
-        except _REFUSALS as error:
-            if isinstance(error, _NotYetError):
-                self._attempts += 1
-                if self._attempts < _ATTEMPTS:
-                    return _FIRST_BACKOFF_MS << (self._attempts - 1)
-            group_id, left = self._key.group_id, len(self._rows) - self._written
+        group_id = self._key.group_id
+        if isinstance(error, _NotYetError):
+            self._attempts += 1
+            if self._attempts < _ATTEMPTS:
+                self._core.clock.call_later(_FIRST_BACKOFF_MS << (self._attempts - 1), self.begin)
+                return
+        if isinstance(error, _REFUSALS):
+            left = len(self._rows) - self._written
             _logger.warning("%d records do not get into the dead-letter queue of group %s: %s", left, group_id, error)
-        return None
+        else:
+            _logger.error("The dead-letter queue of group %s cannot be written to", group_id, exc_info=error)
+        self._done()
 
     def _queue(self) -> Topic:
         """Return the queue's topic, created if need be (`ProduceRequestHandler.validateDlqTopic`)."""
@@ -248,8 +236,7 @@ class _Copies:
             for each in iter_batches(data, max_decompressed_size=self._limit):
                 offset = each.header.last_offset + 1
                 try:
-                    # An uncompressed batch is as large as it is in any case.
-                    records = list(RecordBatch(each.buffer) if _is_plain(each) else each)
+                    records = list(each)
                 except DecompressedSizeError:
                     continue
                 for record in records:
@@ -263,10 +250,6 @@ class _Copies:
                         return
                     self.found[record.offset] = record
                     size += grown
-
-
-def _is_plain(batch: Batch) -> bool:
-    return isinstance(batch, RecordBatch) and batch.header.codec is CompressionCodec.NONE
 
 
 def burial_of(

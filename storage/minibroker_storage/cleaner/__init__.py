@@ -9,7 +9,6 @@ from minibroker_storage.cleaner.manager import (
     Cleanable,
     find_cleanable,
     finish_cleaning,
-    finish_cleaning_in_steps,
     plan_cleaning,
 )
 from minibroker_storage.cleaner.plan import (
@@ -32,7 +31,6 @@ __all__ = [
     "CleaningResult",
     "find_cleanable",
     "finish_cleaning",
-    "finish_cleaning_in_steps",
     "plan_cleaning",
     "remove_cleaned_files",
 ]

@@ -6,7 +6,6 @@ The choice of the log is made in `minibroker.cluster.logs.log_cleaner` (Kafka's 
 import contextlib
 import os
 from bisect import bisect_right
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker_protocol.records.varint import INT64_MAX
@@ -194,17 +193,6 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
     does it again. `CleaningAbortedError` when the log is elsewhere or closed now; `OSError` when a swap fails: what is
     swapped in stays, the rest is removed.
     """
-    steps = finish_cleaning_in_steps(log, result)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            offset: int = done.value
-            return offset
-
-
-def finish_cleaning_in_steps(log: "Log", result: CleaningResult) -> Generator[None, None, int]:
-    """The same, with a pause after each group (a fifth of a millisecond) for whatever else the caller has to do."""
     # A deletion renames the directory at once, and a topic of the same name may have begun there since.
     if log.directory != result.directory:
         raise CleaningAbortedError(f"{result.directory}: the log is at {log.directory} now")
@@ -218,7 +206,6 @@ def finish_cleaning_in_steps(log: "Log", result: CleaningResult) -> Generator[No
                 remove_cleaned_files(log.directory, only=group.base_offset)
                 # All of the group gone by retention is as good as cleaned.
                 complete &= group.sources[-1].base_offset < log.segments[0].base_offset
-            yield
     except StorageError as error:
         raise CleaningAbortedError(str(error)) from error
     finally:

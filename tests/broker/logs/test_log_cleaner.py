@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ from minibroker_storage.cleaner import (
     CleaningFailedError,
     CleaningPlan,
     CleaningResult,
-    finish_cleaning_in_steps,
+    finish_cleaning,
     plan_cleaning,
 )
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
@@ -124,12 +124,12 @@ def test_the_filthiest_log_is_cleaned_first_and_all_that_are_due(compacting: Har
     rewrite(compacting, "c", 30)
     cleaned: list[str] = []
 
-    def noting(log: Log, result: CleaningResult) -> Generator[None, None, int]:
+    def noting(log: Log, result: CleaningResult) -> int:
         cleaned.append(os.path.basename(log.directory))
-        return finish_cleaning_in_steps(log, result)
+        return finish_cleaning(log, result)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning_in_steps", noting)
+        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning", noting)
         pass_time(compacting, BACKOFF_MS)
     assert cleaned == ["c-0", "d-0"]
     assert all(offset > first[key] for key, offset in cleaner_checkpoint(compacting).items())
@@ -260,13 +260,13 @@ def test_a_log_that_cannot_be_cleaned_is_named_once_and_left_alone(
     rewrite(compacting)
     rewrite(compacting, "d", 5)
 
-    def failing(log: Log, result: CleaningResult) -> Generator[None, None, int]:
+    def failing(log: Log, result: CleaningResult) -> int:
         if log.directory.endswith("c-0"):
             raise CleaningFailedError("no log at all")
-        return finish_cleaning_in_steps(log, result)
+        return finish_cleaning(log, result)
 
     with monkeypatch.context() as patched:
-        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning_in_steps", failing)
+        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning", failing)
         pass_time(compacting, 10 * BACKOFF_MS)
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 1
@@ -281,12 +281,12 @@ def test_a_full_disk_is_tried_again_later(
     rewrite(compacting)
     tries: list[object] = []
 
-    def failing(log: Log, result: CleaningResult) -> Generator[None, None, int]:
+    def failing(log: Log, result: CleaningResult) -> int:
         tries.append(result)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning_in_steps", failing)
+        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning", failing)
         pass_time(compacting, BACKOFF_MS)
         assert len(tries) == 1
         pass_time(compacting, BACKOFF_MS)

@@ -15,7 +15,6 @@ from minibroker import Broker
 from minibroker.broker.asynchronous import AsyncBroker
 from minibroker.cluster.logs.log_manager import LogManager
 from minibroker.cluster.routing.outcomes import Outcome
-from minibroker.cluster.routing.slices import Steps
 from minibroker.server import server
 from minibroker.server.connection import Connection
 from minibroker.server.outbox import Outbox
@@ -70,13 +69,13 @@ async def test_work_that_fails_is_logged_and_followed(tmp_path: Path, caplog: py
 
 async def test_only_a_directory_that_is_kept_is_forced_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[bool] = []
-    real = LogManager.closing
+    real = LogManager.close
 
-    def closing(self: LogManager, *, keep: bool = True) -> Steps[None]:
+    def close(self: LogManager, *, keep: bool = True) -> None:
         kept.append(keep)
-        return real(self, keep=keep)
+        real(self, keep=keep)
 
-    monkeypatch.setattr(LogManager, "closing", closing)
+    monkeypatch.setattr(LogManager, "close", close)
     async with Broker():
         pass
     async with Broker(data_dir=str(tmp_path)):
