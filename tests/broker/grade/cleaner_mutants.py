@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
 from tests.broker.grade.changes import asked, flipped, lose, made, put, shift
-from tests.broker.grade.relay import Mutant
+from tests.broker.grade.relay import Mutant, caught
 
 _F: Final = ApiKey.FETCH
 _C: Final = ApiKey.CREATE_TOPICS
@@ -42,31 +42,23 @@ def _without_tombstones(records: Any) -> Any:
     return kept
 
 
-COMPACTION: Final = (
-    Mutant(
-        "no compaction",
-        "compaction/the-last-value-of-each-key-stays",
-        _C,
-        request=asked(lose("topics.configs", lambda each: each.name == "cleanup.policy")),
-    ),
-    Mutant("new offsets after a cleaning", "compaction/offsets-stay-as-they-were", _F, response=_renumbered),
-    Mutant(
-        "a start that moves with a cleaning",
-        "compaction/offsets-stay-as-they-were",
-        ApiKey.LIST_OFFSETS,
-        response=shift("topics.partitions.offset", 1),
-    ),
-    Mutant("an error in a gap", "compaction/a-fetch-of-a-gap-goes-on-behind-it", _F, response=_refused_in_gaps),
-    Mutant(
-        "tombstones removed at once",
-        "compaction/tombstones-stay-for-their-time",
-        _F,
-        response=made(_RECORDS, _without_tombstones),
-    ),
-    Mutant(
-        "old checksums in cleaned batches",
-        "compaction/cleaned-batches-have-fitting-checksums",
-        _F,
-        response=made(_RECORDS, flipped(18)),
-    ),
+COMPACTION: Final = caught(
+    {
+        "compaction/the-last-value-of-each-key-stays": [
+            Mutant(
+                "no compaction", _C, request=asked(lose("topics.configs", lambda each: each.name == "cleanup.policy"))
+            )
+        ],
+        "compaction/offsets-stay-as-they-were": [
+            Mutant("new offsets after a cleaning", _F, _renumbered),
+            Mutant("a start that moves with a cleaning", ApiKey.LIST_OFFSETS, shift("topics.partitions.offset", 1)),
+        ],
+        "compaction/a-fetch-of-a-gap-goes-on-behind-it": [Mutant("an error in a gap", _F, _refused_in_gaps)],
+        "compaction/tombstones-stay-for-their-time": [
+            Mutant("tombstones removed at once", _F, made(_RECORDS, _without_tombstones))
+        ],
+        "compaction/cleaned-batches-have-fitting-checksums": [
+            Mutant("old checksums in cleaned batches", _F, made(_RECORDS, flipped(18)))
+        ],
+    }
 )

@@ -7,7 +7,7 @@ from typing import Final
 
 from minibroker_protocol.api_keys import ApiKey
 from tests.broker.grade.changes import asked, flipped, lose, made, swap
-from tests.broker.grade.relay import Mutant
+from tests.broker.grade.relay import Mutant, caught
 
 _FIRST: Final = "0" * 20
 
@@ -61,67 +61,57 @@ def _without(part: str) -> Callable[[str], None]:
     return change
 
 
-FILES: Final = (
-    Mutant(
-        "a second segment that holds nothing",
-        "files/a-partition-has-a-directory-and-a-first-segment",
-        files=_more(f"{0:019}1.log", b""),
-    ),
-    Mutant(
-        "checksums in the file wrong", "files/a-segment-is-its-batches", files=_bytes(f"{_FIRST}.log", 17, b"\0\0\0\0")
-    ),
-    Mutant(
-        "base offsets in the file as the producer wrote them",
-        "files/a-segment-is-its-batches",
-        files=_bytes(f"{_FIRST}.log", 0, b"\0\0\0\0\0\0\0\7"),
-    ),
-    Mutant(
-        "bytes behind the last batch of the file", "files/a-segment-is-its-batches", files=_more(f"{_FIRST}.log", b"\0")
-    ),
-    Mutant(
-        "other bytes in Fetch than in the file",
-        "files/fetch-returns-the-bytes-of-the-file",
-        ApiKey.FETCH,
-        response=made("responses.partitions.records", flipped(70)),
-    ),
-    Mutant(
-        "segments of any size",
-        "files/segments-are-named-by-their-first-offset",
-        ApiKey.CREATE_TOPICS,
-        request=asked(lose("topics.configs", lambda each: each.name == "segment.bytes")),
-    ),
-    Mutant(
-        "index entries that lead into a batch",
-        "files/index-entries-lead-to-batches",
-        files=_bytes(f"{_FIRST}.index", 7, b"\x01"),
-    ),
-    Mutant(
-        "index entries with absolute offsets",
-        "files/index-entries-lead-to-batches",
-        files=_bytes(f"{_FIRST}.index", 0, b"\x7f"),
-    ),
-    Mutant(
-        "no index entries",
-        "files/index-entries-lead-to-batches",
-        ApiKey.CREATE_TOPICS,
-        request=asked(swap("topics.configs.value", "1000", "100000000")),
-    ),
-    Mutant(
-        "times in the index of no record",
-        "files/time-index-entries-rise-and-are-true",
-        files=_bytes(f"{_FIRST}.timeindex", 7, b"\xfe"),
-    ),
-    Mutant(
-        "another topic id in the directory",
-        "files/the-directory-knows-the-topics-id",
-        files=_bytes("partition.metadata", 23, b"AAAA"),
-    ),
-    Mutant("no partition.metadata", "files/the-directory-knows-the-topics-id", files=_without_id),
+FILES: Final = caught(
+    {
+        "files/a-partition-has-a-directory-and-a-first-segment": [
+            Mutant("a second segment that holds nothing", files=_more(f"{0:019}1.log", b""))
+        ],
+        "files/a-segment-is-its-batches": [
+            Mutant("checksums in the file wrong", files=_bytes(f"{_FIRST}.log", 17, b"\0\0\0\0")),
+            Mutant(
+                "base offsets in the file as the producer wrote them",
+                files=_bytes(f"{_FIRST}.log", 0, b"\0\0\0\0\0\0\0\7"),
+            ),
+            Mutant("bytes behind the last batch of the file", files=_more(f"{_FIRST}.log", b"\0")),
+        ],
+        "files/fetch-returns-the-bytes-of-the-file": [
+            Mutant(
+                "other bytes in Fetch than in the file", ApiKey.FETCH, made("responses.partitions.records", flipped(70))
+            )
+        ],
+        "files/segments-are-named-by-their-first-offset": [
+            Mutant(
+                "segments of any size",
+                ApiKey.CREATE_TOPICS,
+                request=asked(lose("topics.configs", lambda each: each.name == "segment.bytes")),
+            )
+        ],
+        "files/index-entries-lead-to-batches": [
+            Mutant("index entries that lead into a batch", files=_bytes(f"{_FIRST}.index", 7, b"\x01")),
+            Mutant("index entries with absolute offsets", files=_bytes(f"{_FIRST}.index", 0, b"\x7f")),
+            Mutant(
+                "no index entries",
+                ApiKey.CREATE_TOPICS,
+                request=asked(swap("topics.configs.value", "1000", "100000000")),
+            ),
+        ],
+        "files/time-index-entries-rise-and-are-true": [
+            Mutant("times in the index of no record", files=_bytes(f"{_FIRST}.timeindex", 7, b"\xfe"))
+        ],
+        "files/the-directory-knows-the-topics-id": [
+            Mutant("another topic id in the directory", files=_bytes("partition.metadata", 23, b"AAAA")),
+            Mutant("no partition.metadata", files=_without_id),
+        ],
+    }
 )
-FORGETFUL: Final = (
-    Mutant("the last batch lost in a kill", "files/acknowledged-records-outlive-a-kill", restart=_cut),
-    Mutant("the last batch lost in a stop", "files/records-outlive-a-stop", restart=_cut),
-    Mutant("topics lost in a kill", "files/topics-outlive-a-kill", restart=_without("")),
-    Mutant("commits lost in a kill", "files/committed-offsets-outlive-a-kill", restart=_without("__consumer_offsets-")),
-    Mutant("records before half a batch lost, too", "files/half-a-batch-is-cut-off", restart=_without("grade-")),
+FORGETFUL: Final = caught(
+    {
+        "files/acknowledged-records-outlive-a-kill": [Mutant("the last batch lost in a kill", restart=_cut)],
+        "files/records-outlive-a-stop": [Mutant("the last batch lost in a stop", restart=_cut)],
+        "files/topics-outlive-a-kill": [Mutant("topics lost in a kill", restart=_without(""))],
+        "files/committed-offsets-outlive-a-kill": [
+            Mutant("commits lost in a kill", restart=_without("__consumer_offsets-"))
+        ],
+        "files/half-a-batch-is-cut-off": [Mutant("records before half a batch lost, too", restart=_without("grade-"))],
+    }
 )

@@ -9,7 +9,7 @@ from tests.broker.grade.cleaner_mutants import COMPACTION
 from tests.broker.grade.file_mutants import FILES, FORGETFUL
 from tests.broker.grade.log_mutants import PRODUCE, TOPICS
 from tests.broker.grade.read_mutants import FETCH, LISTS
-from tests.broker.grade.relay import Mutant
+from tests.broker.grade.relay import Mutant, caught
 from tests.broker.grade.state_mutants import GROUPS, TRANSACTIONS
 
 _A: Final = ApiKey.API_VERSIONS
@@ -60,238 +60,151 @@ def _without_large_ids(frame: bytes) -> bytes | None:
     return None if frame[8:9] >= b"\x80" else frame
 
 
-_FIRST: Final = (
-    Mutant("error 42 in ApiVersions 0", "versions/version-0-is-answered", _A, response=put("error_code", 42)),
-    Mutant("no rows", "versions/version-0-is-answered", _A, response=put("api_keys", [])),
-    Mutant(
-        "no row of Fetch",
-        "versions/the-table-has-what-clients-need",
-        _A,
-        response=lose("api_keys", lambda row: row.api_key == 1),
-    ),
-    Mutant(
-        "no row of ApiVersions",
-        "versions/the-table-has-what-clients-need",
-        _A,
-        response=lose("api_keys", lambda row: row.api_key == 18),
-    ),
-    Mutant("a row twice", "versions/each-api-is-listed-once", _A, response=double("api_keys")),
-    Mutant("a last version of -1", "versions/ranges-are-in-order", _A, response=swap("api_keys.max_version", 4, -1)),
-    Mutant(
-        "an unknown version refused with 42",
-        "versions/an-unknown-version-is-answered-in-version-0-with-error-35",
-        _A,
-        response=swap("error_code", 35, 42),
-    ),
-    Mutant(
-        "an unknown version served as if it were known",
-        "versions/an-unknown-version-is-answered-in-version-0-with-error-35",
-        _A,
-        response=swap("error_code", 35, 0),
-    ),
-    Mutant(
-        "a refusal in version 3",
-        "versions/an-unknown-version-is-answered-in-version-0-with-error-35",
-        _A,
-        frame=_refusal_in_version_3,
-    ),
-    Mutant(
-        "a refusal without rows",
-        "versions/the-refusal-names-the-versions-of-apiversions",
-        _A,
-        response=lambda message, _: put("api_keys", [])(message, _) if message.error_code == 35 else None,
-    ),
-    Mutant(
-        "the connection closed instead of a refusal",
-        "versions/the-connection-goes-on-after-the-refusal",
-        _A,
-        frame=_unless_refused,
-    ),
-    Mutant(
-        "other rows in newer versions",
-        "versions/all-versions-tell-the-same-table",
-        _A,
-        response=lambda message, request: (
-            lose("api_keys")(message, request) if request is not None and request.client_software_name else None
-        ),
-    ),
-    Mutant("correlation ids off by one", "versions/correlation-ids-come-back", _A, frame=_id_off_by_one),
-    Mutant("correlation ids below 0 refused", "versions/correlation-ids-come-back", raw=_without_large_ids),
-    Mutant("a byte left over behind ApiVersions", "versions/version-0-is-answered", _A, frame=_with_a_byte_more),
-    Mutant(
-        "response header 1 for ApiVersions 3",
-        "flexible/the-header-of-apiversions-stays-version-0",
-        _A,
-        frame=_with_header_1,
-    ),
-    Mutant(
-        "unknown tags in a header close the connection",
-        "flexible/unknown-tags-in-the-header-are-skipped",
-        raw=_without_tags,
-    ),
-    Mutant(
-        "unknown tags in a body close the connection",
-        "flexible/unknown-tags-in-the-body-are-skipped",
-        raw=_without_tags,
-    ),
-    Mutant(
-        "any software name accepted",
-        "flexible/a-software-name-with-forbidden-letters-is-refused",
-        _A,
-        response=swap("error_code", 42, 0),
-    ),
-    Mutant(
-        "response header 0 for Metadata 9",
-        "flexible/other-flexible-responses-have-tags-in-their-header",
-        _M,
-        frame=_without_header_tags,
-    ),
-    Mutant(
-        "lengths of one byte alone in requests",
-        "flexible/a-compact-string-may-need-two-bytes-of-length",
-        raw=_without_long_names,
-    ),
-    Mutant(
-        "names cut at 127 letters",
-        "flexible/a-compact-string-may-need-two-bytes-of-length",
-        _M,
-        response=made("topics.name", lambda name: name and name[:127]),
-    ),
-    Mutant(
-        "at most 127 elements",
-        "flexible/a-compact-array-may-need-two-bytes-of-length",
-        _M,
-        response=made("topics", lambda topics: topics[:127]),
-    ),
-    Mutant(
-        "null taken for empty",
-        "flexible/null-and-empty-differ",
-        _M,
-        request=asked(made("topics", lambda topics: topics or [])),
-    ),
-    Mutant(
-        "a feature's range upside down",
-        "flexible/tagged-fields-of-the-answer-can-be-read",
-        _A,
-        response=put("supported_features.max_version", -5),
-    ),
-    Mutant("no brokers", "metadata/the-brokers-are-listed", _M, response=put("brokers", [])),
-    Mutant("port 0", "metadata/the-brokers-are-listed", _M, response=put("brokers.port", 0)),
-    Mutant(
-        "an address without a listener",
-        "metadata/the-advertised-address-leads-back",
-        _M,
-        response=put("brokers.port", 1),
-    ),
-    Mutant(
-        "a controller that is no broker",
-        "metadata/the-controller-is-one-of-the-brokers",
-        _M,
-        response=shift("controller_id", 7),
-    ),
-    Mutant("no cluster id", "metadata/the-cluster-has-an-id", _M, response=put("cluster_id", None)),
-    Mutant(
-        "empty taken for null",
-        "metadata/an-empty-list-asks-for-no-topic",
-        _M,
-        request=asked(made("topics", lambda topics: topics or None)),
-    ),
-    Mutant(
-        "a topic less among all",
-        "metadata/null-asks-for-all-topics",
-        _M,
-        response=lambda message, request: put("topics", [])(message, request) if request.topics is None else None,
-    ),
-    Mutant(
-        "unknown topics left out",
-        "metadata/an-unknown-topic-has-error-3",
-        _M,
-        response=lose("topics", lambda topic: topic.error_code == 3),
-    ),
-    Mutant(
-        "LEADER_NOT_AVAILABLE for unknown topics",
-        "metadata/an-unknown-topic-has-error-3",
-        _M,
-        response=swap("topics.error_code", 3, 5),
-    ),
-    Mutant(
-        "topics made although it is forbidden",
-        "metadata/asking-creates-nothing-when-that-is-forbidden",
-        _M,
-        request=asked(put("allow_auto_topic_creation", True)),
-    ),
-    Mutant(
-        "error 3 for impossible names",
-        "metadata/a-name-that-no-topic-can-have-has-error-17",
-        _M,
-        response=swap("topics.error_code", 17, 3),
-    ),
-    Mutant(
-        "partitions from 1 on",
-        "metadata/all-partitions-are-listed",
-        _M,
-        response=shift("topics.partitions.partition_index", 1),
-    ),
-    Mutant(
-        "a leader that is not in sync",
-        "metadata/leader-replicas-and-isr-fit-together",
-        _M,
-        response=shift("topics.partitions.leader_id", 1),
-    ),
-    Mutant(
-        "replicas that are no brokers",
-        "metadata/leader-replicas-and-isr-fit-together",
-        _M,
-        response=lambda message, _: (put("topics.partitions.replica_nodes", [1, 9])(message, _), None)[1],
-    ),
-    Mutant(
-        "no replica in sync",
-        "metadata/leader-replicas-and-isr-fit-together",
-        _M,
-        response=put("topics.partitions.isr_nodes", []),
-    ),
-    Mutant(
-        "no leader epoch", "metadata/the-leader-epoch-is-told", _M, response=put("topics.partitions.leader_epoch", -1)
-    ),
-    Mutant(
-        "the first error for all topics",
-        "metadata/several-topics-are-answered-one-by-one",
-        _M,
-        response=lambda message, _: put("topics.error_code", 3)(message, _) if len(message.topics) > 1 else None,
-    ),
-    Mutant("no topic ids", "metadata/a-topic-has-an-id", _M, response=put("topics.topic_id", b"\0" * 16)),
-    Mutant("one id for all topics", "metadata/a-topic-has-an-id", _M, response=put("topics.topic_id", b"\x05" * 16)),
-    Mutant(
-        "no name for an id",
-        "metadata/a-topic-is-found-by-its-id",
-        _M,
-        response=lambda message, request: (
-            put("topics.name", None)(message, request) if request.topics and request.topics[0].name is None else None
-        ),
-    ),
-    Mutant(
-        "error 3 for an unknown id",
-        "metadata/an-unknown-id-has-error-100",
-        _M,
-        response=swap("topics.error_code", 100, 3),
-    ),
-    Mutant(
-        "another cluster id in DescribeCluster",
-        "metadata/describecluster-knows-the-same-cluster",
-        ApiKey.DESCRIBE_CLUSTER,
-        response=put("cluster_id", "x"),
-    ),
-    Mutant(
-        "no brokers in DescribeCluster",
-        "metadata/describecluster-knows-the-same-cluster",
-        ApiKey.DESCRIBE_CLUSTER,
-        response=put("brokers", []),
-    ),
-    Mutant(
-        "a coordinator that is no broker",
-        "metadata/the-coordinator-is-one-of-the-brokers",
-        ApiKey.FIND_COORDINATOR,
-        response=shift("node_id", 3),
-    ),
+_FIRST: Final = caught(
+    {
+        "versions/version-0-is-answered": [
+            Mutant("error 42 in ApiVersions 0", _A, put("error_code", 42)),
+            Mutant("no rows", _A, put("api_keys", [])),
+            Mutant("a byte left over behind ApiVersions", _A, frame=_with_a_byte_more),
+        ],
+        "versions/the-table-has-what-clients-need": [
+            Mutant("no row of Fetch", _A, lose("api_keys", lambda row: row.api_key == 1)),
+            Mutant("no row of ApiVersions", _A, lose("api_keys", lambda row: row.api_key == 18)),
+        ],
+        "versions/each-api-is-listed-once": [Mutant("a row twice", _A, double("api_keys"))],
+        "versions/ranges-are-in-order": [Mutant("a last version of -1", _A, swap("api_keys.max_version", 4, -1))],
+        "versions/an-unknown-version-is-answered-in-version-0-with-error-35": [
+            Mutant("an unknown version refused with 42", _A, swap("error_code", 35, 42)),
+            Mutant("an unknown version served as if it were known", _A, swap("error_code", 35, 0)),
+            Mutant("a refusal in version 3", _A, frame=_refusal_in_version_3),
+        ],
+        "versions/the-refusal-names-the-versions-of-apiversions": [
+            Mutant(
+                "a refusal without rows",
+                _A,
+                lambda message, _: put("api_keys", [])(message, _) if message.error_code == 35 else None,
+            )
+        ],
+        "versions/the-connection-goes-on-after-the-refusal": [
+            Mutant("the connection closed instead of a refusal", _A, frame=_unless_refused)
+        ],
+        "versions/all-versions-tell-the-same-table": [
+            Mutant(
+                "other rows in newer versions",
+                _A,
+                lambda message, request: (
+                    lose("api_keys")(message, request) if request is not None and request.client_software_name else None
+                ),
+            )
+        ],
+        "versions/correlation-ids-come-back": [
+            Mutant("correlation ids off by one", _A, frame=_id_off_by_one),
+            Mutant("correlation ids below 0 refused", raw=_without_large_ids),
+        ],
+        "flexible/the-header-of-apiversions-stays-version-0": [
+            Mutant("response header 1 for ApiVersions 3", _A, frame=_with_header_1)
+        ],
+        "flexible/unknown-tags-in-the-header-are-skipped": [
+            Mutant("unknown tags in a header close the connection", raw=_without_tags)
+        ],
+        "flexible/unknown-tags-in-the-body-are-skipped": [
+            Mutant("unknown tags in a body close the connection", raw=_without_tags)
+        ],
+        "flexible/a-software-name-with-forbidden-letters-is-refused": [
+            Mutant("any software name accepted", _A, swap("error_code", 42, 0))
+        ],
+        "flexible/other-flexible-responses-have-tags-in-their-header": [
+            Mutant("response header 0 for Metadata 9", _M, frame=_without_header_tags)
+        ],
+        "flexible/a-compact-string-may-need-two-bytes-of-length": [
+            Mutant("lengths of one byte alone in requests", raw=_without_long_names),
+            Mutant("names cut at 127 letters", _M, made("topics.name", lambda name: name and name[:127])),
+        ],
+        "flexible/a-compact-array-may-need-two-bytes-of-length": [
+            Mutant("at most 127 elements", _M, made("topics", lambda topics: topics[:127]))
+        ],
+        "flexible/null-and-empty-differ": [
+            Mutant("null taken for empty", _M, request=asked(made("topics", lambda topics: topics or [])))
+        ],
+        "flexible/tagged-fields-of-the-answer-can-be-read": [
+            Mutant("a feature's range upside down", _A, put("supported_features.max_version", -5))
+        ],
+        "metadata/the-brokers-are-listed": [
+            Mutant("no brokers", _M, put("brokers", [])),
+            Mutant("port 0", _M, put("brokers.port", 0)),
+        ],
+        "metadata/the-advertised-address-leads-back": [
+            Mutant("an address without a listener", _M, put("brokers.port", 1))
+        ],
+        "metadata/the-controller-is-one-of-the-brokers": [
+            Mutant("a controller that is no broker", _M, shift("controller_id", 7))
+        ],
+        "metadata/the-cluster-has-an-id": [Mutant("no cluster id", _M, put("cluster_id", None))],
+        "metadata/an-empty-list-asks-for-no-topic": [
+            Mutant("empty taken for null", _M, request=asked(made("topics", lambda topics: topics or None)))
+        ],
+        "metadata/null-asks-for-all-topics": [
+            Mutant(
+                "a topic less among all",
+                _M,
+                lambda message, request: put("topics", [])(message, request) if request.topics is None else None,
+            )
+        ],
+        "metadata/an-unknown-topic-has-error-3": [
+            Mutant("unknown topics left out", _M, lose("topics", lambda topic: topic.error_code == 3)),
+            Mutant("LEADER_NOT_AVAILABLE for unknown topics", _M, swap("topics.error_code", 3, 5)),
+        ],
+        "metadata/asking-creates-nothing-when-that-is-forbidden": [
+            Mutant("topics made although it is forbidden", _M, request=asked(put("allow_auto_topic_creation", True)))
+        ],
+        "metadata/a-name-that-no-topic-can-have-has-error-17": [
+            Mutant("error 3 for impossible names", _M, swap("topics.error_code", 17, 3))
+        ],
+        "metadata/all-partitions-are-listed": [
+            Mutant("partitions from 1 on", _M, shift("topics.partitions.partition_index", 1))
+        ],
+        "metadata/leader-replicas-and-isr-fit-together": [
+            Mutant("a leader that is not in sync", _M, shift("topics.partitions.leader_id", 1)),
+            Mutant(
+                "replicas that are no brokers",
+                _M,
+                lambda message, _: (put("topics.partitions.replica_nodes", [1, 9])(message, _), None)[1],
+            ),
+            Mutant("no replica in sync", _M, put("topics.partitions.isr_nodes", [])),
+        ],
+        "metadata/the-leader-epoch-is-told": [Mutant("no leader epoch", _M, put("topics.partitions.leader_epoch", -1))],
+        "metadata/several-topics-are-answered-one-by-one": [
+            Mutant(
+                "the first error for all topics",
+                _M,
+                lambda message, _: put("topics.error_code", 3)(message, _) if len(message.topics) > 1 else None,
+            )
+        ],
+        "metadata/a-topic-has-an-id": [
+            Mutant("no topic ids", _M, put("topics.topic_id", b"\0" * 16)),
+            Mutant("one id for all topics", _M, put("topics.topic_id", b"\x05" * 16)),
+        ],
+        "metadata/a-topic-is-found-by-its-id": [
+            Mutant(
+                "no name for an id",
+                _M,
+                lambda message, request: (
+                    put("topics.name", None)(message, request)
+                    if request.topics and request.topics[0].name is None
+                    else None
+                ),
+            )
+        ],
+        "metadata/an-unknown-id-has-error-100": [
+            Mutant("error 3 for an unknown id", _M, swap("topics.error_code", 100, 3))
+        ],
+        "metadata/describecluster-knows-the-same-cluster": [
+            Mutant("another cluster id in DescribeCluster", ApiKey.DESCRIBE_CLUSTER, put("cluster_id", "x")),
+            Mutant("no brokers in DescribeCluster", ApiKey.DESCRIBE_CLUSTER, put("brokers", [])),
+        ],
+        "metadata/the-coordinator-is-one-of-the-brokers": [
+            Mutant("a coordinator that is no broker", ApiKey.FIND_COORDINATOR, shift("node_id", 3))
+        ],
+    }
 )
 MUTANTS: Final = (*_FIRST, *TOPICS, *PRODUCE, *FETCH, *LISTS, *GROUPS, *TRANSACTIONS, *COMPACTION, *FILES, *FORGETFUL)

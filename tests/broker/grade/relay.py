@@ -4,9 +4,9 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,28 +26,33 @@ class Mutant:
 
     Attributes:
         name: the fault in words.
-        caught_by: the check that has to fail.
         api: the API whose messages are changed.
-        request, response: change a decoded message in place; a response's function also gets its request.
+        response, request: change a decoded message in place; a response's function also gets its request.
         frame: changes the bytes of a response, None instead of them closes the connection.
         raw: changes the bytes of any request, whatever its API.
         files: changes the files in a partition's directory, each time that records were produced.
         restart: changes the data directory between a kill and the next start.
+        caught_by: the check that has to fail.
     """
 
     name: str
-    caught_by: str
     api: ApiKey = ApiKey.API_VERSIONS
-    request: Callable[[Any], None] | None = None
     response: Callable[[Any, Any], None] | None = None
+    request: Callable[[Any], None] | None = None
     frame: Callable[[bytes, int], bytes | None] | None = None
     raw: Callable[[bytes], bytes | None] | None = None
     files: Callable[[str], None] | None = None
     restart: Callable[[str], None] | None = None
+    caught_by: str = ""
 
     @property
     def stage(self) -> str:
         return self.caught_by.partition("/")[0]
+
+
+def caught(mutants: Mapping[str, Sequence[Mutant]]) -> tuple[Mutant, ...]:
+    """Return the mutants that are listed by the checks that have to fail."""
+    return tuple(replace(mutant, caught_by=check) for check, each in mutants.items() for mutant in each)
 
 
 class Relay:

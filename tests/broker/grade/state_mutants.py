@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
 from tests.broker.grade.changes import asked, made, put, shift, signed, swap, without_first_batch
-from tests.broker.grade.relay import Mutant
+from tests.broker.grade.relay import Mutant, caught
 
 _J: Final = ApiKey.JOIN_GROUP
 _S: Final = ApiKey.SYNC_GROUP
@@ -48,285 +48,159 @@ def _anonymous(records: Any) -> Any:
     return signed(change)(records)
 
 
-GROUPS: Final = (
-    Mutant("no error with a first id", "groups/a-new-member-gets-its-id-first", _J, response=swap("error_code", 79, 0)),
-    Mutant(
-        "no id with MEMBER_ID_REQUIRED",
-        "groups/a-new-member-gets-its-id-first",
-        _J,
-        response=lambda m, r: put("member_id", "")(m, r) if m.error_code == 79 else None,
-    ),
-    Mutant("generations from 0 on", "groups/a-member-alone-leads", _J, response=shift("generation_id", -1)),
-    Mutant("no leader", "groups/a-member-alone-leads", _J, response=put("leader", "")),
-    Mutant("the leader does not learn the members", "groups/a-member-alone-leads", _J, response=put("members", [])),
-    Mutant("metadata lost", "groups/a-member-alone-leads", _J, response=put("members.metadata", b"")),
-    Mutant(
-        "another protocol",
-        "groups/a-member-alone-leads",
-        _J,
-        response=lambda m, r: put("protocol_name", "x")(m, r) if not m.error_code else None,
-    ),
-    Mutant("empty assignments", "groups/the-leader-gets-its-own-assignment", _S, response=put("assignment", b"")),
-    Mutant(
-        "assignments cut at the first zero byte",
-        "groups/the-leader-gets-its-own-assignment",
-        _S,
-        response=made("assignment", lambda data: bytes(data).split(b"\0")[0]),
-    ),
-    Mutant(
-        "no word of a rebalance", "groups/a-second-member-starts-a-rebalance", _H, response=swap("error_code", 27, 0)
-    ),
-    Mutant(
-        "the same generation after a rebalance",
-        "groups/a-second-member-starts-a-rebalance",
-        _J,
-        response=swap("generation_id", 2, 1),
-    ),
-    Mutant("members for the followers", "groups/followers-do-not-learn-the-members", _J, response=_tell_members),
-    Mutant(
-        "the leader's assignment for all",
-        "groups/a-follower-waits-for-its-assignment",
-        _S,
-        response=swap("assignment", b"two", b"one"),
-    ),
-    Mutant(
-        "any protocol in one group",
-        "groups/a-member-without-a-common-protocol-has-error-23",
-        _J,
-        response=swap("error_code", 23, 0),
-    ),
-    Mutant(
-        "sessions of any length",
-        "groups/an-impossible-session-timeout-has-error-26",
-        _J,
-        request=asked(swap("session_timeout_ms", 86400000, 30000)),
-    ),
-    Mutant("every client is a member", "groups/an-unknown-member-has-error-25", _H, response=swap("error_code", 25, 0)),
-    Mutant("generations not compared", "groups/an-old-generation-has-error-22", _H, response=swap("error_code", 22, 0)),
-    Mutant(
-        "error 27 for an old generation",
-        "groups/an-old-generation-has-error-22",
-        _H,
-        response=swap("error_code", 22, 27),
-    ),
-    Mutant("members that have left stay", "groups/who-leaves-is-gone", _H, response=swap("error_code", 25, 0)),
-    Mutant(
-        "instance ids ignored",
-        "groups/a-static-member-comes-back-without-a-rebalance",
-        _J,
-        request=asked(put("group_instance_id", None)),
-    ),
-    Mutant(
-        "fenced instances go on",
-        "groups/a-static-member-comes-back-without-a-rebalance",
-        _H,
-        response=swap("error_code", 82, 0),
-    ),
-    Mutant(
-        "a group described as Empty",
-        "groups/a-group-can-be-described",
-        ApiKey.DESCRIBE_GROUPS,
-        response=put("groups.group_state", "Empty"),
-    ),
-    Mutant(
-        "assignments not described",
-        "groups/a-group-can-be-described",
-        ApiKey.DESCRIBE_GROUPS,
-        response=put("groups.members.member_assignment", b""),
-    ),
-    Mutant("groups not listed", "groups/a-group-is-listed", ApiKey.LIST_GROUPS, response=put("groups", [])),
-    Mutant(
-        "groups with members deleted",
-        "groups/only-an-empty-group-can-be-deleted",
-        ApiKey.DELETE_GROUPS,
-        response=swap("results.error_code", 68, 0),
-    ),
-    Mutant(
-        "committed offsets one too high",
-        "groups/a-committed-offset-comes-back",
-        _OF,
-        response=shift(f"{_OFFSETS}.committed_offset", 1),
-    ),
-    Mutant(
-        "metadata of commits lost",
-        "groups/a-committed-offset-comes-back",
-        _OC,
-        request=asked(put(f"{_OFFSETS}.committed_metadata", "")),
-    ),
-    Mutant(
-        "commits lost", "groups/a-committed-offset-comes-back", _OF, response=put(f"{_OFFSETS}.committed_offset", -1)
-    ),
-    Mutant(
-        "offset 0 without a commit",
-        "groups/without-a-commit-the-offset-is-minus-1",
-        _OF,
-        response=swap(f"{_OFFSETS}.committed_offset", -1, 0),
-    ),
-    Mutant(
-        "error 3 without a commit",
-        "groups/without-a-commit-the-offset-is-minus-1",
-        _OF,
-        response=put(f"{_OFFSETS}.error_code", 3),
-    ),
-    Mutant(
-        "null for no offsets",
-        "groups/null-asks-for-all-offsets",
-        _OF,
-        response=lambda m, r: put("topics", [])(m, r) if r.topics is None else None,
-    ),
-    Mutant(
-        "one group for all",
-        "groups/groups-do-not-share-offsets",
-        _OF,
-        response=swap(f"{_OFFSETS}.committed_offset", -1, 7),
-    ),
-    Mutant(
-        "commits of any generation",
-        "groups/a-commit-of-an-old-generation-has-error-22",
-        _OC,
-        response=swap(f"{_OFFSETS}.error_code", 22, 0),
-    ),
-    Mutant(
-        "metadata of any length",
-        "groups/too-much-metadata-has-error-12",
-        _OC,
-        request=asked(made(f"{_OFFSETS}.committed_metadata", lambda text: text and text[:4096])),
-    ),
+GROUPS: Final = caught(
+    {
+        "groups/a-new-member-gets-its-id-first": [
+            Mutant("no error with a first id", _J, swap("error_code", 79, 0)),
+            Mutant(
+                "no id with MEMBER_ID_REQUIRED",
+                _J,
+                lambda m, r: put("member_id", "")(m, r) if m.error_code == 79 else None,
+            ),
+        ],
+        "groups/a-member-alone-leads": [
+            Mutant("generations from 0 on", _J, shift("generation_id", -1)),
+            Mutant("no leader", _J, put("leader", "")),
+            Mutant("the leader does not learn the members", _J, put("members", [])),
+            Mutant("metadata lost", _J, put("members.metadata", b"")),
+            Mutant("another protocol", _J, lambda m, r: put("protocol_name", "x")(m, r) if not m.error_code else None),
+        ],
+        "groups/the-leader-gets-its-own-assignment": [
+            Mutant("empty assignments", _S, put("assignment", b"")),
+            Mutant(
+                "assignments cut at the first zero byte",
+                _S,
+                made("assignment", lambda data: bytes(data).split(b"\0")[0]),
+            ),
+        ],
+        "groups/a-second-member-starts-a-rebalance": [
+            Mutant("no word of a rebalance", _H, swap("error_code", 27, 0)),
+            Mutant("the same generation after a rebalance", _J, swap("generation_id", 2, 1)),
+        ],
+        "groups/followers-do-not-learn-the-members": [Mutant("members for the followers", _J, _tell_members)],
+        "groups/a-follower-waits-for-its-assignment": [
+            Mutant("the leader's assignment for all", _S, swap("assignment", b"two", b"one"))
+        ],
+        "groups/a-member-without-a-common-protocol-has-error-23": [
+            Mutant("any protocol in one group", _J, swap("error_code", 23, 0))
+        ],
+        "groups/an-impossible-session-timeout-has-error-26": [
+            Mutant("sessions of any length", _J, request=asked(swap("session_timeout_ms", 86400000, 30000)))
+        ],
+        "groups/an-unknown-member-has-error-25": [Mutant("every client is a member", _H, swap("error_code", 25, 0))],
+        "groups/an-old-generation-has-error-22": [
+            Mutant("generations not compared", _H, swap("error_code", 22, 0)),
+            Mutant("error 27 for an old generation", _H, swap("error_code", 22, 27)),
+        ],
+        "groups/who-leaves-is-gone": [Mutant("members that have left stay", _H, swap("error_code", 25, 0))],
+        "groups/a-static-member-comes-back-without-a-rebalance": [
+            Mutant("instance ids ignored", _J, request=asked(put("group_instance_id", None))),
+            Mutant("fenced instances go on", _H, swap("error_code", 82, 0)),
+        ],
+        "groups/a-group-can-be-described": [
+            Mutant("a group described as Empty", ApiKey.DESCRIBE_GROUPS, put("groups.group_state", "Empty")),
+            Mutant("assignments not described", ApiKey.DESCRIBE_GROUPS, put("groups.members.member_assignment", b"")),
+        ],
+        "groups/a-group-is-listed": [Mutant("groups not listed", ApiKey.LIST_GROUPS, put("groups", []))],
+        "groups/only-an-empty-group-can-be-deleted": [
+            Mutant("groups with members deleted", ApiKey.DELETE_GROUPS, swap("results.error_code", 68, 0))
+        ],
+        "groups/a-committed-offset-comes-back": [
+            Mutant("committed offsets one too high", _OF, shift(f"{_OFFSETS}.committed_offset", 1)),
+            Mutant("metadata of commits lost", _OC, request=asked(put(f"{_OFFSETS}.committed_metadata", ""))),
+            Mutant("commits lost", _OF, put(f"{_OFFSETS}.committed_offset", -1)),
+        ],
+        "groups/without-a-commit-the-offset-is-minus-1": [
+            Mutant("offset 0 without a commit", _OF, swap(f"{_OFFSETS}.committed_offset", -1, 0)),
+            Mutant("error 3 without a commit", _OF, put(f"{_OFFSETS}.error_code", 3)),
+        ],
+        "groups/null-asks-for-all-offsets": [
+            Mutant("null for no offsets", _OF, lambda m, r: put("topics", [])(m, r) if r.topics is None else None)
+        ],
+        "groups/groups-do-not-share-offsets": [
+            Mutant("one group for all", _OF, swap(f"{_OFFSETS}.committed_offset", -1, 7))
+        ],
+        "groups/a-commit-of-an-old-generation-has-error-22": [
+            Mutant("commits of any generation", _OC, swap(f"{_OFFSETS}.error_code", 22, 0))
+        ],
+        "groups/too-much-metadata-has-error-12": [
+            Mutant(
+                "metadata of any length",
+                _OC,
+                request=asked(made(f"{_OFFSETS}.committed_metadata", lambda text: text and text[:4096])),
+            )
+        ],
+    }
 )
-TRANSACTIONS: Final = (
-    Mutant("one producer id for all", "transactions/producers-get-ids", _I, response=put("producer_id", 7)),
-    Mutant("epochs from 1 on", "transactions/producers-get-ids", _I, response=shift("producer_epoch", 1)),
-    Mutant("an error for a repeated batch", "transactions/a-repeated-batch-is-not-written-twice", _P, response=_repeat),
-    Mutant(
-        "no offset for a repeated batch",
-        "transactions/a-repeated-batch-is-not-written-twice",
-        _P,
-        response=swap(f"{_PRODUCED}.base_offset", 0, -1),
-    ),
-    Mutant(
-        "producers forgotten",
-        "transactions/a-repeated-batch-is-not-written-twice",
-        _P,
-        request=asked(made("topic_data.partition_data.records", _anonymous)),
-    ),
-    Mutant(
-        "gaps in sequences",
-        "transactions/a-gap-in-the-sequence-has-error-45",
-        _P,
-        response=swap(f"{_PRODUCED}.error_code", 45, 0),
-    ),
-    Mutant(
-        "old epochs of producers",
-        "transactions/an-old-epoch-has-error-47",
-        _P,
-        response=swap(f"{_PRODUCED}.error_code", 47, 0),
-    ),
-    Mutant(
-        "the same epoch for the next producer",
-        "transactions/the-next-producer-of-an-id-has-a-higher-epoch",
-        _I,
-        response=put("producer_epoch", 0),
-    ),
-    Mutant(
-        "a fenced producer ends its transaction",
-        "transactions/a-fenced-producer-cannot-end-its-transaction",
-        _E,
-        response=put("error_code", 0),
-    ),
-    Mutant(
-        "transactions of any length",
-        "transactions/a-timeout-that-is-too-long-has-error-50",
-        _I,
-        request=asked(swap("transaction_timeout_ms", 2_000_000_000, 60000)),
-    ),
-    Mutant(
-        "read_committed taken for read_uncommitted",
-        "transactions/open-transactions-are-hidden",
-        _F,
-        request=asked(put("isolation_level", 0)),
-    ),
-    Mutant(
-        "read_uncommitted taken for read_committed",
-        "transactions/open-transactions-are-hidden",
-        _F,
-        request=asked(put("isolation_level", 1)),
-    ),
-    Mutant(
-        "the high watermark as last stable offset",
-        "transactions/open-transactions-are-hidden",
-        _F,
-        response=_without_offset_1,
-    ),
-    Mutant(
-        "aborts that commit", "transactions/an-abort-is-told-to-consumers", _E, request=asked(put("committed", True))
-    ),
-    Mutant(
-        "aborted transactions not told",
-        "transactions/an-abort-is-told-to-consumers",
-        _F,
-        response=put(f"{_FETCHED}.aborted_transactions", []),
-    ),
-    Mutant(
-        "aborted transactions from offset 0 on",
-        "transactions/an-abort-is-told-to-consumers",
-        _F,
-        response=put(f"{_FETCHED}.aborted_transactions.first_offset", 0),
-    ),
-    Mutant(
-        "commits that abort", "transactions/a-commit-is-not-told-as-aborted", _E, request=asked(put("committed", False))
-    ),
-    Mutant(
-        "records lost at the commit",
-        "transactions/a-commit-shows-the-records",
-        _F,
-        response=made(f"{_FETCHED}.records", without_first_batch),
-    ),
-    Mutant(
-        "abort markers for commits",
-        "transactions/a-marker-is-a-control-batch",
-        _E,
-        request=asked(put("committed", False)),
-    ),
-    Mutant(
-        "the end of the log for read_committed",
-        "transactions/the-end-for-read-committed-is-the-last-stable-offset",
-        ApiKey.LIST_OFFSETS,
-        request=asked(put("isolation_level", 0)),
-    ),
-    Mutant(
-        "an abort after a commit",
-        "transactions/a-repeated-end-has-the-same-outcome",
-        _E,
-        response=swap("error_code", 48, 0),
-    ),
-    Mutant(
-        "any producer id for a transactional id",
-        "transactions/a-foreign-producer-id-has-error-49",
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        response=put(_ADDED, 0),
-    ),
-    Mutant(
-        "offsets of a transaction at once",
-        "transactions/offsets-of-a-transaction-count-with-its-commit",
-        _OF,
-        response=swap(f"{_OFFSETS}.committed_offset", -1, 11),
-    ),
-    Mutant(
-        "offsets of a transaction lost",
-        "transactions/offsets-of-a-transaction-count-with-its-commit",
-        _OF,
-        response=swap(f"{_OFFSETS}.committed_offset", 11, -1),
-    ),
-    Mutant(
-        "require_stable ignored",
-        "transactions/pending-offsets-are-unstable",
-        _OF,
-        request=asked(put("require_stable", False)),
-    ),
-    Mutant(
-        "offsets of aborted transactions kept",
-        "transactions/offsets-of-an-aborted-transaction-are-dropped",
-        _E,
-        request=asked(put("committed", True)),
-    ),
+TRANSACTIONS: Final = caught(
+    {
+        "transactions/producers-get-ids": [
+            Mutant("one producer id for all", _I, put("producer_id", 7)),
+            Mutant("epochs from 1 on", _I, shift("producer_epoch", 1)),
+        ],
+        "transactions/a-repeated-batch-is-not-written-twice": [
+            Mutant("an error for a repeated batch", _P, _repeat),
+            Mutant("no offset for a repeated batch", _P, swap(f"{_PRODUCED}.base_offset", 0, -1)),
+            Mutant("producers forgotten", _P, request=asked(made("topic_data.partition_data.records", _anonymous))),
+        ],
+        "transactions/a-gap-in-the-sequence-has-error-45": [
+            Mutant("gaps in sequences", _P, swap(f"{_PRODUCED}.error_code", 45, 0))
+        ],
+        "transactions/an-old-epoch-has-error-47": [
+            Mutant("old epochs of producers", _P, swap(f"{_PRODUCED}.error_code", 47, 0))
+        ],
+        "transactions/the-next-producer-of-an-id-has-a-higher-epoch": [
+            Mutant("the same epoch for the next producer", _I, put("producer_epoch", 0))
+        ],
+        "transactions/a-fenced-producer-cannot-end-its-transaction": [
+            Mutant("a fenced producer ends its transaction", _E, put("error_code", 0))
+        ],
+        "transactions/a-timeout-that-is-too-long-has-error-50": [
+            Mutant(
+                "transactions of any length", _I, request=asked(swap("transaction_timeout_ms", 2_000_000_000, 60000))
+            )
+        ],
+        "transactions/open-transactions-are-hidden": [
+            Mutant("read_committed taken for read_uncommitted", _F, request=asked(put("isolation_level", 0))),
+            Mutant("read_uncommitted taken for read_committed", _F, request=asked(put("isolation_level", 1))),
+            Mutant("the high watermark as last stable offset", _F, _without_offset_1),
+        ],
+        "transactions/an-abort-is-told-to-consumers": [
+            Mutant("aborts that commit", _E, request=asked(put("committed", True))),
+            Mutant("aborted transactions not told", _F, put(f"{_FETCHED}.aborted_transactions", [])),
+            Mutant(
+                "aborted transactions from offset 0 on", _F, put(f"{_FETCHED}.aborted_transactions.first_offset", 0)
+            ),
+        ],
+        "transactions/a-commit-is-not-told-as-aborted": [
+            Mutant("commits that abort", _E, request=asked(put("committed", False)))
+        ],
+        "transactions/a-commit-shows-the-records": [
+            Mutant("records lost at the commit", _F, made(f"{_FETCHED}.records", without_first_batch))
+        ],
+        "transactions/a-marker-is-a-control-batch": [
+            Mutant("abort markers for commits", _E, request=asked(put("committed", False)))
+        ],
+        "transactions/the-end-for-read-committed-is-the-last-stable-offset": [
+            Mutant(
+                "the end of the log for read_committed", ApiKey.LIST_OFFSETS, request=asked(put("isolation_level", 0))
+            )
+        ],
+        "transactions/a-repeated-end-has-the-same-outcome": [
+            Mutant("an abort after a commit", _E, swap("error_code", 48, 0))
+        ],
+        "transactions/a-foreign-producer-id-has-error-49": [
+            Mutant("any producer id for a transactional id", ApiKey.ADD_PARTITIONS_TO_TXN, put(_ADDED, 0))
+        ],
+        "transactions/offsets-of-a-transaction-count-with-its-commit": [
+            Mutant("offsets of a transaction at once", _OF, swap(f"{_OFFSETS}.committed_offset", -1, 11)),
+            Mutant("offsets of a transaction lost", _OF, swap(f"{_OFFSETS}.committed_offset", 11, -1)),
+        ],
+        "transactions/pending-offsets-are-unstable": [
+            Mutant("require_stable ignored", _OF, request=asked(put("require_stable", False)))
+        ],
+        "transactions/offsets-of-an-aborted-transaction-are-dropped": [
+            Mutant("offsets of aborted transactions kept", _E, request=asked(put("committed", True)))
+        ],
+    }
 )
