@@ -127,6 +127,7 @@ def test_a_port_of_thousands_of_digits_is_no_port() -> None:
 
 NOT_AT_RUN_TIME = "Cannot update these configs dynamically: Set"
 NOT_FOR_ALL = "Cannot update these configs at default cluster level, broker id must be specified: Set"
+OVERRIDES = "max.connections.per.ip.overrides"
 NONE_AT_ALL = (
     "Invalid value org.apache.kafka.common.config.ConfigException: Invalid {} 0 for configuration "
     "Invalid dynamic configuration"
@@ -141,23 +142,13 @@ NONE_AT_ALL = (
         ("", "max.connections", "x", "Invalid value x for configuration max.connections: Not a number of type INT"),
         (
             "1",
-            "max.connections.per.ip.overrides",
+            OVERRIDES,
             "127.0.0.1",
-            ("Error parsing configuration property 'max.connections.per.ip.overrides': begin 0, end -1, length 9"),
+            "Error parsing configuration property 'max.connections.per.ip.overrides': begin 0, end -1, length 9",
         ),
-        ("1", "max.connections.per.ip.overrides", "127.0.0.1:x", 'For input string: "x"'),
-        (
-            "",
-            "max.connections.per.ip.overrides",
-            "a b:3",
-            "max.connections.per.ip.overrides contains invalid addresses : a b",
-        ),
-        (
-            "",
-            "connections.max.idle.ms",
-            "5000",
-            f"{NOT_AT_RUN_TIME}(connections.max.idle.ms)",
-        ),
+        ("1", OVERRIDES, "127.0.0.1:x", 'For input string: "x"'),
+        ("", OVERRIDES, "a b:3", "max.connections.per.ip.overrides contains invalid addresses : a b"),
+        ("", "connections.max.idle.ms", "5000", f"{NOT_AT_RUN_TIME}(connections.max.idle.ms)"),
         (
             "",
             "listener.name.plaintext.max.connections.per.ip",
