@@ -23,35 +23,9 @@ def test_every_version_of_clients_opens_a_transaction(harness: Harness, version:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_unknown_partition_keeps_all_of_them_out(harness: Harness, version: int) -> None:
-    producer = Producer(harness)
-    assert producer.add(PLACE, ("t", 1), ("nowhere", 0), version=version) == [
-        ErrorCode.OPERATION_NOT_ATTEMPTED,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ]
-    assert producer.send(b"x").error_code == ErrorCode.TRANSACTION_ABORTABLE
-
-
-@pytest.mark.parametrize("version", range(4))
 def test_a_client_may_not_name_an_internal_topic(harness: Harness, version: int) -> None:
     producer = Producer(harness)
     assert producer.add(("__transaction_state", 0), version=version) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
-
-
-@pytest.mark.parametrize(
-    ("version", "code"),
-    [
-        (0, ErrorCode.INVALID_PRODUCER_EPOCH),
-        (1, ErrorCode.INVALID_PRODUCER_EPOCH),
-        (2, ErrorCode.PRODUCER_FENCED),
-        (3, ErrorCode.PRODUCER_FENCED),
-    ],
-)
-def test_a_fenced_producer_is_told_so_in_its_versions_words(harness: Harness, version: int, code: ErrorCode) -> None:
-    old = Producer(harness)
-    Producer(harness)
-    assert old.add(PLACE, version=version) == [code]
 
 
 def batched(producer: Producer, *, verify_only: bool, partition: int = 0) -> AddPartitionsToTxnTransaction:

@@ -5,11 +5,6 @@ import pytest
 
 from minibroker.server.requests.session import Session
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from tests.broker.coordinators.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
 from tests.broker.harness import Harness
 
@@ -168,19 +163,6 @@ def test_a_member_that_is_not_heard_of_is_removed(consumers: Consumers) -> None:
 
 
 @changed_in_4_4
-def test_a_group_without_members_has_the_assignment_of_its_epoch(
-    release: str, configured: Configured, *, is_new: bool
-) -> None:
-    consumers = Consumers(configured({"minibroker.emulate": release}))
-    consumers.beat("a")
-    consumers.beat("b", instance_id="i")
-    consumers.beat("a", -1)
-    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (4, 3)
-    consumers.beat("b", -1, instance_id="i")
-    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (5, 5 if is_new else 3)
-
-
-@changed_in_4_4
 def test_another_assignor_makes_another_epoch_once_most_members_wish_for_it(
     release: str, configured: Configured, *, is_new: bool
 ) -> None:
@@ -196,19 +178,6 @@ def test_another_assignor_makes_another_epoch_once_most_members_wish_for_it(
     assert consumers.describe().assignment_epoch == consumers.describe().group_epoch
 
 
-@changed_in_4_4
-def test_a_static_member_comes_back_to_a_full_group(release: str, configured: Configured, *, is_new: bool) -> None:
-    consumers = Consumers(configured({"minibroker.emulate": release, "group.consumer.max.size": "2"}))
-    consumers.beat("a", instance_id="i")
-    consumers.beat("b")
-    taken = consumers.beat("c", instance_id="i").error_code
-    assert taken == (ErrorCode.UNRELEASED_INSTANCE_ID if is_new else ErrorCode.GROUP_MAX_SIZE_REACHED)
-    consumers.beat("a", -2, instance_id="i")
-    assert consumers.beat("c", instance_id="j").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert consumers.beat("c", instance_id="i").error_code == (0 if is_new else ErrorCode.GROUP_MAX_SIZE_REACHED)
-    assert set(consumers.assigned()) == ({"b", "c"} if is_new else {"a", "b"})
-
-
 def test_a_member_that_does_not_give_up_in_time_is_removed(consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
     consumers.beat("b", topics=["four"])
@@ -218,14 +187,6 @@ def test_a_member_that_does_not_give_up_in_time_is_removed(consumers: Consumers)
     consumers.harness.clock.advance(5_000)
     assert consumers.beat("a", 2, {"four": [0, 1, 2, 3]}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
-
-
-def test_a_member_that_has_given_up_in_time_stays(consumers: Consumers) -> None:
-    consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
-    consumers.beat("b", topics=["four"])
-    consumers.settle("a", "b")
-    consumers.harness.clock.advance(20_000)
-    assert consumers.beat("a", 3).error_code == 0
 
 
 def test_sessions_and_heartbeats_are_configured(configured: Configured) -> None:
@@ -322,25 +283,6 @@ def test_a_broker_may_serve_classic_groups_alone(configured: Configured) -> None
     consumers = Consumers(configured({"group.coordinator.rebalance.protocols": "classic"}))
     assert consumers.beat("a").error_code == ErrorCode.UNSUPPORTED_VERSION
     assert consumers.describe().error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
-def test_a_commit_is_of_the_members_epoch(consumers: Consumers) -> None:
-    consumers.beat("a")
-
-    def commit(member: str, epoch: int, version: int = 9) -> int:
-        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-        request = OffsetCommitRequest(
-            group_id="g",
-            generation_id_or_member_epoch=epoch,
-            member_id=member,
-            topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
-        )
-        return int(consumers.harness.ask(request, version).topics[0].partitions[0].error_code)
-
-    assert commit("a", 2) == 0
-    assert commit("a", 3) == commit("a", 0) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("b", 2) == commit("", -1) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit("a", 2, 8) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_the_rebalance_timeout_begins_with_the_wish_and_not_with_each_heartbeat(consumers: Consumers) -> None:

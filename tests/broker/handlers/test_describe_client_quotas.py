@@ -8,6 +8,7 @@ from tests.broker.harness import Harness
 from tests.broker.quotas.asking import set_quota
 
 EXACT, DEFAULT, SPECIFIED = range(3)
+INVALID = ErrorCode.INVALID_REQUEST
 ENTITIES: list[dict[str, str | None]] = [
     {"user": "u"},
     {"user": None},
@@ -66,32 +67,24 @@ def test_a_filter_finds_what_it_describes(
 @pytest.mark.parametrize(
     ("components", "code", "reason"),
     [
-        ([("", EXACT, "a")], ErrorCode.INVALID_REQUEST, "Invalid empty entity type."),
+        ([("", EXACT, "a")], INVALID, "Invalid empty entity type."),
         ([("group", EXACT, "a")], ErrorCode.UNSUPPORTED_VERSION, "Unsupported entity type group"),
         (
             [("user", EXACT, "a"), ("user", DEFAULT, None)],
-            ErrorCode.INVALID_REQUEST,
+            INVALID,
             "Entity type user cannot appear more than once in the filter.",
         ),
-        (
-            [("user", EXACT, None)],
-            ErrorCode.INVALID_REQUEST,
-            "Request specified MATCH_TYPE_EXACT, but set match string to null.",
-        ),
-        (
-            [("user", DEFAULT, "a")],
-            ErrorCode.INVALID_REQUEST,
-            "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.",
-        ),
+        ([("user", EXACT, None)], INVALID, "Request specified MATCH_TYPE_EXACT, but set match string to null."),
+        ([("user", DEFAULT, "a")], INVALID, "Request specified MATCH_TYPE_DEFAULT, but also specified a match string."),
         (
             [("user", SPECIFIED, "a")],
-            ErrorCode.INVALID_REQUEST,
+            INVALID,
             "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.",
         ),
-        ([("user", 3, None)], ErrorCode.INVALID_REQUEST, "Unknown match type 3"),
+        ([("user", 3, None)], INVALID, "Unknown match type 3"),
         (
             [("user", EXACT, "a"), ("ip", DEFAULT, None)],
-            ErrorCode.INVALID_REQUEST,
+            INVALID,
             (
                 "Invalid entity filter component combination. IP filter component should not be used with "
                 "user or clientId filter component."

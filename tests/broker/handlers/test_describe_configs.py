@@ -68,13 +68,6 @@ def test_a_broker_describes_itself(configured: Configured) -> None:
     assert [each.value for each in found["ssl.key.password"].synonyms] == [None]
 
 
-def test_each_of_several_brokers_describes_itself_alone(several: Harness) -> None:
-    several.asks = 2
-    found = rows(several, BROKER, "2")
-    assert (found["node.id"].value, found["broker.id"].value) == ("2", "2")
-    assert describe(several, BROKER, "1").error_code == ErrorCode.INVALID_REQUEST
-
-
 def test_all_brokers_have_in_common_what_was_altered_for_all(harness: Harness) -> None:
     assert not rows(harness, BROKER, "")
     assert put(harness, BROKER, "", "log.retention.ms", "5000") == (0, None)
@@ -142,13 +135,8 @@ def test_loggers_tell_their_levels(harness: Harness) -> None:
     ("kind", "name", "code", "message"),
     [
         (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
-        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
-        (BROKER, "5", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 or empty string, but received 5"),
-        (BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
         (BROKER, "1" * 5000, ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {'1' * 5000}"),
         (LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
-        (LOGGER, "5", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 5"),
-        (LOGGER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
         (METRICS, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
         (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
     ],

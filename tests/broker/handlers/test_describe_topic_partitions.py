@@ -36,11 +36,6 @@ def page(response: Any) -> tuple[dict[str, list[int]], tuple[str, int] | None]:
     )
 
 
-def test_topics_come_in_the_order_of_their_names_each_once(filled: Harness) -> None:
-    assert page(ask(filled, "b", "a", "b")) == ({"a": [0, 1, 2], "b": [0, 1, 2]}, None)
-    assert list(page(ask(filled))[0]) == ["a", "b", "c", "t"]
-
-
 def test_a_partition_is_told_with_its_leader_and_its_replicas(filled: Harness) -> None:
     topic = ask(filled, "a").topics[0]
     known = filled.core.topics.get("a")
@@ -63,27 +58,10 @@ def test_pages_follow_each_other_until_all_is_told(filled: Harness) -> None:
     assert seen == [(name, index) for name in "abc" for index in range(3)]
 
 
-@pytest.mark.parametrize(
-    ("limit", "cursor"), [(3, ("b", 0)), (2, ("a", 2)), (4, ("b", 1)), (0, ("a", 1)), (-5, ("a", 1)), (9, None)]
-)
-def test_a_full_page_says_where_the_next_one_begins(
-    filled: Harness, limit: int, cursor: tuple[str, int] | None
-) -> None:
-    assert page(ask(filled, "a", "b", "c", limit=limit))[1] == cursor
-
-
-def test_a_full_page_names_a_topic_that_there_is_not_as_the_next_one(filled: Harness) -> None:
-    assert page(ask(filled, "a", "aa", "b", limit=3))[1] == ("aa", 0)
-
-
 def test_no_page_is_larger_than_the_broker_allows(configured: Any) -> None:
     broker = configured({"max.request.partition.size.limit": "2"})
     broker.create("a", 3)
     assert page(ask(broker, "a")) == ({"a": [0, 1]}, ("a", 2))
-
-
-def test_a_cursor_beyond_the_last_partition_finds_the_topic_empty(filled: Harness) -> None:
-    assert page(ask(filled, "a", "b", cursor=("a", 10))) == ({"a": [], "b": [0, 1, 2]}, None)
 
 
 def test_a_cursor_for_all_topics_need_not_name_one_that_there_is(filled: Harness) -> None:

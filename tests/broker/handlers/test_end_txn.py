@@ -22,19 +22,6 @@ def test_every_version_ends_a_transaction(harness: Harness, version: int, commit
     assert producer.end(commit=not commit, version=version) == ErrorCode.INVALID_TXN_STATE
 
 
-@EITHER_END
-def test_without_a_transaction_there_is_nothing_to_end(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
-    assert Producer(harness).end(commit=commit) == ErrorCode.INVALID_TXN_STATE
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_fenced_producer_is_told_so_in_its_versions_words(harness: Harness, version: int) -> None:
-    old = Producer(harness)
-    Producer(harness)
-    fenced = ErrorCode.PRODUCER_FENCED if version > 1 else ErrorCode.INVALID_PRODUCER_EPOCH
-    assert old.commit(version=version) == fenced
-
-
 def test_only_the_producer_itself_ends_its_transaction(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")

@@ -72,29 +72,12 @@ def test_an_id_without_an_epoch_and_the_reverse_are_refused(harness: Harness, ha
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_empty_transactional_id_is_refused(harness: Harness, version: int) -> None:
-    response = given(harness, version=version, transactional_id="")
-    assert (response.error_code, response.producer_id, response.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_transactional_id_keeps_its_producer_id_in_ever_new_epochs(harness: Harness, version: int) -> None:
     answers = [given(harness, version=version, transactional_id="mine") for _ in range(3)]
     assert [each.error_code for each in answers] == [0, 0, 0]
     assert [each.producer_epoch for each in answers] == [0, 1, 2]
     assert len({each.producer_id for each in answers}) == 1
     assert given(harness, version=version, transactional_id="other").producer_id != answers[0].producer_id
-
-
-@pytest.mark.parametrize(
-    ("version", "code"),
-    [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED), (5, ErrorCode.PRODUCER_FENCED)],
-)
-def test_a_fenced_producer_is_told_so_in_its_versions_words(harness: Harness, version: int, code: ErrorCode) -> None:
-    first = given(harness, transactional_id="mine")
-    given(harness, transactional_id="mine")
-    old = given(harness, version=version, transactional_id="mine", producer_id=first.producer_id, producer_epoch=0)
-    assert (old.error_code, old.producer_id, old.producer_epoch) == (code, -1, -1)
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])

@@ -11,12 +11,7 @@ from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import BOTH, RANGE, SESSION_MS, join_request
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
-ALL = range(10)
-every_version = pytest.mark.parametrize("version", ALL)
 INCONSISTENT_GROUP_PROTOCOL = 23
-INVALID_GROUP_ID = 24
-UNKNOWN_MEMBER_ID = 25
-INVALID_SESSION_TIMEOUT = 26
 MEMBER_ID_REQUIRED = 79
 
 
@@ -33,13 +28,6 @@ def test_dynamic_members_are_given_an_id_first(version: int, members: Members) -
     assert members.ids == set()
     joined = members.join(given.member_id, version=version)
     assert (joined.error_code, joined.member_id) == (0, given.member_id)
-
-
-@pytest.mark.parametrize("version", range(5, 10))
-def test_static_members_need_no_id(version: int, members: Members) -> None:
-    joined = members.join(version=version, instance="one")
-    assert (joined.error_code, joined.generation_id) == (0, 1)
-    assert [each.group_instance_id for each in joined.members] == ["one"]
 
 
 def test_a_member_id_begins_with_the_name_of_the_client_or_of_the_instance(members: Members) -> None:
@@ -67,24 +55,6 @@ def _answer(harness: Harness, frame: bytes, request: Any, version: int) -> Any:
     return response_of(request, version, bytes_of(outcome))
 
 
-@every_version
-def test_a_refusal_names_no_protocol(version: int, members: Members) -> None:
-    refused = members.join("stranger", version=version)
-    assert refused.error_code == UNKNOWN_MEMBER_ID
-    assert refused.protocol_name == ("" if version < 7 else None)
-    assert (refused.member_id, refused.leader, refused.generation_id, list(refused.members)) == ("stranger", "", -1, [])
-
-
-@every_version
-def test_a_group_needs_a_name(version: int, harness: Harness) -> None:
-    assert Members(harness, "").join(version=version).error_code == INVALID_GROUP_ID
-
-
-@pytest.mark.parametrize(("session_ms", "code"), [(5_999, 26), (6_000, 79), (1_800_000, 79), (1_800_001, 26), (-1, 26)])
-def test_session_timeouts_have_limits(session_ms: int, code: int, members: Members) -> None:
-    assert members.join(session_ms=session_ms).error_code == code
-
-
 def test_the_limits_of_session_timeouts_are_configured(configured: Callable[[dict[str, str]], Harness]) -> None:
     harness = configured({"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "20"})
     members = Members(harness)
@@ -99,12 +69,6 @@ def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(members: 
     second = members.begin_join(version=1, session_ms=SESSION_MS, rebalance_ms=SESSION_MS + 1)
     assert group.rebalance_timeout_ms == SESSION_MS + 1
     assert not second.is_answered
-
-
-@pytest.mark.parametrize("version", [3, 5, 9])
-@pytest.mark.parametrize("fields", [{"protocols": ()}, {"protocol_type": ""}])
-def test_a_member_has_to_offer_something(version: int, fields: dict[str, Any], members: Members) -> None:
-    assert members.join(version=version, **fields).error_code == INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", [3, 5, 9])

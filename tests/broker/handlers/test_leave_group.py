@@ -4,7 +4,6 @@ from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import leave_request
 
-FENCED = ErrorCode.FENCED_INSTANCE_ID
 STRANGER = ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -29,12 +28,6 @@ def test_many_members_leave_at_once_each_with_an_outcome_of_its_own(version: int
     assert [each.error_code for each in response.members] == [0, STRANGER, STRANGER, 0, 0, STRANGER, STRANGER]
     assert members.state == "Empty"
     assert members.harness.ask(leave_request("", (static, None)), version).error_code == ErrorCode.INVALID_GROUP_ID
-
-
-def test_a_static_member_that_was_replaced_cannot_leave(members: Members) -> None:
-    first = members.alone(instance="one")
-    second = members.join(instance="one").member_id
-    assert members.leave((first, "one"), (second, "two"), (second, "one")) == [FENCED, STRANGER, 0]
 
 
 def test_nobody_without_a_name_is_taken_for_the_instance_without_a_name(members: Members) -> None:

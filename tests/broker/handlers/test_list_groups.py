@@ -34,23 +34,6 @@ def test_all_groups_are_listed(version: int, groups: Harness) -> None:
     assert {each.group_type for each in response.groups} == {"classic" if version >= 5 else ""}
 
 
-@pytest.mark.parametrize(
-    ("states", "types", "names"),
-    [
-        (["Empty"], [], {"empty"}),
-        (["eMPTY", "stable"], [], {"empty", "stable"}),
-        (["CompletingRebalance"], ["Classic"], {"rebalancing"}),
-        (["nonsense"], [], set()),
-        ([], ["consumer"], set()),
-        ([], ["consumer", "CLASSIC"], {"empty", "stable", "rebalancing"}),
-        ([], ["nonsense"], set()),
-    ],
-)
-def test_filters_let_groups_through(states: list[str], types: list[str], names: set[str], groups: Harness) -> None:
-    response = groups.ask(ListGroupsRequest(states_filter=states, types_filter=types), 5)
-    assert {each.group_id for each in response.groups} == names
-
-
 def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(groups: Harness) -> None:
     groups.restart()
     groups.run_soon()

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker_protocol.coordinator_records import (
     OffsetCommitKey,
     OffsetCommitValue,
@@ -104,11 +103,6 @@ def test_metadata_may_be_as_long_as_the_configuration_says_in_javas_characters(
     assert offsets_of(harness) == {T0: 3}
 
 
-def test_metadata_that_is_too_large_is_no_matter_where_the_group_refuses(harness: Harness) -> None:
-    codes = commit(harness, {T0: 1, ("none", 0): 1}, metadata="x" * 5000, generation_id_or_member_epoch=1)
-    assert codes == {T0: ErrorCode.GROUP_ID_NOT_FOUND, ("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-
-
 def test_a_commit_that_no_batch_can_hold_is_refused_as_a_whole(harness: Harness) -> None:
     harness.create("wide", 300)
     offsets = {("wide", index): index for index in range(300)}
@@ -133,23 +127,6 @@ def test_a_member_commits_in_its_generation_only(harness: Harness) -> None:
     assert commit(harness, {T0: 2}, member_id="x", generation_id_or_member_epoch=3) == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
     assert commit(harness, {T0: 2}, **MEMBER, group_instance_id="i") == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
     assert offsets_of(harness) == {T0: 1}
-
-
-def test_someone_without_a_generation_commits_only_while_the_group_has_no_members(harness: Harness) -> None:
-    with_members(harness)
-    assert commit(harness, {T0: 1}) == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
-    with_members(harness, members=())
-    assert commit(harness, {T0: 1}) == {T0: 0}
-
-
-def test_a_member_commits_while_the_group_waits_for_others_but_not_while_assignments_are_made(
-    harness: Harness,
-) -> None:
-    group = with_members(harness)
-    group.move_to(GroupState.PREPARING_REBALANCE)
-    assert commit(harness, {T0: 1}, **MEMBER) == {T0: 0}
-    group.move_to(GroupState.COMPLETING_REBALANCE)
-    assert commit(harness, {T0: 2}, **MEMBER) == {T0: ErrorCode.REBALANCE_IN_PROGRESS}
 
 
 def test_the_record_is_what_kafka_writes(harness: Harness) -> None:

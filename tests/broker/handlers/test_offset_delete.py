@@ -26,18 +26,6 @@ def test_deleted_offsets_are_gone_also_after_a_restart(committed: Harness) -> No
     assert offsets_of(committed) == {U0: 2}
 
 
-def test_a_group_without_members_goes_with_its_last_offset(committed: Harness) -> None:
-    delete(committed, T0, U0, U1)
-    assert committed.services.groups.store.get("g") is None
-    assert delete(committed, T0)[0] == ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def test_an_offset_that_was_never_committed_is_deleted_without_an_error(harness: Harness) -> None:
-    harness.create("u", 2)
-    commit(harness, {T0: 1})
-    assert delete(harness, U0) == (0, {U0: 0})
-
-
 def test_members_keep_the_offsets_of_what_they_are_subscribed_to(committed: Harness) -> None:
     with_members(committed, topics=("u",))
     assert delete(committed, T0, U0) == (0, {T0: 0, U0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC})
@@ -49,17 +37,6 @@ def test_a_group_with_members_that_are_no_consumers_keeps_everything(committed: 
     assert delete(committed, T0) == (ErrorCode.NON_EMPTY_GROUP, {})
     with_members(committed, protocol_type="connect", members=())
     assert delete(committed, T0) == (0, {T0: 0})
-
-
-def test_partitions_that_do_not_exist_are_unknown(committed: Harness) -> None:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert delete(committed, ("none", 0), ("u", 2), U0) == (0, {("none", 0): unknown, ("u", 2): unknown, U0: 0})
-    assert delete(committed, ("none", 0), group_id="unknown") == (ErrorCode.GROUP_ID_NOT_FOUND, {})
-
-
-def test_a_group_needs_a_name_and_has_to_be_there(committed: Harness) -> None:
-    assert delete(committed, T0, group_id="") == (ErrorCode.INVALID_GROUP_ID, {})
-    assert delete(committed, T0, group_id="unknown") == (ErrorCode.GROUP_ID_NOT_FOUND, {})
 
 
 def test_nothing_is_forgotten_when_the_disk_refuses(committed: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.broker.coordinators.groups.offset_requests import NOTHING, commit, fetch, fetch_with_error
-from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
 
 VERSIONS = range(11)
@@ -51,26 +49,6 @@ def test_null_topics_are_all_that_is_committed(harness: Harness, version: int) -
     assert fetch(harness, version=version) == {T0: (7, -1, "", 0), ("u", 1): (8, -1, "", 0)}
 
 
-def test_an_empty_list_of_topics_is_none_of_them(harness: Harness) -> None:
-    commit(harness, {T0: 7})
-    (group,) = harness.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[])]), 9).groups
-    assert (group.error_code, group.topics) == (0, [])
-    assert harness.ask(OffsetFetchRequest(group_id="g", topics=[]), 1).topics == []
-
-
-def test_several_groups_are_answered_in_their_order(harness: Harness) -> None:
-    commit(harness, {T0: 7}, "one")
-    commit(harness, {T0: 8}, "two")
-    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
-    groups = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name in ("two", "none", "one")]
-    answered = harness.ask(OffsetFetchRequest(groups=groups), 8).groups
-    assert [(each.group_id, each.topics[0].partitions[0].committed_offset) for each in answered] == [
-        ("two", 8),
-        ("none", -1),
-        ("one", 7),
-    ]
-
-
 def test_a_fetch_makes_neither_a_group_nor_the_topic(harness: Harness) -> None:
     fetch(harness, T0)
     assert harness.services.groups.store.get("g") is None
@@ -88,23 +66,3 @@ def test_a_group_that_cannot_be_read_has_an_error_at_its_partitions_before_versi
 
 def test_a_commit_to_a_group_that_cannot_be_read_is_refused(unreadable: Harness) -> None:
     assert commit(unreadable, {T0: 8}) == {T0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-
-
-def test_a_partition_that_a_transaction_may_change_is_unstable_for_those_who_ask(harness: Harness) -> None:
-    harness.create("u", 2)
-    commit(harness, {("u", 0): 1, ("u", 1): 1})
-    producer = Producer(harness)
-    producer.add_offsets("g")
-    assert producer.commit_offset("g", 7, topic="u") == 0
-    assert producer.commit_offset("g", 7) == 0
-    unstable = (-1, -1, "", int(ErrorCode.UNSTABLE_OFFSET_COMMIT))
-    committed = (1, -1, "", 0)
-    assert fetch(harness, T0, ("u", 0), ("u", 1), stable=True) == {
-        T0: unstable,
-        ("u", 0): unstable,
-        ("u", 1): committed,
-    }
-    assert fetch(harness, stable=True) == {("u", 0): unstable, ("u", 1): committed}
-    assert fetch(harness, T0, ("u", 0)) == {T0: NOTHING, ("u", 0): committed}
-    assert producer.commit() == 0
-    assert fetch(harness, T0, ("u", 0), stable=True) == {T0: (7, -1, "", 0), ("u", 0): (7, -1, "", 0)}

@@ -65,17 +65,6 @@ def test_a_group_holds_whole_batches_up_to_its_limit_and_gets_released_ones_agai
     assert (acquired(data), len(values(data))) == ([(108, 152, 1)], 45)
 
 
-def test_members_share_the_records_of_a_partition(harness: Harness, member: ShareMember) -> None:
-    harness.produce(batch(b"a", b"b"))
-    harness.produce(batch(b"c"))
-    data = member.one(T0, max_records=2)
-    assert (acquired(data), values(data)) == ([(0, 1, 1)], [b"a", b"b"])
-    other = ShareMember(harness, "n")
-    data = other.one(T0)
-    assert (acquired(data), values(data)) == ([(2, 2, 1)], [b"c"])
-    assert member.fetch().responses == []
-
-
 def test_acknowledgements_come_with_the_next_fetch(harness: Harness, member: ShareMember) -> None:
     harness.produce(batch(b"a", b"b", b"c"))
     member.fetch(T0)
@@ -180,13 +169,6 @@ def test_a_client_that_has_gone_is_not_answered(harness: Harness, member: ShareM
     pass_time(harness, 500)
     assert not pending.is_answered
     assert acquired(ShareMember(harness, "n").one(T0)) == [(0, 0, 1)]
-
-
-def test_the_limit_of_records_is_strict_on_request(harness: Harness, member: ShareMember) -> None:
-    harness.produce(batch(b"a", b"b", b"c"))
-    data = member.one(T0, max_records=2, share_acquire_mode=1)
-    assert acquired(data) == [(0, 1, 1)]
-    assert acquired(member.one(T0, max_records=2, share_acquire_mode=1)) == [(2, 2, 1)]
 
 
 def test_sessions_have_epochs(harness: Harness, member: ShareMember) -> None:

@@ -90,22 +90,6 @@ def test_internal_topics_are_made_with_the_partitions_of_what_they_follow(
     ]
 
 
-def test_tasks_go_to_a_second_member_once_the_first_has_given_them_up(
-    harness: Harness, client: StreamsGroupClient
-) -> None:
-    client.settle(["a"], topology=counting())
-    client.step("b", topology=counting())
-    harness.clock.advance(1_000)
-    client.step("b", topology=counting())
-    assert client.tasks["b"] == ({}, {})
-    answer = client.step("a")
-    assert named(answer.active_tasks) == client.tasks["a"][0] != {}
-    client.step("a")
-    client.step("b")
-    assert sorted(task for tasks, _ in client.tasks.values() for task in tasks) == ["0", "1"]
-    assert client.describe().group_state == "Stable"
-
-
 def test_a_member_that_does_not_give_up_tasks_in_time_is_removed(harness: Harness, client: StreamsGroupClient) -> None:
     client.settle(["a"], topology=counting())
     client.step("b", topology=counting())
@@ -115,13 +99,6 @@ def test_a_member_that_does_not_give_up_tasks_in_time_is_removed(harness: Harnes
     client.beat("a", epoch, owned=owned)
     harness.clock.advance(1_000)
     assert client.beat("a", epoch, owned=owned).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_silent_member_is_removed(harness: Harness, client: StreamsGroupClient) -> None:
-    client.settle(["a"])
-    harness.clock.advance(45_000)
-    assert client.describe().group_state == "Empty"
-    assert client.beat("a", client.epochs["a"]).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.fixture
@@ -154,13 +131,6 @@ def test_a_static_member_has_its_tasks_when_it_comes_back(harness: Harness, stat
     assert static.describe().members == []
 
 
-def test_a_static_member_that_stays_away_is_removed(harness: Harness, static: StreamsGroupClient) -> None:
-    leave_for_a_while(static, "a", "i")
-    harness.clock.advance(45_000)
-    assert static.describe().group_state == "Empty"
-    assert static.beat("a2", 0, topology=counting(), instance_id="i").error_code == 0
-
-
 def test_a_static_member_has_no_double(static: StreamsGroupClient) -> None:
     for epoch, code in (
         (0, ErrorCode.UNRELEASED_INSTANCE_ID), (1, ErrorCode.FENCED_INSTANCE_ID), (-2, ErrorCode.FENCED_INSTANCE_ID),
@@ -176,16 +146,6 @@ def test_a_full_group_lets_a_static_member_back(harness: Harness, static: Stream
     leave_for_a_while(static, "a", "i")
     assert static.beat("b", 0, topology=counting()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert static.beat("a2", 0, topology=counting(), instance_id="i").error_code == 0
-
-
-def test_offsets_of_tasks_are_described_until_others_come(client: StreamsGroupClient) -> None:
-    client.settle(["a"])
-    epoch = client.epochs["a"]
-    client.beat("a", epoch, task_offsets=offsets_of(("0", 0, 7)), task_end_offsets=offsets_of(("0", 0, 9)))
-    client.beat("a", epoch, task_offsets=offsets_of(("1", 0, 5), ("0", 0, 8)))
-    (member,) = client.describe().members
-    assert member.task_offsets == offsets_of(("0", 0, 8), ("1", 0, 5))
-    assert member.task_end_offsets == offsets_of(("0", 0, 9))
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -460,14 +420,3 @@ def joining(*parts: Subtopology) -> StreamsGroupHeartbeatRequest:
 def test_many_internal_topics_are_made(harness: Harness) -> None:
     harness.ask(joining(subtopology(changelogs=[topic(f"c-{number}") for number in range(50)])), 0)
     assert len([each for each in harness.core.topics if each.name.startswith("c-")]) == 50
-
-
-@pytest.mark.parametrize(
-    ("parts", "code"),
-    [
-        ([subtopology("a", [], sinks=["x"], repartition=[topic("x")])], ErrorCode.STREAMS_INVALID_TOPOLOGY),
-        ([subtopology(), subtopology()], ErrorCode.UNKNOWN_SERVER_ERROR),
-    ],
-)
-def test_a_topology_that_cannot_work_is_refused(harness: Harness, parts: list[Subtopology], code: ErrorCode) -> None:
-    assert harness.ask(joining(*parts), 0).error_code == code

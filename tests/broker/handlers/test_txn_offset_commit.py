@@ -11,7 +11,7 @@ from minibroker_protocol.messages.transactions import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.broker.coordinators.groups.consumers import Consumers
-from tests.broker.coordinators.groups.offset_requests import commit, fetch, offsets_of, with_members
+from tests.broker.coordinators.groups.offset_requests import commit, fetch, offsets_of
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.harness import Harness
 
@@ -53,22 +53,6 @@ def test_offsets_count_once_the_transaction_is_committed(harness: Harness, produ
     assert offsets_of(harness) == {T0: 7}
 
 
-def test_offsets_of_an_aborted_transaction_never_count(harness: Harness, producer: Producer) -> None:
-    commit(harness, {T0: 1})
-    assert send(producer) == 0
-    assert producer.abort() == 0
-    assert offsets_of(harness) == {T0: 1}
-
-
-def test_of_two_commits_the_later_one_counts_whenever_the_transaction_ends(
-    harness: Harness, producer: Producer
-) -> None:
-    assert send(producer) == 0
-    commit(harness, {T0: 9})
-    assert producer.commit() == 0
-    assert offsets_of(harness) == {T0: 9}
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_that_was_not_added_to_the_transaction_is_refused(harness: Harness, version: int) -> None:
     producer = Producer(harness)
@@ -77,43 +61,12 @@ def test_a_group_that_was_not_added_to_the_transaction_is_refused(harness: Harne
     assert offsets_of(harness) == {}
 
 
-def test_a_producer_that_was_fenced_is_refused(harness: Harness, producer: Producer) -> None:
-    assert send(producer) == 0
-    epoch = producer.epoch
-    newer = Producer(harness, init=False)
-    while newer.init() == int(ErrorCode.CONCURRENT_TRANSACTIONS):
-        pass
-    assert send(producer, producer_epoch=epoch) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert offsets_of(harness) == {}
-
-
-def test_a_member_is_held_against_its_generation(harness: Harness, producer: Producer) -> None:
-    with_members(harness)
-    assert send(producer, member_id="m", generation_id_or_member_epoch=2) == ErrorCode.ILLEGAL_GENERATION
-    assert send(producer, member_id="x", generation_id_or_member_epoch=3) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert (
-        send(producer, member_id="m", generation_id_or_member_epoch=3, group_instance_id="i")
-        == ErrorCode.UNKNOWN_MEMBER_ID
-    )
-    assert send(producer, member_id="m", generation_id_or_member_epoch=3) == 0
-
-
-def test_nobody_needs_to_say_who_he_is(harness: Harness, producer: Producer) -> None:
-    with_members(harness)
-    assert send(producer, 2) == 0
-    assert send(producer) == 0
-
-
 def test_a_producer_that_is_none_commits_at_once_where_nothing_is_verified(configured: Make) -> None:
     harness = configured({"transaction.partition.verification.enable": "false"})
     assert send(Producer(harness, init=False)) == 0
     assert offsets_of(harness) == {T0: 7}
     harness.restart()
     assert fetch(harness, T0, stable=True)[T0] == (7, -1, "", 0)
-
-
-def test_a_group_needs_a_name(producer: Producer) -> None:
-    assert send(producer, group_id="") == ErrorCode.INVALID_GROUP_ID
 
 
 def test_partitions_that_do_not_exist_are_unknown(producer: Producer) -> None:

@@ -76,10 +76,3 @@ def test_no_marker_is_answered_with_none(harness: Harness, version: int) -> None
 def test_a_marker_of_no_producer_is_refused(harness: Harness, producer_id: int, epoch: int) -> None:
     assert written(harness, producer_id, ("t", 0), epoch=epoch) == [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert log_of(harness).log_end_offset == 0
-
-
-def test_a_delayed_reader_of_committed_data_wakes_with_the_marker(harness: Harness) -> None:
-    producer = Producer(harness)
-    producer.write(b"x")
-    assert written(harness, producer.id, ("t", 0), commit=True) == [0]
-    assert read_committed(harness) == [b"x"]

@@ -55,12 +55,6 @@ def test_a_protocol_that_somebody_does_not_offer_cannot_win() -> None:
     assert not made.supports("connect", ["old"])
 
 
-def test_a_protocol_that_is_offered_twice_counts_once() -> None:
-    made = group(member("a", "range", "range"), member("b", "range"))
-    assert made.protocol_name == "range"
-    assert made.supports("consumer", ["range"])
-
-
 def test_an_empty_group_supports_whatever_has_a_name() -> None:
     made = Group("g", ManualClock())
     assert made.supports("anything", ["x"])
@@ -123,36 +117,6 @@ def test_a_record_of_version_0_has_neither_a_rebalance_timeout_nor_a_time() -> N
     assert restored.to_value().current_state_timestamp == -1
 
 
-def test_only_members_of_the_generation_commit_to_a_group_with_members() -> None:
-    made = group(member("a", instance="one"), member("b"))
-    made.move_to(GroupState.STABLE)
-
-    def check(member_id: str, instance: str | None, generation: int, *, transactional: bool = False) -> str:
-        return made.validate_commit(member_id, instance, generation, is_transactional=transactional).name
-
-    for transactional in (False, True):
-        assert check("b", None, 1, transactional=transactional) == "NONE"
-        assert check("a", "one", 1, transactional=transactional) == "NONE"
-        assert check("a", None, 1, transactional=transactional) == "NONE"
-        assert check("b", "one", 1, transactional=transactional) == "FENCED_INSTANCE_ID"
-        assert check("b", "two", 1, transactional=transactional) == "UNKNOWN_MEMBER_ID"
-        assert check("b", None, 2, transactional=transactional) == "ILLEGAL_GENERATION"
-        assert check("b", None, -1, transactional=transactional) == "ILLEGAL_GENERATION"
-        assert check("c", None, 1, transactional=transactional) == "UNKNOWN_MEMBER_ID"
-        assert check("", None, 1, transactional=transactional) == "UNKNOWN_MEMBER_ID"
-        assert check("", "one", -1, transactional=transactional) == "FENCED_INSTANCE_ID"
-    assert check("", None, -1) == "UNKNOWN_MEMBER_ID"
-    assert check("", None, -1, transactional=True) == "NONE"  # early versions name no member
-
-
-def test_nobody_but_transactions_commits_while_the_assignment_is_awaited() -> None:
-    made = group(member("a"))
-    assert made.validate_commit("a", None, 1, is_transactional=False) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert made.validate_commit("a", None, 1, is_transactional=True) is ErrorCode.NONE
-    made.move_to(GroupState.PREPARING_REBALANCE)
-    assert made.validate_commit("a", None, 1, is_transactional=False) is ErrorCode.NONE
-
-
 def test_whoever_names_no_generation_commits_to_a_group_without_members() -> None:
     made = Group("g", ManualClock())
     assert made.validate_commit("", None, -1, is_transactional=False) is ErrorCode.NONE
@@ -160,9 +124,3 @@ def test_whoever_names_no_generation_commits_to_a_group_without_members() -> Non
     assert made.validate_commit("m", None, 0, is_transactional=False) is ErrorCode.UNKNOWN_MEMBER_ID
     made.move_to(GroupState.DEAD)
     assert made.validate_commit("", None, -1, is_transactional=False) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-def test_a_group_does_not_take_steps_that_there_are_not() -> None:
-    made = Group("g", ManualClock())
-    with pytest.raises(AssertionError, match="cannot become"):
-        made.move_to(GroupState.STABLE)

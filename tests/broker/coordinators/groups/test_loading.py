@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.routing.outcomes import Answer, Waiting
-from minibroker.cluster.routing.routes import ROUTES
 from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.server.requests.dispatch import accept
-from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import DescribeGroupsRequest, FindCoordinatorRequest
 from minibroker_protocol.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -115,12 +113,6 @@ def test_a_request_that_waits_learns_that_the_leader_has_gone_on(moved: Harness)
     assert offsets_of(moved, "group-7") == {T0: 7}
 
 
-def test_no_step_of_a_replay_takes_in_many_records(moved: Harness) -> None:
-    store = moved.services.groups.store
-    assert turns(moved, lambda: not store.is_loading) >= GROUPS // 50 + GROUPS // 100
-    assert len(list(store.groups())) == GROUPS
-
-
 def test_members_of_loaded_groups_are_missed_after_a_session(moved: Harness) -> None:
     moved.run_soon()
     group = moved.services.groups.store.get("group-1")
@@ -129,22 +121,6 @@ def test_members_of_loaded_groups_are_missed_after_a_session(moved: Harness) -> 
     moved.clock.advance(10_000)
     moved.run_soon()
     assert not group.members
-
-
-def test_groups_are_resumed_in_steps_but_not_those_that_have_gone(
-    moved: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("minibroker.coordinators.groups.store._GROUPS_PER_STEP", 1)
-    store = moved.services.groups.store
-    resumed: list[str] = []
-    monkeypatch.setattr(store, "_on_loaded", lambda group: resumed.append(group.group_id))
-    turns(moved, lambda: not store.is_loading)
-    assert len(resumed) < 3
-    gone = list(store.groups())[100]
-    store._known.discard(gone)
-    moved.run_soon()
-    assert len(resumed) == GROUPS - 1
-    assert gone.group_id not in resumed
 
 
 def test_a_heartbeat_that_comes_while_groups_are_resumed_counts(moved: Harness) -> None:
@@ -159,9 +135,3 @@ def test_a_heartbeat_that_comes_while_groups_are_resumed_counts(moved: Harness) 
     group = store.get("group-1")
     assert group is not None
     assert list(group.members) == ["m"]
-
-
-def test_requests_that_need_no_group_do_not_wait() -> None:
-    waiting = {route.message for route in ROUTES if endpoint(route.key).is_about_groups}
-    assert {"OffsetCommit", "JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "DeleteGroups"} <= waiting
-    assert waiting.isdisjoint({"FindCoordinator", "DescribeConfigs", "IncrementalAlterConfigs", "ListGroups", "Fetch"})

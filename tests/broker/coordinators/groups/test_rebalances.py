@@ -5,76 +5,23 @@ from typing import Any
 
 import pytest
 
-from tests.broker.coordinators.groups.driver import Members, answered, are_waiting, names_of
+from tests.broker.coordinators.groups.driver import Members, answered, are_waiting
 from tests.broker.coordinators.groups.member_requests import (
-    BOTH,
     CHANGED,
     REBALANCE_MS,
     SESSION_MS,
     join_request,
-    subscription,
 )
 from tests.broker.harness import Harness
 
 REBALANCE_IN_PROGRESS = 27
 UNKNOWN_MEMBER_ID = 25
-ILLEGAL_GENERATION = 22
-MEMBER_ID_REQUIRED = 79
-FENCED_INSTANCE_ID = 82
-GROUP_MAX_SIZE_REACHED = 81
 
 
 @pytest.fixture
 def sized(configured: Callable[[dict[str, str]], Harness]) -> Callable[[dict[str, str]], Members]:
     """A function that makes a group on a broker of a configuration."""
     return lambda config: Members(configured(config))
-
-
-def test_a_lonely_member_leads_a_stable_group_without_waiting(members: Members) -> None:
-    member = members.new_id()
-    joined = members.join(member)
-    assert (joined.generation_id, joined.leader, joined.member_id) == (1, member, member)
-    assert names_of(joined.members) == {member}
-    assert members.state == "CompletingRebalance"
-    synced = members.sync(member, 1, {member: b"all"})
-    assert (synced.error_code, bytes(synced.assignment)) == (0, b"all")
-    assert members.state == "Stable"
-
-
-def test_everyone_is_answered_as_soon_as_the_last_one_has_joined(members: Members) -> None:
-    first = members.alone()
-    waiting = [members.begin_join(members.new_id()) for _ in range(3)]
-    assert are_waiting(*waiting)
-    joined = members.join(first)
-    assert names_of(joined.members) == members.ids
-    for each in waiting:
-        response = answered(each)
-        assert (response.error_code, response.generation_id, response.leader) == (0, 2, first)
-        assert list(response.members) == []
-
-
-def test_members_are_given_what_their_leader_has_assigned(members: Members) -> None:
-    first, second, generation = members.unsynced_pair()
-    waiting = members.begin_sync(second, generation)
-    assert are_waiting(waiting)
-    assert bytes(members.sync(first, generation, {first: b"1", second: b"2"}).assignment) == b"1"
-    assert bytes(answered(waiting).assignment) == b"2"
-    assert bytes(members.sync(second, generation).assignment) == b"2"
-
-
-def test_a_member_that_the_leader_has_forgotten_gets_an_empty_assignment(members: Members) -> None:
-    first, second, generation = members.unsynced_pair()
-    members.sync(first, generation, {first: b"1", "nobody": b"x"})
-    synced = members.sync(second, generation)
-    assert (synced.error_code, bytes(synced.assignment)) == (0, b"")
-
-
-def test_whoever_waits_for_an_assignment_is_told_of_a_rebalance(members: Members) -> None:
-    first, second, generation = members.unsynced_pair()
-    waiting = members.begin_sync(second, generation)
-    members.leave(first)
-    assert answered(waiting).error_code == REBALANCE_IN_PROGRESS
-    assert members.join(second).generation_id == generation + 1
 
 
 def test_a_rebalance_goes_on_without_those_who_do_not_join_in_time(members: Members) -> None:
@@ -102,22 +49,6 @@ def test_the_slowest_member_decides_how_long_a_rebalance_waits(members: Members)
     assert first not in members.ids
 
 
-def test_another_member_leads_when_the_leader_does_not_come_back(members: Members) -> None:
-    first, second, _ = members.pair()
-    members.leave(first)
-    assert members.join(second).leader == second
-
-
-def test_a_static_member_keeps_its_place_when_it_misses_a_rebalance(members: Members) -> None:
-    first = members.alone(instance="one", session_ms=4 * SESSION_MS)
-    second = members.new_id()
-    waiting = members.begin_join(second)
-    members.harness.clock.advance(REBALANCE_MS)
-    members.harness.run_soon()
-    joined = answered(waiting)
-    assert (joined.leader, names_of(joined.members)) == (second, {first, second})
-
-
 def test_a_rebalance_in_which_nobody_comes_back_waits_until_the_sessions_have_ended(members: Members) -> None:
     members.alone(instance="one", session_ms=90_000)
     second = members.new_id(session_ms=90_000)
@@ -139,16 +70,6 @@ def test_a_member_that_names_no_rebalance_timeout_does_not_keep_the_broker_busy(
     assert members.state == "PreparingRebalance"
     members.harness.clock.advance(1)
     assert members.state == "Empty"
-
-
-def test_a_member_that_does_not_ask_for_its_assignment_in_time_is_removed(members: Members) -> None:
-    first, second, generation = members.unsynced_pair(session_ms=4 * SESSION_MS)
-    waiting = members.begin_sync(second, generation)
-    members.harness.clock.advance(REBALANCE_MS)
-    members.harness.run_soon()
-    assert answered(waiting).error_code == REBALANCE_IN_PROGRESS
-    assert members.ids == {second}
-    assert members.heartbeat(first, generation) == UNKNOWN_MEMBER_ID
 
 
 def test_a_follower_that_never_syncs_is_removed_from_a_stable_group(members: Members) -> None:
@@ -356,46 +277,10 @@ def test_everyone_may_leave_while_the_first_rebalance_is_delayed(sized: Callable
     assert members.state == "Empty"
 
 
-def test_a_full_group_takes_nobody_else(sized: Callable[[dict[str, str]], Members]) -> None:
-    members = sized({"group.max.size": "2"})
-    first, second, generation = members.pair()
-    for version in (3, 9):
-        assert members.join(version=version).error_code == GROUP_MAX_SIZE_REACHED
-    assert members.heartbeat(first, generation) == members.heartbeat(second, generation) == 0
-
-
-def test_a_static_member_that_returns_takes_its_place_without_a_rebalance(members: Members) -> None:
-    first = members.alone(instance="one")
-    again = members.join(instance="one")
-    assert (again.error_code, again.generation_id, again.skip_assignment) == (0, 1, True)
-    assert again.member_id == again.leader != first
-    assert members.state == "Stable"
-    assert bytes(members.sync(again.member_id, 1, instance="one").assignment) == b"all"
-    assert members.heartbeat(first, 1, instance="one") == FENCED_INSTANCE_ID
-    assert members.heartbeat(first, 1) == UNKNOWN_MEMBER_ID
-
-
 def test_an_old_static_leader_that_returns_is_told_that_its_former_self_leads(members: Members) -> None:
     first = members.alone(instance="one", version=8)
     again = members.join(instance="one", version=8)
     assert (again.error_code, again.leader, list(again.members)) == (0, first, [])
-
-
-def test_a_static_member_that_returns_with_another_protocol_causes_a_rebalance(members: Members) -> None:
-    members.join(instance="one", protocols=BOTH)
-    again = members.join(instance="one", protocols=(("sticky", subscription("s")),))
-    assert (again.generation_id, again.protocol_name) == (2, "sticky")
-
-
-def test_the_former_self_of_a_static_member_is_fenced_where_it_waits(members: Members) -> None:
-    first = members.alone(instance="one")
-    waiting = members.begin_join(instance="two")
-    again = members.begin_join(instance="two")
-    assert answered(waiting).error_code == FENCED_INSTANCE_ID
-    members.join(first, instance="one")
-    syncing = members.begin_sync(answered(again).member_id, 2, instance="two")
-    members.begin_join(instance="two")
-    assert answered(syncing).error_code == FENCED_INSTANCE_ID
 
 
 def test_nothing_happens_any_more_after_the_broker_was_closed(members: Members) -> None:

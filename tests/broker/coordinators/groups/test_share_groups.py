@@ -7,12 +7,12 @@ import pytest
 from minibroker.cluster.routing.slices import drain
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
-from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
+from minibroker.coordinators.groups.share.group import ShareGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
-from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol, ListGroupsRequest
+from minibroker_protocol.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
 from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -92,18 +92,6 @@ def test_a_member_that_is_silent_is_dropped(members: ShareMembers) -> None:
     members.pass_time(1)
     assert set(members.group.members) == {"a"}
     assert members.refused("b", 3) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.parametrize(
-    ("member", "epoch", "code"),
-    [
-        ("a", 9, ErrorCode.FENCED_MEMBER_EPOCH),
-        ("b", 1, ErrorCode.UNKNOWN_MEMBER_ID),
-    ],
-)
-def test_a_wrong_epoch_is_refused(members: ShareMembers, member: str, epoch: int, code: ErrorCode) -> None:
-    members.settle("a", topics=["four"])
-    assert members.refused(member, epoch) is code
 
 
 def test_the_epoch_before_is_taken_since_its_answer_may_be_lost(members: ShareMembers) -> None:
@@ -271,31 +259,3 @@ def test_groups_of_other_kinds_are_not_share_groups_and_the_reverse(members: Sha
     assert harness.ask(deletion, 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="b", member_epoch=1)
     assert harness.ask(heartbeat, 1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-
-
-def test_share_groups_are_listed_with_their_type(members: ShareMembers) -> None:
-    members.settle("a", topics=["four"])
-    (listed,) = members.harness.ask(ListGroupsRequest(states_filter=["stable"], types_filter=["Share"]), 5).groups
-    assert (listed.group_id, listed.protocol_type, listed.group_state, listed.group_type) == (
-        "g", "share", "Stable", "share"
-    )  # fmt: skip
-
-
-def test_a_group_of_many_partitions_is_assigned(configured: Make) -> None:
-    harness = configured({})
-    harness.create("many", 3_000)
-    members = ShareMembers(harness)
-    members.beat("a", topics=["many"])
-    for _ in range(2_000):
-        if members.group.partitions.initialized:
-            break
-        harness.run_soon()
-    assert len(members.initialized()["many"]) == 3_000
-    group = members.group
-    for _ in range(2_000):
-        members.pass_time(ASSIGNMENT_MS)
-        members.beat("a", group.members["a"].epoch)
-        if group.members["a"].assigned:
-            break
-    assert isinstance(group, ShareGroup)
-    assert members.assigned() == {"a": {"many": list(range(3_000))}}

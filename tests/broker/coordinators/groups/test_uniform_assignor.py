@@ -36,14 +36,3 @@ def test_a_member_that_has_one_more_keeps_it_since_kafka_4(*, since_4_0: bool, k
 def test_members_that_want_different_topics_are_given_partitions(*, since_4_0: bool, given: set[int]) -> None:
     assigned = assign({"a": [T, U], "b": [U]}, {T: 1, U: 3}, since_4_0=since_4_0)
     assert assigned == {"a": {T: {0}, U: given}, "b": {U: {0, 1, 2} - given}}
-
-
-def test_partitions_move_from_members_with_more_to_those_with_less() -> None:
-    had: dict[str, Partitions] = {"b": {U: frozenset(range(6))}}
-    assigned = assign({"a": [U, T], "b": [U]}, {T: 1, U: 6}, had)
-    assert assigned == {"a": {T: {0}, U: {4, 5}}, "b": {U: {0, 1, 2, 3}}}
-    assert assign({"a": [U, T], "b": [U]}, {T: 1, U: 6}, assigned) == assigned
-
-
-def test_members_without_topics_that_exist_are_given_nothing() -> None:
-    assert assign({"a": [T], "b": []}, {T: 2}) == {"a": {T: {0, 1}}, "b": {}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.coordinators.share_partitions.sessions import FINAL_EPOCH, ShareSessionError, ShareSessions
+from minibroker.coordinators.share_partitions.sessions import ShareSessionError, ShareSessions
 from minibroker_protocol.error_codes import ErrorCode
 
 T0, T1, U0 = (b"t" * 16, 0), (b"t" * 16, 1), (b"u" * 16, 0)
@@ -13,20 +13,6 @@ MEMBER = ("g", "m")
 def sessions() -> ShareSessions:
     """Room for two sessions."""
     return ShareSessions(2)
-
-
-def test_each_request_has_the_next_epoch(sessions: ShareSessions) -> None:
-    session = sessions.open(MEMBER, [T0], "connection")
-    for epoch in (1, 2, 3):
-        assert sessions.next(MEMBER, epoch) is session
-    with pytest.raises(ShareSessionError) as refused:
-        sessions.next(MEMBER, 3)
-    assert refused.value.code is ErrorCode.INVALID_SHARE_SESSION_EPOCH
-    assert sessions.next(MEMBER, FINAL_EPOCH) is session
-    assert sessions.close(MEMBER) is session
-    with pytest.raises(ShareSessionError) as refused:
-        sessions.next(MEMBER, 4)
-    assert refused.value.code is ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 def test_the_epoch_after_the_largest_is_the_first_one(sessions: ShareSessions) -> None:
@@ -57,14 +43,3 @@ def test_there_is_a_limit_and_a_member_begins_again_within_it(sessions: ShareSes
         sessions.open(("h", "m"), [T0], "four")
     assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
     assert len(sessions) == 2
-
-
-def test_a_connection_knows_the_sessions_that_it_has_opened(sessions: ShareSessions) -> None:
-    sessions.open(MEMBER, [T0], "one")
-    sessions.open(MEMBER, [T0], "two")
-    assert sessions.opened_by("one") == [], "the member has begun again on another one"
-    assert sessions.opened_by("two") == [MEMBER]
-    assert sessions.has_group("g")
-    sessions.close(MEMBER)
-    assert sessions.opened_by("two") == []
-    assert not sessions.has_group("g")

@@ -61,29 +61,9 @@ class World:
         return list(self.writes[-1].batches)
 
 
-def test_new_records_are_acquired_up_to_the_end_of_a_batch() -> None:
-    world = World()
-    assert world.fetch(most=15) == [Acquired(0, 19, 1)]
-    assert world.fetch(most=15) == [Acquired(20, 39, 1)]
-    assert (world.of.start_offset, world.of.end_offset, world.of.next_fetch_offset) == (0, 39, 40)
-    assert world.writes == [], "what is acquired is not written"
-
-
-def test_the_limit_of_records_is_kept_when_a_member_asks_for_that() -> None:
-    world = World()
-    assert world.fetch(most=4, strict=True) == [Acquired(0, 3, 1)]
-    assert world.fetch("n", most=4, strict=True) == [Acquired(4, 7, 1)]
-    assert world.fetch(most=4, strict=True) == [Acquired(8, 9, 1), Acquired(10, 11, 1)]
-
-
 def test_acquired_offsets_are_parted_by_the_size_that_a_member_likes() -> None:
     world = World()
     assert world.fetch(most=50, size=20) == [Acquired(0, 19, 1), Acquired(20, 39, 1), Acquired(40, 49, 1)]
-
-
-def test_a_share_partition_begins_amid_a_batch_of_the_log() -> None:
-    world = World(start=25)
-    assert world.fetch(most=10) == [Acquired(25, 39, 1)]
 
 
 def test_the_start_moves_behind_all_that_is_done_with() -> None:
@@ -101,16 +81,6 @@ def test_the_start_moves_behind_all_that_is_done_with() -> None:
     assert world.fetch(most=10) == [Acquired(30, 39, 1)]
 
 
-def test_a_released_record_is_delivered_again_with_its_count() -> None:
-    world = World()
-    world.fetch(most=10)
-    assert world.acknowledge(3, 5, RELEASE) is ErrorCode.NONE
-    assert world.written() == [StateBatch(3, 5, 1, AVAILABLE)]
-    assert world.of.next_fetch_offset == 3
-    assert world.fetch("n", most=3) == [Acquired(3, 5, 2)]
-    assert world.of.next_fetch_offset == 10
-
-
 def test_types_for_each_offset_change_runs_of_them() -> None:
     world = World()
     world.fetch(most=10)
@@ -123,16 +93,6 @@ def test_types_for_each_offset_change_runs_of_them() -> None:
     ]
     assert world.of.start_offset == 4
     assert world.fetch(most=2) == [Acquired(4, 5, 2)]
-
-
-def test_a_record_is_archived_when_it_was_delivered_as_often_as_it_may_be() -> None:
-    world = World(deliveries=2)
-    world.fetch(most=10)
-    world.acknowledge(0, 9, RELEASE)
-    again = world.fetch(most=10)
-    assert again[0].deliveries == 2
-    assert world.acknowledge(again[0].first, again[-1].last, RELEASE) is ErrorCode.NONE
-    assert world.written()[-1].state == ARCHIVED
 
 
 def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> None:
@@ -148,20 +108,6 @@ def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> 
     world.of.release("n")
     assert world.fetch("n", most=10) == [Acquired(1, 1, 5)], "the other one is archived"
     assert world.of.start_offset == 1
-
-
-def test_a_lock_ends_with_its_time_and_the_record_comes_again() -> None:
-    world = World()
-    world.fetch(most=10)
-    world.clock.advance(LOCK_MS - 1)
-    assert world.of.next_fetch_offset == 10
-    world.fetch("n", most=10)
-    world.clock.advance(1)
-    assert world.of.next_fetch_offset == 0
-    assert world.written() == [StateBatch(0, 9, 1, AVAILABLE)]
-    assert world.changes == 1
-    assert world.fetch("n", most=10) == [Acquired(0, 9, 2)]
-    assert world.acknowledge(0, 9, ACCEPT) is ErrorCode.INVALID_RECORD_STATE, "another member has it"
 
 
 def test_a_lock_ends_although_that_cannot_be_written() -> None:
@@ -186,14 +132,6 @@ def test_many_records_are_given_back(count: int, *, ends: bool) -> None:
     assert world.written() == (one_by_one if count <= MOST_BATCHES else [StateBatch(0, count - 1, 1, AVAILABLE)])
     assert world.of.next_fetch_offset == 0
     assert len(world.fetch("n", most=count, size=1, spans=spans)) == count
-
-
-def test_a_fenced_share_partition_gives_nothing_back() -> None:
-    world = World()
-    world.fetch(most=10)
-    world.of.fence()
-    world.of.release("m")
-    assert world.writes == []
 
 
 def test_a_renewed_lock_lasts_longer() -> None:
@@ -271,16 +209,6 @@ def test_records_in_flight_have_a_limit() -> None:
     assert world.fetch(most=100) == [Acquired(30, 39, 1)]
 
 
-def test_the_end_of_a_session_gives_back_what_the_member_has() -> None:
-    world = World()
-    world.fetch(most=10)
-    world.fetch("n", most=10)
-    world.of.release("m")
-    assert world.states() == [(0, 9, AVAILABLE, 1), (10, 19, ACQUIRED, 1)]
-    world.of.release("m")
-    assert len(world.writes) == 1
-
-
 def test_a_loaded_state_goes_on_where_it_ended() -> None:
     done, free = StateBatch(14, 16, 1, ACKNOWLEDGED), StateBatch(20, 24, 3, AVAILABLE)
     world = World(10, [done, free])
@@ -317,23 +245,6 @@ def test_offsets_that_compaction_took_away_hold_nobody_up() -> None:
     assert world.fetch(spans=[Span(13, 19), Span(20, 29)]) == [Acquired(13, 19, 2), Acquired(20, 29, 1)]
     world.acknowledge(13, 29, ACCEPT)
     assert world.of.start_offset == 30
-
-
-def test_aborted_records_are_not_delivered() -> None:
-    world = World()
-    acquired = world.fetch(most=30)
-    assert world.of.archive(acquired, [Span(10, 19)]) == [Acquired(0, 9, 1), Acquired(20, 29, 1)]
-    world.acknowledge(0, 9, ACCEPT)
-    assert world.of.start_offset == 20
-
-
-def test_a_fenced_share_partition_gives_nothing() -> None:
-    world = World()
-    world.fetch(most=10)
-    world.of.fence()
-    assert world.fetch(most=10) == []
-    world.clock.advance(LOCK_MS)
-    assert world.writes == []
 
 
 @pytest.mark.parametrize("seed", range(30))

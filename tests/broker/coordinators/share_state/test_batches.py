@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from minibroker.coordinators.share_state.state import KEEP_START, StateBatch, combine
+from minibroker.coordinators.share_state.state import StateBatch, combine
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 
@@ -22,27 +22,6 @@ def by_offset(batches: Sequence[StateBatch]) -> dict[int, tuple[int, int]]:
         for offset in range(each.first, each.last + 1):
             ranks[offset] = max(ranks.get(offset, (-1, -1)), (each.deliveries, each.state))
     return ranks
-
-
-@pytest.mark.parametrize(
-    ("so_far", "newer", "start", "combined"),
-    [
-        ([], [], 0, []),
-        ([b(0, 9)], [], 4, [b(4, 9)]),
-        ([b(0, 3), b(5, 9)], [], 4, [b(5, 9)]),
-        ([b(0, 9)], [], KEEP_START, [b(0, 9)]),
-        ([b(0, 4)], [b(5, 9)], 0, [b(0, 9)]),
-        ([b(0, 4)], [b(6, 9)], 0, [b(0, 4), b(6, 9)]),
-        ([b(0, 9)], [b(3, 5, ACKNOWLEDGED)], 0, [b(0, 2), b(3, 5, ACKNOWLEDGED), b(6, 9)]),
-        ([b(0, 9, deliveries=2)], [b(3, 5, ACKNOWLEDGED)], 0, [b(0, 9, deliveries=2)]),
-        ([b(0, 4), b(6, 9)], [b(3, 7, ARCHIVED)], 0, [b(0, 2), b(3, 7, ARCHIVED), b(8, 9)]),
-        ([b(5, 9)], [b(0, 7, deliveries=0)], 0, [b(0, 4, deliveries=0), b(5, 9)]),
-    ],
-)
-def test_batches_combine(
-    so_far: list[StateBatch], newer: list[StateBatch], start: int, combined: list[StateBatch]
-) -> None:
-    assert combine(so_far, newer, start) == combined
 
 
 @pytest.mark.parametrize("seed", range(50))

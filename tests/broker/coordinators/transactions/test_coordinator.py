@@ -54,25 +54,6 @@ def test_a_transaction_of_many_partitions_ends_in_all_of_them(harness: Harness) 
         assert log_of(harness, "wide", index).last_stable_offset == 2
 
 
-def test_partitions_that_nothing_was_written_to_get_their_marker_too(harness: Harness) -> None:
-    producer = Producer(harness)
-    assert producer.add(("t", 0)) == [0]
-    assert producer.abort() == 0
-    assert markers_in(harness) == [(0, producer.id, 0, ABORT)]
-
-
-def test_two_transactions_of_one_partition_end_by_themselves(harness: Harness) -> None:
-    one, other = Producer(harness, "one"), Producer(harness, "other")
-    one.write(b"one")
-    other.write(b"other")
-    assert other.commit() == 0
-    assert log_of(harness).last_stable_offset == 0
-    assert read_committed(harness) == []
-    assert one.abort() == 0
-    assert log_of(harness).last_stable_offset == 4
-    assert read_committed(harness) == [b"other"]
-
-
 def test_a_new_producer_aborts_what_the_old_one_left_open(harness: Harness) -> None:
     old = Producer(harness)
     old.write(b"left")
@@ -85,17 +66,6 @@ def test_a_new_producer_aborts_what_the_old_one_left_open(harness: Harness) -> N
     assert old.commit() == ErrorCode.PRODUCER_FENCED
     assert old.send(b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     new.write(b"new")
-    assert new.commit() == 0
-    assert read_committed(harness) == [b"new"]
-
-
-def test_a_fenced_producer_cannot_write_into_the_new_ones_transaction(harness: Harness) -> None:
-    old = Producer(harness)
-    old.write(b"left")
-    new = Producer(harness, init=False)
-    assert [new.init(), new.init()] == [ErrorCode.CONCURRENT_TRANSACTIONS, 0]
-    new.write(b"new")
-    assert old.send(b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert new.commit() == 0
     assert read_committed(harness) == [b"new"]
 
@@ -182,16 +152,6 @@ def test_a_producer_that_timed_out_may_go_on_with_its_next_epoch_only_if_it_is_t
     harness.clock.advance(ABORT_INTERVAL_MS)
     harness.run_soon()
     assert producer.init(keeps_id=True) == ErrorCode.PRODUCER_FENCED
-
-
-def test_a_transaction_in_time_is_left_alone(harness: Harness) -> None:
-    producer = Producer(harness, timeout_ms=ABORT_INTERVAL_MS)
-    for number in range(10):
-        producer.write(b"%d" % number)
-        harness.clock.advance(ABORT_INTERVAL_MS)
-        harness.run_soon()
-        assert producer.commit() == 0
-    assert len(read_committed(harness)) == 10
 
 
 def test_an_open_transaction_of_before_a_restart_times_out_as_well(harness: Harness) -> None:

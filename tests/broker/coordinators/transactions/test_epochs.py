@@ -7,14 +7,11 @@ from minibroker_protocol.coordinator_records import TransactionLogValue, decode_
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.transactions import (
     EndTxnRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
 )
 from minibroker_protocol.records.batch import iter_batches
 from tests.broker.coordinators.groups.offset_requests import offsets_of
 from tests.broker.coordinators.transactions.disk import Disk
-from tests.broker.coordinators.transactions.producer import Producer, markers_in, produce_in, read_committed
+from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of
 
@@ -64,51 +61,6 @@ def test_a_batch_adds_its_partition_and_the_end_raises_the_epoch(harness: Harnes
     assert read_committed(harness) == ([b"a0", b"a1", b"a2"] if commit else [])
     # The markers are of the raised epochs.
     assert [(epoch, kind) for _, _, epoch, kind in markers_in(harness, "u", 1)] == [(n, int(commit)) for n in (1, 2, 3)]
-
-
-def test_what_comes_late_is_no_part_of_the_next_transaction(harness: Harness) -> None:
-    producer = Producer(harness)
-    late = producer.batch(b"late")
-    assert producer.abort(version=V2) == 0
-    for version in (11, 12):
-        assert produce_in(harness, "mine", late, version=version).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert known(harness).state is TransactionState.COMPLETE_ABORT
-    producer.write_at_once(b"x")
-    assert produce_in(harness, "mine", late, version=12).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert producer.commit(version=V2) == 0
-    assert read_committed(harness) == [b"x"]
-
-
-@EITHER_END
-def test_an_end_that_is_repeated_is_told_the_same_again(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
-    producer = Producer(harness)
-    producer.write_at_once(b"x")
-    for _ in range(3):
-        assert end_as(harness, producer.id, 0, commit=commit) == (0, producer.id, 1)
-    assert len(markers_in(harness)) == 1
-    assert end_as(harness, producer.id, 0, commit=not commit)[0] == ErrorCode.INVALID_TXN_STATE
-
-
-def test_there_is_nothing_to_commit_without_a_transaction_but_an_abort_raises_the_epoch(harness: Harness) -> None:
-    producer = Producer(harness)
-    assert end_as(harness, producer.id, 0, commit=True)[0] == ErrorCode.INVALID_TXN_STATE
-    assert end_as(harness, producer.id, 0, commit=False) == (0, producer.id, 1)
-    assert end_as(harness, producer.id, 1, commit=True)[0] == ErrorCode.INVALID_TXN_STATE
-    assert end_as(harness, producer.id, 1, commit=False) == (0, producer.id, 2)
-    producer.epoch = 2
-    producer.write_at_once(b"x")
-    assert producer.commit(version=V2) == 0
-    assert end_as(harness, producer.id, 3, commit=True)[0] == ErrorCode.INVALID_TXN_STATE
-    assert end_as(harness, producer.id, 3, commit=False) == (0, producer.id, 4)
-
-
-@pytest.mark.parametrize("epoch", [-1, 1, 2, 7])
-def test_another_epoch_ends_nothing(harness: Harness, epoch: int) -> None:
-    producer = Producer(harness)
-    producer.write_at_once(b"x")
-    assert end_as(harness, producer.id, epoch, commit=True)[0] == ErrorCode.PRODUCER_FENCED
-    assert end_as(harness, producer.id + 1, 0, commit=True)[0] == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert known(harness).state is TransactionState.ONGOING
 
 
 @EITHER_END
@@ -166,19 +118,6 @@ def test_a_new_id_is_not_lost_when_the_broker_is_killed_before_the_end(harness: 
     assert read_committed(harness) == [b"x", b"y"]
 
 
-def test_a_second_producer_fences_the_first_in_one_epoch(harness: Harness) -> None:
-    first = Producer(harness)
-    first.write_at_once(b"x")
-    second = Producer(harness, init=False)
-    assert second.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert (known(harness).state, known(harness).producer_epoch) == (TransactionState.COMPLETE_ABORT, 1)
-    assert second.init() == 0
-    assert (second.id, second.epoch) == (first.id, 2)
-    assert first.commit(version=V2) == ErrorCode.PRODUCER_FENCED
-    assert first.send(b"y", version=12).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert read_committed(harness) == []
-
-
 def test_a_producer_goes_on_after_the_coordinator_has_aborted_what_took_too_long(harness: Harness) -> None:
     producer = Producer(harness, timeout_ms=1000)
     producer.write_at_once(b"x")
@@ -213,28 +152,6 @@ def test_offsets_add_their_group(harness: Harness) -> None:
     assert offsets_of(harness) == {("t", 0): 8}
 
 
-def test_the_first_batch_of_a_transaction_begins_with_sequence_0(harness: Harness) -> None:
-    producer = Producer(harness)
-    late = producer.batch(b"y", base_sequence=3)
-    assert produce_in(harness, "mine", late, version=12).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-def test_an_older_producer_takes_over_and_gives_back(harness: Harness) -> None:
-    new = Producer(harness)
-    new.write_at_once(b"a")
-    assert new.commit(version=V2) == 0
-    old = Producer(harness)
-    old.write(b"b")
-    assert old.commit(version=4) == 0
-    assert old.epoch == 2
-    newer = Producer(harness)
-    newer.write_at_once(b"c")
-    assert newer.abort(version=V2) == 0
-    newer.write_at_once(b"d")
-    assert newer.commit(version=V2) == 0
-    assert read_committed(harness) == [b"a", b"b", b"d"]
-
-
 def test_without_verification_a_batch_still_adds_its_partition(tmp_path_factory: pytest.TempPathFactory) -> None:
     config = {"transaction.partition.verification.enable": "false"}
     harness = Harness(str(tmp_path_factory.mktemp("unverified")), config)
@@ -243,28 +160,6 @@ def test_without_verification_a_batch_still_adds_its_partition(tmp_path_factory:
     producer.write_at_once(b"x")
     assert known(harness).partitions == {("t", 0)}
     harness.close()
-
-
-def test_a_marker_of_the_transactions_own_epoch_is_refused_where_ends_raise_epochs(harness: Harness) -> None:
-    producer = Producer(harness)
-    producer.write_at_once(b"x")
-
-    def write(epoch: int, version: int) -> int:
-        marker = WritableTxnMarker(
-            producer_id=producer.id,
-            producer_epoch=epoch,
-            transaction_result=False,
-            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
-            coordinator_epoch=0,
-            transaction_version=version,
-        )
-        (result,) = harness.ask(WriteTxnMarkersRequest(markers=[marker]), 2).markers
-        return int(result.topics[0].partitions[0].error_code)
-
-    assert write(0, 2) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert write(1, 2) == 0
-    assert write(1, 2) == 0  # the same once more
-    assert read_committed(harness) == []
 
 
 def test_records_of_the_log_are_flexible_and_say_what_the_client_knows(harness: Harness) -> None:

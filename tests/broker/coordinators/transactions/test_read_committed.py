@@ -65,14 +65,6 @@ def test_a_reader_that_waits_wakes_when_the_transaction_times_out(harness: Harne
     assert waiting.is_answered
 
 
-def test_readers_of_everything_see_it_at_once(harness: Harness) -> None:
-    producer = Producer(harness)
-    producer.write(b"x")
-    data = harness.fetch_one(0)
-    assert (data.high_watermark, data.last_stable_offset, data.aborted_transactions) == (1, 0, None)
-    assert committed_values(data) == [b"x"]
-
-
 def test_aborted_transactions_are_known_after_a_roll_and_a_restart(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"aborted")

@@ -19,7 +19,7 @@ from minibroker_protocol.messages.describe_transactions import DescribeTransacti
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.errors import StorageError
-from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, read_committed
+from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
 from tests.broker.harness import Harness, bytes_in
 from tests.broker.logs.world import log_of
 
@@ -117,16 +117,6 @@ def test_every_state_survives(harness: Harness, ends: str) -> None:
     harness.run_soon()
     assert known(harness) == before
     assert len(before) == 20
-
-
-@END_OF_REPLAY
-def test_an_open_transaction_goes_on_afterwards(harness: Harness, ends: str) -> None:
-    producer = Producer(harness)
-    producer.write(b"before")
-    getattr(harness, ends)()
-    producer.write(b"after")
-    assert producer.commit() == 0
-    assert read_committed(harness) == [b"before", b"after"]
 
 
 @END_OF_REPLAY
@@ -290,16 +280,3 @@ def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
     assert harness.ask(listed, 1).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     harness.run_soon()
     assert len(harness.ask(listed, 1).transaction_states) == 20
-
-
-def test_no_step_is_taken_once_the_broker_has_stopped(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    Producer(small)
-    monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 0)
-    monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
-    small.restart()
-    small.services.transactions.load_all()
-    store = small.services.transactions.store
-    assert store.is_loading
-    small.restart()
-    small.run_soon()
-    assert store.all() == []

@@ -4,12 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.cluster.routing.outcomes import Waiting
-from minibroker.server.requests.dispatch import accept, encode_answers
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, produce_in, read_committed
-from tests.broker.harness import Harness, bytes_of, frame_of, response_of
+from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of
 
 Make = Callable[[dict[str, str]], Harness]
@@ -59,40 +56,6 @@ def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configu
     producer = Producer(harness)
     assert producer.send(b"x").error_code == 0
     assert log_of(harness).last_stable_offset == 0
-
-
-def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
-    producer = Producer(harness)
-    session = harness.session()
-
-    def sent() -> int:
-        data = PartitionProduceData(index=0, records=producer.batch(b"x"))
-        request = ProduceRequest(
-            transactional_id="mine",
-            acks=-1,
-            timeout_ms=1000,
-            topic_data=[TopicProduceData(name="t", partition_data=[data])],
-        )
-        frame = memoryview(bytearray(frame_of(request, 11)))
-        answer = accept(frame, session)
-        harness.core.writes.commit()
-        assert answer is not None
-        assert not isinstance(answer, Waiting)
-        assert encode_answers([answer])[0]
-        outcome = response_of(request, 11, bytes_of(answer)).responses[0].partition_responses[0]
-        if outcome.error_code == 0:
-            producer.sequences["t", 0] = producer.sequences.get(("t", 0), 0) + 1
-        return int(outcome.error_code)
-
-    assert sent() == ErrorCode.TRANSACTION_ABORTABLE
-    for _ in range(2):
-        assert producer.add(("t", 0)) == [0]
-        assert [sent(), sent()] == [0, 0]
-        assert producer.commit() == 0
-        assert sent() == ErrorCode.TRANSACTION_ABORTABLE
-    assert producer.init() == 0
-    assert producer.add(("t", 0)) == [0]
-    assert sent() == 0
 
 
 @pytest.mark.parametrize(
