@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.peers import MinibrokerPeer
-from minibroker_pipeline.connector.topics import to_topic
+from minibroker_pipeline.connector import to_topic
+from minibroker_pipeline.jobs.reports import text_table
 from minibroker_pipeline.jobs.stats import stats
 from minibroker_pipeline.jobs.task_runner import Progress
-from minibroker_pipeline.jobs.text_table import text_table
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
 from minibroker_pipeline.session import spark_session
 from minibroker_storage.layout import LOG_SUFFIX

@@ -1,8 +1,199 @@
-"""The command `python -m minibroker_pipeline.jars`: paths of the Kafka connector's jars, for `spark-submit --jars`."""
+"""The jars of Spark's Kafka connector: from a given folder, or fetched once into the user's cache folder.
 
+They are resolved one by one with the Ivy that PySpark carries, without what they depend on: PySpark has nearly all of
+that already, and `spark.jars.packages` would bring it a second time. XDG_CACHE_HOME moves the cache.
+`python -m minibroker_pipeline.jars` prints their paths.
+"""
+
+import fcntl
+import functools
+import importlib.metadata
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
 
-from minibroker_pipeline.connector.jars import NoJarsError, find
+from minibroker_storage.installation_hints import missing
+
+FOLDER_VARIABLE: Final = "MINIBROKER_SPARK_JARS"
+"""Names a folder of jars, as `jars_dir` does."""
+CONNECTOR: Final = "spark-sql-kafka-0-10"
+_SPARK: Final = "org.apache.spark"
+_SCALA: Final = "2.13"
+_TOKENS: Final = "spark-token-provider-kafka-0-10"
+_NEEDED: Final = {"kafka": CONNECTOR, "avro": "spark-avro"}
+# What the connector needs and PySpark lacks. Which version, the connector's own description says.
+_LIBRARIES: Final = (("org.apache.kafka", "kafka-clients"), ("org.apache.commons", "commons-pool2"))
+# These use little of Spark, and 4.0.0 of them goes with all of Spark 4.
+_FIRST_OF_SPARK_4: Final = "4.0.0"
+_TIMEOUT: Final = 600
+
+
+class NoJarsError(Exception):
+    """Spark cannot speak to Kafka here; the message says what is missing and what to do."""
+
+
+def spark_version() -> str:
+    """Of the installed PySpark. NoJarsError when there is none."""
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        raise NoJarsError(missing("pyspark", "spark")) from None
+
+
+def find(
+    packages: Sequence[str] = ("kafka",), jars_dir: str | None = None, ivy_settings: str | None = None
+) -> list[str]:
+    """Paths of the jars for `packages`, of which there are "kafka" and "avro".
+
+    Args:
+        packages: what Spark shall be able to do.
+        jars_dir: a folder with jars, all of which are taken; nothing is fetched then.
+        ivy_settings: an Ivy settings file (as for `spark.jars.ivySettings`), where jars come from a mirror.
+
+    Raises:
+        ValueError: there is no such package.
+        NoJarsError: they are not there and cannot be brought.
+    """
+    for package in packages:
+        if package not in _NEEDED:
+            raise ValueError(f"packages: there is no {package!r}, only {', '.join(_NEEDED)}")
+    if folder := jars_dir or os.environ.get(FOLDER_VARIABLE):
+        jars = sorted(str(jar) for jar in Path(folder).glob("*.jar"))
+        for package in packages:
+            if not any(os.path.basename(jar).startswith(_NEEDED[package]) for jar in jars):
+                raise NoJarsError(f"{folder} holds no jar of {_NEEDED[package]}")
+        return jars
+    return [jar for package in packages for jar in _cached(package, ivy_settings)]
+
+
+def cache_dir() -> Path:
+    """Where jars are kept."""
+    if "XDG_CACHE_HOME" in os.environ:
+        base = Path(os.environ["XDG_CACHE_HOME"])
+    else:
+        base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return base / "minibroker"
+
+
+def _cached(package: str, ivy_settings: str | None) -> list[str]:
+    folder = cache_dir() / f"spark-{spark_version()}-{package}"
+    if not folder.exists():
+        with _locked(folder.parent):
+            if not folder.exists():
+                _fill(folder, package, ivy_settings)
+    return sorted(str(jar) for jar in folder.glob("*.jar"))
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """One process at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock-spark").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fill(folder: Path, package: str, ivy_settings: str | None) -> None:
+    # Into a neighbor first: a run that is interrupted here must not leave half a cache behind.
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        ivy = _Ivy(Path(scratch), ivy_settings)
+        if package == "avro":
+            ivy.bring(_SPARK, f"{_NEEDED[package]}_{_SCALA}", [*_same_minor(spark_version()), _FIRST_OF_SPARK_4])
+        else:
+            connector = f"{CONNECTOR}_{_SCALA}"
+            version = ivy.bring(_SPARK, connector, _same_minor(spark_version()))
+            ivy.bring(_SPARK, f"{_TOKENS}_{_SCALA}", [version, _FIRST_OF_SPARK_4])
+            for group, name in _LIBRARIES:
+                ivy.bring(group, name, [ivy.needed_by(_SPARK, connector, version, group, name)])
+        ivy.libs.rename(folder)
+
+
+def _same_minor(version: str) -> list[str]:
+    """That version and the earlier ones of its line, newest first; each fits, and some are not published."""
+    line, _, patch = version.rpartition(".")
+    return [f"{line}.{number}" for number in range(int(patch), -1, -1)] if patch.isdigit() else [version]
+
+
+class _Ivy:
+    """Ivy as a command, with a cache and a home of its own below `scratch`.
+
+    The home, because Ivy also looks into Maven's local repository, where a description may lack its jar.
+    """
+
+    def __init__(self, scratch: Path, settings: str | None) -> None:
+        self.libs = scratch / "libs"
+        self._cache = scratch / "ivy"
+        self._command = [java(), f"-Duser.home={scratch}", "-jar", _ivy_jar(), "-cache", str(self._cache)]
+        self._command += ["-settings", settings] if settings else []
+        self._command += ["-notransitive", "-confs", "master"]
+
+    def bring(self, group: str, name: str, versions: Sequence[str]) -> str:
+        """Put a jar into `libs`, of the first of these versions that there is; return which. NoJarsError."""
+        output = ""
+        for version in versions:
+            command = [*self._command, "-dependency", group, name, version]
+            command += ["-retrieve", f"{self.libs}/[artifact]-[revision].[ext]"]
+            try:
+                done = _run(command, _TIMEOUT)
+            except subprocess.TimeoutExpired:
+                raise NoJarsError(f"Ivy did not bring {group}:{name}:{version} within {_TIMEOUT} s") from None
+            if done.returncode == 0 and (self.libs / f"{name}-{version}.jar").exists():
+                return version
+            output = done.stdout + done.stderr
+        raise NoJarsError(
+            f"no jar of {group}:{name} in version {' or '.join(versions)} could be had ({_reason(output)}). "
+            f"Put the jars into a folder and name it with jars_dir or {FOLDER_VARIABLE}"
+        )
+
+    def needed_by(self, group: str, name: str, version: str, other_group: str, other_name: str) -> str:
+        """The version of another module that a module which was brought depends on. NoJarsError."""
+        file = self._cache / group / name / f"ivy-{version}.xml"
+        description = ET.parse(file)  # noqa: S314 - Ivy has just written it
+        for found in description.iter("dependency"):
+            if (found.get("org"), found.get("name")) == (other_group, other_name):
+                return str(found.get("rev"))
+        raise NoJarsError(f"{group}:{name}:{version} does not say which {other_name} it needs")
+
+
+def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, timeout=timeout, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+
+
+def _reason(output: str) -> str:
+    """The line of Ivy's output that says most."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if "not found" in line or "failed" in line.lower() or "exception" in line.lower()]
+    return (telling or lines or ["no output"])[0]
+
+
+@functools.cache
+def java() -> str:
+    """A java that works. NoJarsError when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    try:
+        # The java of a macOS without any is a program that says so and fails.
+        if found and not _run([found, "-version"], 60).returncode:
+            return found
+    except OSError:
+        pass
+    raise NoJarsError("there is no java that works, neither in JAVA_HOME nor on the PATH; Spark 4 needs 17 or newer")
+
+
+def _ivy_jar() -> str:
+    home = os.environ.get("SPARK_HOME")
+    folder = Path(home) if home else Path(str(importlib.metadata.distribution("pyspark").locate_file("pyspark")))
+    jars = sorted((folder / "jars").glob("ivy-*.jar"))
+    if not jars:
+        raise NoJarsError(f"{folder} has no Ivy among its jars")
+    return str(jars[-1])
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from minibroker_pipeline.connector import jars
+from minibroker_pipeline import jars
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

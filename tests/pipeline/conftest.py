@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from minibroker_pipeline import session
-from minibroker_pipeline.connector import jars
+from minibroker_pipeline import jars, session
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from minibroker import Broker
-from minibroker_pipeline.connector import jars
+from minibroker_pipeline import jars
 from tests.documented import ROOT, code
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce

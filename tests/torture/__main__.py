@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import pytest
 
-from minibroker_pipeline.connector import jars
+from minibroker_pipeline import jars
 from tests.documented import ROOT
 from tests.kafka.own_tests import campaign as own_tests
 from tests.kafka.own_tests.releases import MODULES, RELEASES

@@ -12,7 +12,8 @@ import numpy as np
 from minibroker_pipeline.decode import Damage, DamagedLogError, DecodeRequest, load_engine
 from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.decode.headers import Selection
-from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, OpenFile
+from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile
+from minibroker_pipeline.jobs.reports import bytes_text, text_table
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
@@ -22,9 +23,12 @@ from minibroker_pipeline.jobs.segment_walk import (
     walk_records,
 )
 from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
-from minibroker_pipeline.jobs.text_table import bytes_text, text_table
-from minibroker_pipeline.log_directories.directory_commit import DataDirectoryCommit, PublishedLog, check_apart
-from minibroker_pipeline.log_directories.directory_metadata import carried_files
+from minibroker_pipeline.log_directories.directory_commit import (
+    DataDirectoryCommit,
+    PublishedLog,
+    carried_files,
+    check_apart,
+)
 from minibroker_pipeline.log_directories.log_end_offsets import LogTail
 from minibroker_pipeline.log_directories.partition_logs import (
     DataDirectory,

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from minibroker_pipeline.decode import HEADERS_COLUMN, schema_of
 from minibroker_pipeline.decode.request import Isolation, Mode
+from minibroker_pipeline.jobs.reports import text_table
 from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
-from minibroker_pipeline.jobs.text_table import text_table
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.planning import SPLIT_BYTES, LogRange, OffsetInterval

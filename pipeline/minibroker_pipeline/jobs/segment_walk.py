@@ -4,6 +4,7 @@ What `decode` does before it gathers values: statistics and checks need no value
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,10 +14,13 @@ from minibroker_pipeline.decode import Damage, DecodeRequest
 from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, RecordEngine, RecordTable, blocks_of, inflate
 from minibroker_pipeline.decode.damage import fault_of, next_entry, offset_at, stop_fault
 from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
-from minibroker_pipeline.filesystems.filesystem import OpenFile
+from minibroker_pipeline.filesystem import FileSystem, OpenFile
+from minibroker_pipeline.log_directories.index_files import offset_entries
+from minibroker_pipeline.log_directories.log_end_offsets import is_entry_at
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
+from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 _GROUP_BYTES: Final = 8 * 1024 * 1024
@@ -158,3 +162,39 @@ def describe_entry(entries: Entries, header: Any) -> Damage:
     position, size = int(header["position"]), int(header["size"])
     message = fault_of(entries.data, position, size, _CHECKED)
     return Damage(entries.position + position, int(header["base_offset"]), size, message)
+
+
+PIECE_BYTES: Final = 128 * 1024 * 1024
+
+
+class Piece(NamedTuple):
+    """Bytes of a log file."""
+
+    position: int
+    end: int
+
+
+def cut(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[Piece]:
+    """The pieces of a segment's first `size` bytes; one where it is small or its index is of no help.
+
+    `stem` is the path of its files without their suffixes. A piece may hold bytes that are no entries: then how it goes
+    on behind them is only found by a reader of the whole segment. `OSError`.
+    """
+    whole = [Piece(0, size)]
+    count = size // PIECE_BYTES
+    if count < 2:  # noqa: PLR2004 - nothing to share
+        return whole
+    try:
+        offsets, positions = offset_entries(filesystem.read(stem + INDEX_SUFFIX), base_offset)
+    except FileNotFoundError:
+        return whole
+    slots = np.searchsorted(positions, np.arange(1, count, dtype=np.int64) * (size // count))
+    slots = np.unique(slots[slots < len(positions)])
+    with filesystem.open(stem + LOG_SUFFIX) as file:
+        cuts = [
+            position
+            for position, offset in zip(positions[slots].tolist(), offsets[slots].tolist(), strict=True)
+            if 0 < position < size and is_entry_at(file, position, size, offset, base_offset)
+        ]
+    bounds = [0, *cuts, size]
+    return [Piece(*bound) for bound in pairwise(bounds)]

@@ -9,9 +9,8 @@ import numpy as np
 
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.columns import CODEC_NAMES
-from minibroker_pipeline.filesystems.filesystem import FileSystem
-from minibroker_pipeline.jobs.pieces import Piece, cut
-from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, read_entries, walk_records
+from minibroker_pipeline.filesystem import FileSystem
+from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, Piece, cut, read_entries, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
 from minibroker_pipeline.jobs.task_runner import QUICKLY, Progress, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select

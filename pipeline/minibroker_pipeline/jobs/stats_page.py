@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final, NamedTuple
 
+from minibroker_pipeline.jobs.reports import bytes_text, text_table
 from minibroker_pipeline.jobs.stats import FORMATS, Line, Size, StatsReport
-from minibroker_pipeline.jobs.text_table import bytes_text, text_table
 
 _NOTE: Final = (
     "overhead: what the format adds to key, value and headers of a record, before compression. ratio: bytes in the log"

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 from minibroker_pipeline.decode import scan_headers
-from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
+from minibroker_pipeline.filesystem import LocalFileSystem
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_pipeline.log_directories.log_end_offsets import index_of
 from minibroker_pipeline.log_directories.partition_logs import DataDirectory, FoundPartition, open_partition

@@ -9,13 +9,15 @@ A directory that was not there appears with one rename, complete. One that is th
 `minibroker_storage.data_directory.staged_write` describes: killed at any moment, the job has done nothing or all.
 """
 
+import json
 import os
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
-from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, filesystem_of
+from minibroker_pipeline.filesystem import LocalFileSystem, filesystem_of
+from minibroker_pipeline.log_directories.partition_logs import PartitionLog
 from minibroker_pipeline.log_directories.staging import is_staging, new_staging, remove_staging, staged_partition
 from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.data_directory import staged_write
@@ -27,7 +29,9 @@ from minibroker_storage.data_directory.names import (
     HIGH_WATERMARKS,
     LOCK_FILE,
     LOG_START_OFFSETS,
+    META_PROPERTIES,
     RECOVERY_POINTS,
+    TOPICS_FILE,
     TopicPartition,
     parse_partition_directory,
 )
@@ -257,3 +261,32 @@ class DataDirectoryCommit:
         with locked(self.target):
             self._check_vacant()
             publish_locked(self.target, self.staging, logs, beside=tuple(beside))
+
+
+def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
+    """The small files of these logs' data directory for a copy that has them only, by name. `OSError`.
+
+    Of the first one, where there are several directories.
+    """
+    found: dict[str, bytes] = {}
+    if not logs:
+        return found
+    data = logs[0].data
+    topics = {log.topic for log in logs}
+    for name in (META_PROPERTIES, TOPICS_FILE):
+        try:
+            content = data.filesystem.read(f"{data.path}/{name}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        found[name] = content if name == META_PROPERTIES else _only(content, topics)
+    return found
+
+
+def _only(content: bytes, topics: set[str]) -> bytes:
+    """The file of topics without others; as it is where it cannot be read, for the broker to say so."""
+    try:
+        document: Any = json.loads(content)
+        document["topics"] = {name: entry for name, entry in document["topics"].items() if name in topics}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return content
+    return json.dumps(document, indent=1).encode()

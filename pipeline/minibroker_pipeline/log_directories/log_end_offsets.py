@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, scan_headers, wrong_crcs
 from minibroker_pipeline.decode.damage import next_entry, stop_fault
-from minibroker_pipeline.filesystems.filesystem import OpenFile
+from minibroker_pipeline.filesystem import OpenFile
 from minibroker_pipeline.log_directories.index_files import OffsetEntries, offset_entries
 from minibroker_pipeline.log_directories.partition_logs import OFFSET_INDEX_SUFFIX, PartitionLog, SegmentFiles
 from minibroker_protocol.records.batch import RecordBatch

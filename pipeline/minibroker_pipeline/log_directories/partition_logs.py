@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from minibroker_pipeline.filesystems.filesystem import Entry, FileSystem, filesystem_of
+from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,

@@ -4,22 +4,44 @@ Tasks write segments aside, each attempt in a directory of its own; the driver m
 count and puts them in place, all at once (see `commit`).
 """
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minibroker_pipeline.log_directories.append_state import known_topics
-from minibroker_pipeline.log_directories.directory_commit import check_writable
-from minibroker_pipeline.log_directories.staging import new_staging, remove_staging
+from minibroker_pipeline.decode import scan_headers
+from minibroker_pipeline.log_directories.append_state import ClosedLog, KnownTopic, closed_log, known_topics
+from minibroker_pipeline.log_directories.directory_commit import (
+    DirectoryStateError,
+    PublishedLog,
+    check_closed,
+    check_writable,
+    locked,
+    publish,
+    publish_locked,
+)
+from minibroker_pipeline.log_directories.segment_writer import (
+    LogOrderError,
+    PartitionSummary,
+    PartitionWriter,
+    WrittenSegment,
+    write_partition_files,
+)
+from minibroker_pipeline.log_directories.staging import new_staging, remove_staging, staged_partition
 from minibroker_pipeline.query_options import OptionError
-from minibroker_pipeline.sink.commit import Plan, publish_pieces
 from minibroker_pipeline.sink.options import WriteOptions, check_columns, parse_write_options
 from minibroker_pipeline.sink.task_writer import Piece, TaskWriter
+from minibroker_protocol.uuids import new_uuid
+from minibroker_storage.checkpoints import LeaderEpochCheckpoint
+from minibroker_storage.data_directory.names import TopicPartition
 
 
 @dataclass
@@ -63,3 +85,123 @@ def _check_partitions(options: WriteOptions, counts: Mapping[str, int]) -> None:
     there = counts.get(options.topic)
     if there is not None and options.partitions not in {None, there}:
         raise OptionError(f"partitions: topic {options.topic!r} has {there}, and keeps them")
+
+
+SMALL_BYTES: Final = 64 * 1024 * 1024
+"""Segments up to this size are copied together, if there is more than one."""
+_NEW_LOG: Final = ClosedLog(0, (), {})
+LEADER_EPOCH_AT: Final = 12
+"""Of a v2 batch."""
+
+
+class Plan(NamedTuple):
+    """The plan of a query's writing: the directory as the query found it when it was planned."""
+
+    options: WriteOptions
+    staging: str
+    overwrite: bool
+    known: Mapping[str, KnownTopic]
+
+
+def publish_pieces(plan: Plan, pieces: Sequence[Piece]) -> None:
+    """Make logs of the pieces and put them in place. Raises as `directory_commit.publish`; `LogOrderError`."""
+    target = plan.options.target
+    if not os.path.isdir(target):
+        publish(target, plan.staging, _assemble(plan, pieces))
+        return
+    # The lock is held for the commit only: a broker may run on the directory while the tasks write their pieces.
+    with locked(target):
+        check_closed(target)
+        for topic, found in known_topics(target).items():
+            # Rows were partitioned by the number of partitions that the topic had when the query was planned.
+            if topic in {piece.topic for piece in pieces} and plan.known.get(topic) != found:
+                raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")
+        replaced = _topics(plan, pieces) if plan.overwrite else ()
+        publish_locked(target, plan.staging, _assemble(plan, pieces), replaced=replaced)
+
+
+def _topics(plan: Plan, pieces: Iterable[Piece]) -> list[str]:
+    """All topics that the query writes to, though it may have no rows for the one that it names."""
+    named = {plan.options.topic} if plan.options.topic else set[str]()
+    return sorted(named | {piece.topic for piece in pieces})
+
+
+def _assemble(plan: Plan, pieces: Sequence[Piece]) -> dict[TopicPartition, PublishedLog]:
+    by_partition: dict[TopicPartition, list[Piece]] = {}
+    for piece in pieces:
+        by_partition.setdefault((piece.topic, piece.partition), []).append(piece)
+    published: dict[TopicPartition, PublishedLog] = {}
+    for topic in _topics(plan, pieces):
+        known = plan.known.get(topic)
+        topic_id = known.topic_id if known is not None else new_uuid()
+        highest = max((partition for name, partition in by_partition if name == topic), default=-1)
+        for partition in range(known.partitions if known else max(plan.options.partitions or 1, highest + 1)):
+            key = topic, partition
+            log = None if plan.overwrite else closed_log(plan.options.target, topic, partition)
+            # A new topic gets all its partitions, also those without rows, as by CreateTopics.
+            if log is None or key in by_partition:
+                published[key] = _assemble_log(plan, key, log, by_partition.get(key, []), topic_id)
+    return published
+
+
+def _assemble_log(
+    plan: Plan, key: TopicPartition, log: ClosedLog | None, pieces: list[Piece], topic_id: bytes | None
+) -> PublishedLog:
+    """Write the new files of one partition, behind those of `log`."""
+    before = log or _NEW_LOG
+    keep_offsets = plan.options.keep_offsets
+    epochs = LeaderEpochCheckpoint("")
+    epochs.entries = before.epochs
+    # The epoch of the last leader: an offline writer is no new leader, and epochs may not go back.
+    epoch = max(epochs.latest_epoch, 0)
+    directory = staged_partition(plan.staging, *key)
+    writer = PartitionWriter(directory, plan.options.files, base_offset=before.end_offset)
+    if keep_offsets:
+        pieces = sorted(pieces, key=lambda piece: piece.segments[0].base_offset)
+        if log is None and pieces:
+            writer.roll()  # the first segment begins where the records do
+    is_alone = sum(len(piece.segments) for piece in pieces) == 1
+    for piece in pieces:
+        by = 0 if keep_offsets else writer.log_end_offset
+        for segment in piece.segments:
+            try:
+                _add(writer, segment, by, epoch, as_it_is=is_alone or segment.size > SMALL_BYTES)
+            except LogOrderError as error:
+                raise LogOrderError(f"{key[0]}-{key[1]}: {error}") from None
+    written = writer.close()
+    if pieces:
+        epochs.assign(epoch, written[0].base_offset)
+    summary = PartitionSummary(log_end_offset=writer.log_end_offset, producers=before.producers, epochs=epochs.entries)
+    write_partition_files(directory, summary, topic_id=topic_id if log is None else None)
+    return PublishedLog(writer.log_end_offset)
+
+
+def _add(writer: PartitionWriter, segment: WrittenSegment, by: int, epoch: int, *, as_it_is: bool) -> None:
+    """Let a segment of a piece follow, with offsets that are `by` higher."""
+    if as_it_is:
+        # A piece has offsets from 0 on in epoch 0: then the file is right as the task has written it.
+        if by or epoch:
+            data = np.memmap(segment.path, np.uint8, "r+")
+            stamp_batches(data, scan_headers(data.data), by, epoch)
+            data.flush()
+        writer.adopt(segment, by)
+        return
+    copy = np.fromfile(segment.path, np.uint8)
+    headers = scan_headers(copy.data)
+    stamp_batches(copy, headers, by, epoch)
+    os.unlink(segment.path)
+    writer.append(copy.data, headers)
+
+
+def stamp_batches(data: NDArray[np.uint8], headers: NDArray[Any], by: int, leader_epoch: int) -> None:
+    """Raise the offsets of v2 batches by `by` and set their leader epoch, in `data` and in `headers`.
+
+    As a broker does when it appends: neither is under the checksum.
+    """
+    headers["base_offset"] += by
+    headers["last_offset"] += by
+    headers["leader_epoch"] = leader_epoch
+    for name, place, kind in (("base_offset", 0, ">i8"), ("leader_epoch", LEADER_EPOCH_AT, ">i4")):
+        size = np.dtype(kind).itemsize
+        where = headers["position"][:, None] + np.arange(place, place + size)
+        data[where] = headers[name].astype(kind)[:, None].view(np.uint8)

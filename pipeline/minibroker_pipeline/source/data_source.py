@@ -3,20 +3,244 @@
 `pyspark_minibroker` lets Spark find it by its name; `spark.dataSource.register(MinibrokerDataSource)` does the same.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
-from pyspark.sql.pandas.types import from_arrow_schema
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from minibroker_pipeline.source.batch_reader import LogReader, PushdownLogReader
-from minibroker_pipeline.source.options import parse_options
-from minibroker_pipeline.source.reading import output_schema
+from minibroker_pipeline.decode.decoder import settle
+from minibroker_pipeline.query_options import OptionError
+from minibroker_pipeline.source.filter_pushdown import PushedFilters
+from minibroker_pipeline.source.offsets import (
+    Offsets,
+    check_bounds,
+    ending_offsets,
+    ends_before,
+    limited_ends,
+    starting_offsets,
+)
+from minibroker_pipeline.source.options import EARLIEST, LATEST, SourceOptions, parse_options
+from minibroker_pipeline.source.planning import LogRange, OffsetInterval, pack
+from minibroker_pipeline.source.query_logs import QueryLog, QueryLogs
+from minibroker_pipeline.source.reading import DAMAGE_COLUMN, DataLossError, ReadSettings, output_schema, read_ranges
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_storage.data_directory.names import TopicPartition
 
 with lazy:
     from minibroker_pipeline.sink import writer as sink_writer
-    from minibroker_pipeline.source import stream_reader
+
+
+class LogInputPartition(InputPartition):
+    """The ranges that one task reads."""
+
+    def __init__(self, ranges: tuple[LogRange, ...]) -> None:
+        super().__init__(None)
+        self.ranges = ranges
+
+
+def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSettings, pa.Schema]:
+    """The settings for reading rows of `schema`: only its columns are decoded. `OptionError` for unknown columns."""
+    requested = to_arrow_schema(schema, timezone="UTC")
+    columns = tuple(requested.names)
+    try:
+        known = output_schema(columns)
+    except ValueError as error:
+        raise OptionError(f"schema: {error}") from None
+    for field, given in zip(known, requested, strict=True):
+        if field.type != given.type:
+            raise OptionError(f"schema: {field.name} is {field.type}, not {given.type}")
+    settings = ReadSettings(
+        columns=columns,
+        isolation=options.isolation,
+        include_control=options.include_control,
+        verify_crc=options.verify_crc,
+        mode=options.mode,
+        engine=options.engine,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    return settings, requested
+
+
+def read_task(partition: InputPartition, settings: ReadSettings, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, with exactly the schema that Spark compares them with."""
+    if isinstance(partition, LogInputPartition):  # Spark makes one of its own when there is nothing to read
+        settle(settings.engine)
+        for batch in read_ranges(partition.ranges, settings):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+class LogReader(DataSourceReader):
+    """Reads what is there when the query is planned."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._settings, self._schema = read_settings(options, schema)
+        self._filters = PushedFilters(gives_nulls=DAMAGE_COLUMN in self._settings.columns)
+
+    def partitions(self) -> list[InputPartition]:
+        """See `planning`. `DamagedLogError`, `DataLossError`, `LogNameError`, `OptionError`, `OSError`."""
+        options, filters = self._options, self._filters
+        logs = QueryLogs(options).update()
+        starts = starting_offsets(options, logs, EARLIEST)
+        ends = ending_offsets(options, logs)
+        if options.mode == "failfast":
+            for key, log in logs.items():
+                if not ends_before(options, key, log):
+                    log.check()
+        starts = check_bounds(logs, starts, ends, fail_on_data_loss=options.fail_on_data_loss)
+        ranges = (
+            one
+            for key, log in logs.items()
+            if filters.admits(key)
+            for one in log.ranges(filters.narrowed(starts[key], ends[key]), options.split_bytes)
+        )
+        return [LogInputPartition(task) for task in pack(ranges, split_bytes=options.split_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        return read_task(partition, self._settings, self._schema)
+
+
+class PushdownLogReader(LogReader):
+    """Takes over what filters say about topic, partition, offset and timestamp.
+
+    A class of its own: Spark refuses sources that do this while `spark.sql.python.filterPushdown.enabled` is false.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Returns those that Spark still has to apply."""
+        return [one for one in filters if not self._filters.take(one)]
+
+
+JsonOffsets = dict[str, dict[str, int]]
+
+
+def to_json(offsets: Offsets) -> JsonOffsets:
+    """As they stand in a checkpoint."""
+    found: JsonOffsets = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(offsets: JsonOffsets) -> Offsets:
+    """The way back."""
+    return {(topic, int(partition)): offset for topic, each in offsets.items() for partition, offset in each.items()}
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives on the driver as long as its query; `read` alone runs in workers, with a copy."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        if options.ending is not None:
+            raise OptionError("endingOffsets: a stream has no end; Trigger.AvailableNow stops at the present one")
+        self._options = options
+        self._settings, self._schema = read_settings(options, schema)
+        self._query_logs = QueryLogs(options)
+        self._logs: dict[TopicPartition, QueryLog] = {}
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
+        """Where a new query begins: at the end of the logs, like the connector, unless `startingOffsets` says more."""
+        logs = self._update(must_exist=True)
+        starts = starting_offsets(self._options, logs, LATEST)
+        return to_json({key: max(start, logs[key].start_offset) for key, start in starts.items()})
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """The limit by `maxOffsetsPerTrigger`."""
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember where the logs end now, which is where the query will stop."""
+        self._target = {key: log.end_offset for key, log in self._update().items()}
+
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802 - Spark's name
+        """Where the next micro-batch ends. `DamagedLogError` under failfast, `DataLossError`, `OSError`."""
+        logs = self._update()
+        starts = self._starts(from_json(start), logs)
+        ends = {key: self._end(key, log, starts[key]) for key, log in logs.items()}
+        if isinstance(limit, ReadMaxRows):
+            ends = limited_ends(logs, starts, ends, limit.max_rows, self._options)
+        return to_json(ends)
+
+    def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
+        """Where the logs ended when they were last looked at, for the query's progress."""
+        return to_json({key: log.end_offset for key, log in self._logs.items()})
+
+    def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, QueryLog]:
+        self._logs = self._query_logs.update(must_exist=must_exist)
+        if self._options.mode == "failfast":
+            for log in self._logs.values():
+                log.check()
+        return self._logs
+
+    def _starts(self, starts: Offsets, logs: dict[TopicPartition, QueryLog]) -> Offsets:
+        """Where to go on in each log that is there: new partitions from their beginning. `DataLossError`."""
+        gone = [key for key in starts if key not in logs]
+        if gone and self._options.fail_on_data_loss:
+            raise DataLossError(f"{gone[0][0]}-{gone[0][1]} has been deleted; the query was at {starts[gone[0]]}")
+        return {key: self._start(log, starts.get(key)) for key, log in logs.items()}
+
+    def _start(self, log: QueryLog, start: int | None) -> int:
+        if start is None:
+            return log.start_offset
+        # Offsets that were read and are gone: Spark's Kafka source fails here, too (`failOnDataLoss`).
+        if start > log.tail.log_end_offset:
+            if self._options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{log.name} ends at offset {log.tail.log_end_offset}, but the query has read to {start}: the topic"
+                    " was made again, or its end was lost"
+                )
+            return log.start_offset
+        if start < log.start_offset and self._options.fail_on_data_loss:
+            raise DataLossError(f"{log.name}: offsets {start} to {log.start_offset - 1} were deleted by retention")
+        return max(start, log.start_offset)
+
+    def _end(self, key: TopicPartition, log: QueryLog, start: int) -> int:
+        end = log.end_offset if self._target is None else min(self._target.get(key, start), log.end_offset)
+        return max(end, start)  # a high watermark that was written down may be older than what has been read
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
+        """The tasks of a micro-batch, be it new or one that is done again after a restart. As `latestOffset`."""
+        ends = from_json(end)
+        # After a restart Spark asks for a micro-batch that it has planned before, without asking for its end.
+        if any(key not in self._logs or self._logs[key].tail.log_end_offset < ends[key] for key in ends):
+            self._update()
+        logs = {key: log for key, log in self._logs.items() if key in ends}
+        starts = self._starts({key: offset for key, offset in from_json(start).items() if key in ends}, logs)
+        self._check_ends(ends, logs)
+        ranges: Iterator[LogRange] = (
+            one
+            for key, log in logs.items()
+            for one in log.ranges(OffsetInterval(starts[key], ends[key]), self._options.split_bytes)
+        )
+        return [LogInputPartition(task) for task in pack(ranges, split_bytes=self._options.split_bytes)]
+
+    def _check_ends(self, ends: Offsets, logs: dict[TopicPartition, QueryLog]) -> None:
+        for key, end in ends.items():
+            reached = logs[key].tail.log_end_offset if key in logs else 0
+            if reached < end and self._options.fail_on_data_loss:
+                raise DataLossError(f"{key[0]}-{key[1]} ends at offset {reached}, but the query has planned to {end}")
+
+    def commit(self, end: JsonOffsets) -> None:
+        """All below these offsets has been dealt with."""
+        for key, offset in from_json(end).items():
+            if key in self._logs and (transactions := self._logs[key].tail.transactions) is not None:
+                transactions.forget(offset)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a worker."""
+        return read_task(partition, self._settings, self._schema)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Workers need to know how to read, not what the driver knows of the logs."""
+        return {"_settings": self._settings, "_schema": self._schema}
+
 
 FORMAT: Final = "minibroker"
 
@@ -41,7 +265,7 @@ class MinibrokerDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         """For `spark.readStream`. `OptionError`."""
-        return stream_reader.LogStreamReader(parse_options(self.options), schema)
+        return LogStreamReader(parse_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
         """For `df.write`. `OptionError`, `DirectoryStateError`, `DirectoryInUseError`, `OSError`."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.filesystems.filesystem import FileSystem
+from minibroker_pipeline.filesystem import FileSystem
 from minibroker_pipeline.log_directories.index_files import OffsetEntries, aborted_transactions, time_entries
 from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, index_of, is_entry_at
 from minibroker_pipeline.log_directories.partition_logs import (

@@ -21,8 +21,7 @@ from minibroker_pipeline.decode import (
     schema_of,
 )
 from minibroker_pipeline.decode.request import Engine, Isolation, Mode
-from minibroker_pipeline.filesystems.filesystem import UNKNOWN, OpenFile
-from minibroker_pipeline.filesystems.read_buffers import ReadBuffer
+from minibroker_pipeline.filesystem import UNKNOWN, OpenFile, ReadBuffer
 from minibroker_pipeline.source.planning import LogRange, aborted_around
 from minibroker_pipeline.source.transaction_markers import MarkerWatch, contradictions
 from minibroker_storage.layout import DELETED_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from minibroker_pipeline import jars as command
-from minibroker_pipeline import session
-from minibroker_pipeline.connector import jars
+from minibroker_pipeline import jars, session
 
 
 @pytest.fixture
@@ -116,8 +114,8 @@ def test_the_list_for_spark_submit_is_printed(
     found = a_folder(tmp_path / "jars", "spark-avro_2.13-4.0.0.jar", "spark-sql-kafka-0-10_2.13-4.2.0.jar")
     monkeypatch.setenv(jars.FOLDER_VARIABLE, str(tmp_path / "jars"))
     monkeypatch.setattr("sys.argv", ["jars", "kafka", "avro"])
-    assert command.main() == 0
+    assert jars.main() == 0
     assert capsys.readouterr().out == ",".join(found) + "\n"
     monkeypatch.setattr("sys.argv", ["jars", "rabbit"])
-    assert command.main() == 2
+    assert jars.main() == 2
     assert "there is no 'rabbit'" in capsys.readouterr().err

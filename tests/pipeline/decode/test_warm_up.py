@@ -4,8 +4,7 @@ import gc
 from pathlib import Path
 
 from minibroker_pipeline.decode.decoder import settle
-from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
-from minibroker_pipeline.filesystems.read_buffers import ReadBuffer
+from minibroker_pipeline.filesystem import LocalFileSystem, ReadBuffer
 
 
 def test_what_the_decoder_loads_is_kept_out_of_collections() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from minibroker_pipeline.filesystems.filesystem import filesystem_of
+from minibroker_pipeline.filesystem import filesystem_of
 from tests.pipeline.source.directories import offsets, orders, plan, read
 from tests.storage.helpers import NOW, a_batch, marker, sequenced
 

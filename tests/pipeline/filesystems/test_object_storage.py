@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.cli import main
-from minibroker_pipeline.filesystems.filesystem import FileSystemError, filesystem_of
+from minibroker_pipeline.filesystem import FileSystemError, filesystem_of
 from minibroker_pipeline.source.reading import DataLossError
 from tests.pipeline.filesystems.object_store import ObjectStore
 from tests.pipeline.source.directories import ROOMY, add, close, new_reader, offsets, orders, read

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_pipeline.filesystems.filesystem import filesystem_of
-from minibroker_pipeline.jobs.pieces import cut
+from minibroker_pipeline.filesystem import filesystem_of
+from minibroker_pipeline.jobs.segment_walk import cut
 from minibroker_pipeline.jobs.stats import stats
 from minibroker_pipeline.jobs.verify import verify
 from tests.pipeline.jobs.directories import put_indexes, put_log
@@ -30,6 +30,6 @@ def test_large_segments_are_shared_out_and_found_the_same(
     put_indexes(partition, 0, ends, [(40_000, 199)])
     (tmp_path / ".kafka_cleanshutdown").write_text("")
     whole = verify([str(tmp_path)]).as_json(), stats([str(tmp_path)]).total().counts
-    monkeypatch.setattr("minibroker_pipeline.jobs.pieces.PIECE_BYTES", 4 * SIZE)
+    monkeypatch.setattr("minibroker_pipeline.jobs.segment_walk.PIECE_BYTES", 4 * SIZE)
     assert (verify([str(tmp_path)], processes=1).as_json(), stats([str(tmp_path)]).total().counts) == whole
     assert len(cut(filesystem_of(str(partition))[0], f"{partition}/{0:020d}", 0, len(data))) > 8

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from minibroker_pipeline.decode.encoder import binary_of
-from minibroker_pipeline.sink.partitioner import Partitioner, hashes
+from minibroker_pipeline.sink.task_writer import Partitioner, hashes
 
 #: From Kafka's UtilsTest.
 KAFKAS = {

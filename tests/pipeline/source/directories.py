@@ -7,11 +7,10 @@ from typing import Any
 from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from minibroker_pipeline.source.batch_reader import LogReader, PushdownLogReader
+from minibroker_pipeline.source.data_source import LogInputPartition, LogReader, PushdownLogReader
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.planning import LogRange
 from minibroker_pipeline.source.reading import output_schema
-from minibroker_pipeline.source.tasks import LogInputPartition
 from minibroker_storage.config import LogConfig
 from tests.storage.helpers import NOW, SMALL, Home, a_batch
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan
 
 from minibroker_pipeline.decode import DamagedLogError
-from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, OpenFile
+from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_pipeline.query_options import OptionError
 from minibroker_storage.config import LogConfig

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
+from minibroker_pipeline.filesystem import LocalFileSystem
 from minibroker_pipeline.query_options import OptionError
+from minibroker_pipeline.source.data_source import JsonOffsets, LogStreamReader
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.reading import DataLossError, output_schema
-from minibroker_pipeline.source.stream_reader import JsonOffsets, LogStreamReader
 from minibroker_storage.layout import LOG_SUFFIX, file_name
 from tests.pipeline.source.directories import ROOMY, add, option_names, orders
 from tests.storage.helpers import Home, a_batch, marker, sequenced

@@ -10,10 +10,18 @@ from minibroker_pipeline.decode import AbortedRange, Damage, DamagedLogError, De
 from minibroker_pipeline.decode.assemble import check_compressible
 from minibroker_pipeline.decode.blocks import ROWS, RecordEngine, inflate
 from minibroker_pipeline.decode.headers import Selection
-from minibroker_pipeline.jobs.convert.rebuild import Rebuilder, has_wrong_messages, unsound, without
+from minibroker_pipeline.jobs.convert.rebuild import (
+    COPY,
+    REPACK,
+    Rebuilder,
+    Ways,
+    has_wrong_messages,
+    unsound,
+    ways_of,
+    without,
+)
 from minibroker_pipeline.jobs.convert.report import ConvertCounts
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertError, ConvertSettings, Droppable
-from minibroker_pipeline.jobs.convert.ways import COPY, REPACK, Ways, ways_of
 from minibroker_pipeline.jobs.segment_walk import Entries, NoEntries, describe_entry, walk_records
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress

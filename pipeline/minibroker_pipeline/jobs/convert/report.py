@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from minibroker_pipeline.jobs.text_table import bytes_text, text_table
+from minibroker_pipeline.jobs.reports import bytes_text, text_table
 
 _LOST: Final = {
     "headers": "{:,} records had headers",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from minibroker_pipeline.filesystems.filesystem import Entry, FileSystem, filesystem_of
+from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
 from minibroker_pipeline.log_directories.partition_logs import partitions_without_directories
 from minibroker_protocol.uuids import parse_uuid

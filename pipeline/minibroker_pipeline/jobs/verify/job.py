@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from minibroker_pipeline.jobs.reports import bytes_text, text_table
 from minibroker_pipeline.jobs.task_runner import QUICKLY, Progress, run_tasks
-from minibroker_pipeline.jobs.text_table import bytes_text, text_table
 from minibroker_pipeline.jobs.verify.directories import Partition, find, look_into
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What
 from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below

@@ -3,16 +3,16 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, NamedTuple
 
 from minibroker_pipeline.jobs.verify.directories import Partition
-from minibroker_pipeline.jobs.verify.findings import RESTORE, Finding, Findings, What
-from minibroker_pipeline.jobs.verify.segments import SegmentFacts
-from minibroker_pipeline.jobs.verify.transactions import check_transactions
+from minibroker_pipeline.jobs.verify.findings import REBUILD, RESTORE, Finding, Findings, What
+from minibroker_pipeline.jobs.verify.segments import ABORTED_TXN_BYTES, SegmentFacts
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
 from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, TXN_INDEX_SUFFIX
+from minibroker_storage.transaction_index import AbortedTxn
 
 _GAP_REMEDY: Final = (
     "take the records from another replica or a backup; if the topic is compacted, name it with --compacted"
@@ -102,3 +102,108 @@ def _epochs(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
                 continue
             found.add(What.EPOCH, position, message, RESTORE, path=path)
     return found
+
+
+_UNKNOWN: Final = -1
+
+
+class _Marker(NamedTuple):
+    """An abort marker and the transaction that it ends, by the log. `first_offset` may be `_UNKNOWN`."""
+
+    producer_id: int
+    first_offset: int
+    last_stable_offset: int
+
+
+def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_compacted: bool) -> list[Findings]:
+    """Each abort marker that ends a transaction has its entry, each entry its marker, and they agree.
+
+    Of a log whose beginning is gone, or that is compacted, the log has less than its indexes, and less is checked.
+    """
+    if not segments:
+        return []
+    is_whole = not is_compacted and not log_start and not segments[0].task.base_offset
+    open_since: dict[int, int] = {}
+    return [
+        _check(facts, _markers(facts, open_since, log_start), is_whole=is_whole, is_compacted=is_compacted)
+        for facts in segments
+    ]
+
+
+def _markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) -> dict[int, _Marker]:
+    """The abort markers of a segment by offset; `open_since` is brought to its end."""
+    markers: dict[int, _Marker] = {}
+    for producer, offset, _, is_abort in facts.transactions:
+        if is_abort is None:
+            open_since.setdefault(producer, offset)
+            continue
+        first = open_since.pop(producer, _UNKNOWN)
+        if is_abort:
+            stable = min(open_since.values(), default=offset + 1)
+            markers[offset] = _Marker(producer, first if first >= log_start else _UNKNOWN, stable)
+    return markers
+
+
+def _check(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, is_compacted: bool) -> Findings:
+    task = facts.task
+    found = Findings(task.address + TXN_INDEX_SUFFIX)
+    if facts.has_transaction_index:
+        if not is_compacted:
+            _check_missing(facts, markers, found)
+        before = task.base_offset - 1
+        for slot, entry in enumerate(facts.aborted):
+            if entry.last_offset >= facts.end_offset and task.is_open:
+                break  # written after the log was read
+            message = _fault(entry, before, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
+            if message:
+                found.add(What.TRANSACTION_INDEX, slot * ABORTED_TXN_BYTES, message, REBUILD)
+            before = max(before, entry.last_offset)
+    return found
+
+
+def _check_missing(facts: SegmentFacts, markers: dict[int, _Marker], found: Findings) -> None:
+    known = {entry.last_offset for entry in facts.aborted}
+    for offset, marker in markers.items():
+        if offset not in known and marker.first_offset != _UNKNOWN:
+            message = (
+                f"lacks the aborted transaction of producer {marker.producer_id}, offsets {marker.first_offset} to"
+                f" {offset}: readers of committed records would see it"
+            )
+            found.add(What.TRANSACTION_INDEX, None, message, REBUILD, is_damage=not facts.task.is_open)
+
+
+def _fault(
+    entry: AbortedTxn,
+    before: int,
+    markers: dict[int, _Marker],
+    facts: SegmentFacts,
+    *,
+    is_whole: bool,
+    is_compacted: bool,
+) -> str:
+    """The fault of an entry; empty if nothing is wrong."""
+    span = f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
+    next_base = facts.task.next_base
+    end = facts.end_offset if next_base is None else next_base
+    if not before < entry.last_offset < end or entry.first_offset > entry.last_offset:
+        return f"{span}: it ends outside the segment, before it begins, or before the entry before it"
+    marker = markers.get(entry.last_offset)
+    if is_compacted or (marker is None and _is_in_damage(facts)):
+        return ""
+    if marker is None or marker.producer_id != entry.producer_id:
+        return f"{span}: the log has no abort marker of this producer at its end"
+    if marker.first_offset not in {_UNKNOWN, entry.first_offset}:
+        return f"{span}: it begins at {marker.first_offset}"
+    if is_whole and entry.last_stable_offset != marker.last_stable_offset:
+        return (
+            f"{span}: the last stable offset is {marker.last_stable_offset}, the entry has {entry.last_stable_offset}"
+        )
+    return ""
+
+
+def _is_in_damage(facts: SegmentFacts) -> bool:
+    """Whether the segment's log has damage, which may have been the marker."""
+    return any(finding.is_damage and finding.what in _OF_THE_LOG for finding in facts.findings)
+
+
+_OF_THE_LOG: Final = (What.CHECKSUM, What.ENTRY, What.RECORDS, What.TORN)

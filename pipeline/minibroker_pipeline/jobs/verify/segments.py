@@ -5,9 +5,8 @@ from typing import Final, NamedTuple
 
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.blocks import RecordEngine
-from minibroker_pipeline.filesystems.filesystem import FileSystem
-from minibroker_pipeline.jobs.pieces import Piece, cut
-from minibroker_pipeline.jobs.segment_walk import NoEntries, read_entries
+from minibroker_pipeline.filesystem import FileSystem
+from minibroker_pipeline.jobs.segment_walk import NoEntries, Piece, cut, read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.indexes import check_offset_index, check_reach, check_time_index
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent

@@ -1,1 +1,0 @@
-"""File systems that hold log directories: local disks, and object storage through fsspec."""
