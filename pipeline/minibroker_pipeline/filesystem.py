@@ -8,7 +8,9 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Self
+
+from minibroker_storage.layout import DELETED_SUFFIX
 
 _SCHEME: Final = "://"
 _LOCAL: Final = "file:"
@@ -33,71 +35,11 @@ class Entry(NamedTuple):
     identity: int = UNKNOWN
 
 
-class OpenFile(Protocol):
-    """A file that ranges are read from, for a `with` statement."""
-
-    @property
-    def identity(self) -> int:
-        """As in `Entry`."""
-        ...
-
-    def read_at(self, position: int, size: int) -> bytes:
-        """`size` bytes, fewer at the end of the file. `OSError`."""
-        ...
-
-    def read_into(self, position: int, target: memoryview) -> int:
-        """The same into `target`, to its end; how many there are."""
-        ...
-
-    @property
-    def bytes_at_once(self) -> int:
-        """The number of bytes to read at once of a file that is read as a whole."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *exception: object) -> None: ...
-
-
-class FileSystem(Protocol):
-    """A file system. Paths are its own, as `filesystem_of` gives them. Every method may raise `OSError`."""
+class LocalFileSystem:
+    """Directories of this machine. A file's identity is its inode. Every method may raise `OSError`."""
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
         """The entries of a directory, in any order; with the size of files whose names end so. `FileNotFoundError`."""
-        ...
-
-    def read(self, path: str) -> bytes:
-        """A whole file. `FileNotFoundError`."""
-        ...
-
-    def open(self, path: str) -> OpenFile:
-        """A file to read ranges of. `FileNotFoundError`, here or with the first read."""
-        ...
-
-
-def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[FileSystem, str]:
-    """The file system that a path or an address is of, and the path in it.
-
-    `storage` is what fsspec's file system for such addresses is made with, besides what it finds by itself.
-    `ImportError` when fsspec, or what it needs for this kind of address, is not installed; `ValueError` for addresses
-    that it does not know; `FileSystemError`.
-    """
-    if path.startswith(_LOCAL):  # file:/a as Spark prints it, or file:///a
-        path = path.removeprefix(_LOCAL).removeprefix("//")
-    if _SCHEME not in path:
-        return LocalFileSystem(), os.path.abspath(path)
-    from fsspec.core import url_to_fs  # noqa: PLC0415 - only directories elsewhere need it
-
-    with _named(path):
-        system, inner = url_to_fs(path, **(storage or {}))
-    return RemoteFileSystem(system), str(inner).rstrip("/")
-
-
-class LocalFileSystem:
-    """Directories of this machine. A file's identity is its inode."""
-
-    def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
-        """See `FileSystem`."""
         found: list[Entry] = []
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -112,17 +54,22 @@ class LocalFileSystem:
         return found
 
     def read(self, path: str) -> bytes:
-        """See `FileSystem`."""
+        """A whole file. `FileNotFoundError`."""
         with open(path, "rb", buffering=0) as file:
             return file.readall()
 
-    def open(self, path: str) -> OpenFile:
-        """See `FileSystem`."""
+    def open(self, path: str) -> "_LocalFile":
+        """A file to read ranges of. `FileNotFoundError`."""
         return _LocalFile(path)
 
 
 class _LocalFile:
-    """A descriptor. What it refers to stays readable when the file is deleted."""
+    """A descriptor, for a `with` statement. What it refers to stays readable when the file is deleted.
+
+    Attributes:
+        bytes_at_once: the number of bytes to read at once of a file that is read as a whole.
+        identity: as in `Entry`.
+    """
 
     bytes_at_once = 4 * 1024 * 1024  # which a processor's cache can hold
 
@@ -131,6 +78,7 @@ class _LocalFile:
         self.identity = os.fstat(self._fd).st_ino
 
     def read_at(self, position: int, size: int) -> bytes:
+        """Return `size` bytes, fewer at the end of the file. `OSError`."""
         data = os.pread(self._fd, size, position)
         while len(data) < size:
             more = os.pread(self._fd, size - len(data), position + len(data))
@@ -140,6 +88,7 @@ class _LocalFile:
         return data
 
     def read_into(self, position: int, target: memoryview) -> int:
+        """Read into `target`, to its end; return how many bytes there are. `OSError`."""
         if sys.platform == "darwin":  # older ones have no preadv
             data = self.read_at(position, len(target))
             target[: len(data)] = data
@@ -175,13 +124,13 @@ def _named(address: str) -> Generator[None]:
 
 
 class RemoteFileSystem:
-    """The listing and reading of an fsspec file system."""
+    """The listing and reading of an fsspec file system, with the methods of `LocalFileSystem`."""
 
     def __init__(self, system: Any) -> None:
         self._system = system
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:  # noqa: ARG002 - sizes come along
-        """See `FileSystem`."""
+        """See `LocalFileSystem`."""
         with self._named(directory):
             self._system.invalidate_cache(directory)  # logs grow
             listed = {str(found["name"]).rstrip("/"): found for found in self._system.ls(directory, detail=True)}
@@ -194,12 +143,12 @@ class RemoteFileSystem:
         ]
 
     def read(self, path: str) -> bytes:
-        """See `FileSystem`."""
+        """See `LocalFileSystem`."""
         with self._named(path):
             return bytes(self._system.cat_file(path))
 
-    def open(self, path: str) -> OpenFile:
-        """See `FileSystem`."""
+    def open(self, path: str) -> "_RemoteFile":
+        """See `LocalFileSystem`; `FileNotFoundError` comes with the first read."""
         return _RemoteFile(self, path)
 
     def read_range(self, path: str, position: int, end_position: int) -> bytes:
@@ -217,7 +166,7 @@ class RemoteFileSystem:
 
 
 class _RemoteFile:
-    """Each range is a request of its own, unless it is small and near one that has been read."""
+    """As `_LocalFile`. Each range is a request of its own, unless it is small and near one that has been read."""
 
     identity = UNKNOWN
     bytes_at_once = 16 * 1024 * 1024
@@ -248,6 +197,52 @@ class _RemoteFile:
 
     def __exit__(self, *exception: object) -> None:
         pass
+
+
+FileSystem = LocalFileSystem | RemoteFileSystem
+OpenFile = _LocalFile | _RemoteFile
+
+
+def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[FileSystem, str]:
+    """The file system that a path or an address is of, and the path in it.
+
+    `storage` is what fsspec's file system for such addresses is made with, besides what it finds by itself.
+    `ImportError` when fsspec, or what it needs for this kind of address, is not installed; `ValueError` for addresses
+    that it does not know; `FileSystemError`.
+    """
+    if path.startswith(_LOCAL):  # file:/a as Spark prints it, or file:///a
+        path = path.removeprefix(_LOCAL).removeprefix("//")
+    if _SCHEME not in path:
+        return LocalFileSystem(), os.path.abspath(path)
+    from fsspec.core import url_to_fs  # noqa: PLC0415 - only directories elsewhere need it
+
+    with _named(path):
+        system, inner = url_to_fs(path, **(storage or {}))
+    return RemoteFileSystem(system), str(inner).rstrip("/")
+
+
+def read_if_there(filesystem: FileSystem, path: str) -> bytes | None:
+    """Return a whole file, or None if it does not exist. `OSError`."""
+    try:
+        return filesystem.read(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def open_listed(filesystem: FileSystem, path: str, identity: int) -> OpenFile:
+    """Open the file that a listing has shown, under its name or the one that it has until it is deleted.
+
+    Retention and compaction rename files, which stay for `file.delete.delay.ms`. `FileNotFoundError`.
+    """
+    for name in (path, path + DELETED_SUFFIX):
+        try:
+            file = filesystem.open(name)
+        except FileNotFoundError:
+            continue
+        if identity in {UNKNOWN, file.identity}:
+            return file
+        file.__exit__(None, None, None)
+    raise FileNotFoundError(errno.ENOENT, "deleted or compacted since the job has begun; start it again", path)
 
 
 _MOST_KEPT: Final = 16 * 1024 * 1024

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from minibroker_storage.installation_hints import missing
@@ -15,6 +16,7 @@ _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
 _CALL: Final = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
 """Py4J's words before an error of the JVM that PySpark has no class for."""
 _MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'$", re.MULTILINE)
+_REPEATED: Final[dict[str, Any]] = {"action": "append", "default": []}
 _CHECKOUT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
@@ -82,47 +84,35 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_stats(jobs: Any) -> None:
-    job = _add_job(jobs, "stats", "measure what formats and codecs take on disk")
-    _add_paths(job)
-    _add_local(job)
-    job.add_argument(
-        "--by", choices=("partition", "topic"), default="partition", help="one line for each (default: partition)"
-    )
-    job.add_argument("--html", metavar="FILE", help="write a page with plots")
+    option = _add_job(jobs, "stats", "measure what formats and codecs take on disk").add_argument
+    _add_paths(option)
+    _add_local(option)
+    option("--by", choices=("partition", "topic"), default="partition", help="one line for each (default: partition)")
+    option("--html", metavar="FILE", help="write a page with plots")
 
 
 def _add_verify(jobs: Any) -> None:
-    job = _add_job(jobs, "verify", "look for damage; the exit status is 1 when there is some")
-    _add_paths(job)
-    _add_local(job)
-    option = job.add_argument
-    option(
-        "--compacted",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="topics that may have gaps, such as 'users-*'",
-    )
+    option = _add_job(jobs, "verify", "look for damage; the exit status is 1 when there is some").add_argument
+    _add_paths(option)
+    _add_local(option)
+    option("--compacted", **_REPEATED, metavar="PATTERN", help="topics that may have gaps, such as 'users-*'")
     option("--index-interval-bytes", type=_positive, metavar="N", help="the topics' index.interval.bytes, if known")
 
 
 def _add_diff(jobs: Any) -> None:
-    job = _add_job(jobs, "diff", "compare two directories; the exit status is 1 when they differ")
-    job.add_argument("left", metavar="LEFT", help="a data directory, or a partition's; or an address")
-    job.add_argument("right", metavar="RIGHT", help="another one")
-    _add_local(job)
-    _add_reading(job, isolation="read_uncommitted")
-    job.add_argument(
-        "--by-content", action="store_true", help="ignore offsets and partitions: compare the records of each topic"
-    )
-    job.add_argument("--columns", metavar="NAMES", help="columns to compare (default: key,value,headers,timestamp)")
+    option = _add_job(jobs, "diff", "compare two directories; the exit status is 1 when they differ").add_argument
+    option("left", metavar="LEFT", help="a data directory, or a partition's; or an address")
+    option("right", metavar="RIGHT", help="another one")
+    _add_local(option)
+    _add_reading(option, isolation="read_uncommitted")
+    option("--by-content", action="store_true", help="ignore offsets and partitions: compare the records of each topic")
+    option("--columns", type=_names, metavar="NAMES", help="columns to compare (default: key,value,headers,timestamp)")
 
 
 def _add_export(jobs: Any) -> None:
-    job = _add_job(jobs, "export", "write Parquet, in folders of topics and days")
-    _add_paths(job)
-    _add_reading(job, isolation="read_committed")
-    option = job.add_argument
+    option = _add_job(jobs, "export", "write Parquet, in folders of topics and days").add_argument
+    _add_paths(option)
+    _add_reading(option, isolation="read_committed")
     option("--to", required=True, metavar="DIR", dest="target", help="directory to write the folders to")
     option("--json-schema", metavar="DDL", help='values are JSON with these columns, such as "id BIGINT, name STRING"')
     option("--keep-corrupt", action="store_true", help="values that are no such JSON go to the column corrupt")
@@ -131,141 +121,124 @@ def _add_export(jobs: Any) -> None:
 
 def _add_import(jobs: Any) -> None:
     job = _add_job(jobs, "import", "write Parquet, JSON, CSV or other files as topics", chooses_topics=False)
-    job.add_argument("paths", nargs="+", metavar="FILE", help="files or folders, as Spark's reader takes them")
     option = job.add_argument
+    option("paths", nargs="+", metavar="FILE", help="files or folders, as Spark's reader takes them")
     option("--to", required=True, metavar="DIR", dest="target", help="the data directory")
     option("--topic", default="", metavar="NAME", help="without it the column topic says it of each row")
     option("--save", choices=("error", "append", "overwrite"), default="error", help="if the directory exists")
-    reading = job.add_argument_group("reading")
-    reading.add_argument("--format", default="parquet", metavar="NAME", help="of the files (default: parquet)")
-    reading.add_argument("--schema", default="", metavar="DDL", help='of the files, such as "id BIGINT, name STRING"')
-    reading.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the format (repeatable)"
-    )
+    option = job.add_argument_group("reading").add_argument
+    option("--format", default="parquet", metavar="NAME", help="of the files (default: parquet)")
+    option("--schema", default="", metavar="DDL", help='of the files, such as "id BIGINT, name STRING"')
+    option("--option", **_REPEATED, metavar="NAME=VALUE", help="an option of the format (repeatable)")
     making = job.add_argument_group("making records, by expressions of Spark's SQL")
-    making.add_argument(
-        "--column", action="append", default=[], metavar="EXPR", help="include this in the value (repeatable)"
-    )
-    making.add_argument("--key", default="", metavar="EXPR", help="(default: the column key)")
-    making.add_argument("--value", default="", metavar="EXPR", help="(default: the column value)")
-    making.add_argument("--timestamp", default="", metavar="EXPR", help="(default: the column timestamp, else now)")
-    making.add_argument("--partition", default="", metavar="EXPR", help="(default: the column partition, else by key)")
-    making.add_argument("--headers", default="", metavar="EXPR", help="(default: the column headers)")
+    option = making.add_argument
+    option("--column", **_REPEATED, dest="columns", metavar="EXPR", help="include this in the value (repeatable)")
+    option("--key", default="", metavar="EXPR", help="(default: the column key)")
+    option("--value", default="", metavar="EXPR", help="(default: the column value)")
+    option("--timestamp", default="", metavar="EXPR", help="(default: the column timestamp, else now)")
+    option("--partition", default="", metavar="EXPR", help="(default: the column partition, else by key)")
+    option("--headers", default="", metavar="EXPR", help="(default: the column headers)")
     values = making.add_mutually_exclusive_group()
     values.add_argument("--json", action="store_true", help="values are JSON of the columns")
     values.add_argument("--avro-schema", metavar="FILE", help="values are Avro of the columns, by this schema")
-    making.add_argument(
-        "--order-by", action="append", default=[], metavar="EXPR", help="sort records by this (repeatable)"
-    )
-    making.add_argument("--keep-offsets", action="store_true", help="the column offset says where records lie")
-    writing = job.add_argument_group("writing")
-    writing.add_argument("--partitions", type=_positive, metavar="N", help="of new topics (default: 1)")
-    writing.add_argument("--codec", metavar="NAME", help="compression.type: none, gzip, snappy, lz4 or zstd")
-    writing.add_argument("--level", type=int, metavar="N", help="of the codec (default: its own)")
-    writing.add_argument("--batch-bytes", type=_positive, metavar="N", help="of a batch, uncompressed (default: 65536)")
-    writing.add_argument("--segment-bytes", type=_positive, metavar="N", help="segment.bytes (default: 1 GiB)")
-    writing.add_argument("--timestamp-type", metavar="NAME", help="CreateTime (default) or LogAppendTime")
+    option("--order-by", **_REPEATED, metavar="EXPR", help="sort records by this (repeatable)")
+    option("--keep-offsets", action="store_true", help="the column offset says where records lie")
+    option = job.add_argument_group("writing").add_argument
+    option("--partitions", type=_positive, metavar="N", help="of new topics (default: 1)")
+    option("--codec", metavar="NAME", help="compression.type: none, gzip, snappy, lz4 or zstd")
+    option("--level", type=int, metavar="N", help="of the codec (default: its own)")
+    option("--batch-bytes", type=_positive, metavar="N", help="of a batch, uncompressed (default: 65536)")
+    option("--segment-bytes", type=_positive, metavar="N", help="segment.bytes (default: 1 GiB)")
+    option("--timestamp-type", metavar="NAME", help="CreateTime (default) or LogAppendTime")
 
 
 def _add_compact(jobs: Any) -> None:
-    job = _add_job(jobs, "compact", "write compacted logs into a new directory")
-    _add_paths(job)
-    _add_local(job)
-    option = job.add_argument
+    option = _add_job(jobs, "compact", "write compacted logs into a new directory").add_argument
+    _add_paths(option)
+    _add_local(option)
+    count = partial(option, metavar="N")
     option("--to", required=True, metavar="DIR", help="the new data directory; it must not exist, or be empty")
     option("--from-start", action="store_true", help="compact again what was compacted before")
     option("--roll", action="store_true", help="also the active segment, as if a new one had begun")
-    option(
-        "--now", type=_not_negative, metavar="MS", help="the time to judge delete horizons by (default: the clock's)"
-    )
-    option(
-        "--delete-retention-ms", type=_not_negative, metavar="N", help="for how long tombstones stay (default: a day)"
-    )
-    option("--min-compaction-lag-ms", type=_not_negative, metavar="N", help="leave younger records alone (default: 0)")
-    option("--segment-bytes", type=_positive, metavar="N", help="join segments up to this size (default: 1 GiB)")
-    option("--index-interval-bytes", type=_not_negative, metavar="N", help="as of the topics (default: 4096)")
+    now = "the time to judge delete horizons by (default: the clock's)"
+    option("--now", dest="now_ms", type=_not_negative, metavar="MS", help=now)
+    count("--delete-retention-ms", type=_not_negative, help="for how long tombstones stay (default: a day)")
+    count("--min-compaction-lag-ms", type=_not_negative, help="leave younger records alone (default: 0)")
+    count("--segment-bytes", type=_positive, help="join segments up to this size (default: 1 GiB)")
+    count("--index-interval-bytes", type=_not_negative, help="as of the topics (default: 4096)")
     option("--memory", type=_positive, metavar="MIB", help="for the keys of one partition (default: 256)")
 
 
 def _add_convert(jobs: Any) -> None:
-    job = _add_job(jobs, "convert", "write logs in another message format, under another codec, in other batches")
-    _add_paths(job)
-    _add_local(job)
-    option = job.add_argument
+    option = _add_job(
+        jobs, "convert", "write logs in another message format, under another codec, in other batches"
+    ).add_argument
+    _add_paths(option)
+    _add_local(option)
+    count = partial(option, metavar="N")
     option("--to", required=True, metavar="DIR", dest="target", help="the new data directory")
     option("--format", choices=("v0", "v1", "v2"), help="of the messages (default: as they are)")
     option("--codec", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="compression.type (default: as it is)")
-    option("--level", type=int, metavar="N", help="of the codec (default: its own)")
-    option("--batch-bytes", type=_positive, metavar="N", help="join or split batches to this size, uncompressed")
-    option("--segment-bytes", type=_positive, default=1 << 30, metavar="N", help="segment.bytes (default: 1 GiB)")
-    option("--index-interval-bytes", type=_positive, default=4096, metavar="N", help="index.interval.bytes")
-    option(
-        "--drop",
-        action="append",
-        default=[],
-        choices=("headers", "timestamps", "transactions"),
-        help="leave out what the format cannot hold (repeatable)",
-    )
-    option(
-        "--mode", choices=("failfast", "permissive"), default="failfast", help="permissive leaves out damaged entries"
-    )
+    count("--level", type=int, help="of the codec (default: its own)")
+    count("--batch-bytes", type=_positive, help="join or split batches to this size, uncompressed")
+    count("--segment-bytes", type=_positive, default=1 << 30, help="segment.bytes (default: 1 GiB)")
+    count("--index-interval-bytes", type=_positive, default=4096, help="index.interval.bytes")
+    parts = ("headers", "timestamps", "transactions")
+    option("--drop", **_REPEATED, choices=parts, help="leave out what the format cannot hold (repeatable)")
+    _add_mode(option, "entries")
 
 
 def _add_job(jobs: Any, name: str, summary: str, *, chooses_topics: bool = True) -> argparse.ArgumentParser:
-    """A job with the options that all have, and those that choose what it reads of log directories."""
+    """Add a job with the options that all have, and those that choose what it reads of log directories."""
     job: argparse.ArgumentParser = jobs.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
+    option = job.add_argument
     if chooses_topics:
-        job.add_argument(
-            "--topic", action="append", default=[], dest="topics", metavar="NAME", help="only this topic (repeatable)"
-        )
-    job.add_argument(
-        "--master", metavar="URL", help='run as Spark tasks there, such as "local[4]" or "spark://host:7077"'
-    )
+        option("--topic", **_REPEATED, dest="topics", metavar="NAME", help="only this topic (repeatable)")
+    option("--master", metavar="URL", help='run as Spark tasks there, such as "local[4]" or "spark://host:7077"')
     return job
 
 
-def _add_paths(job: argparse.ArgumentParser) -> None:
+def _add_paths(option: Any) -> None:
     """Of jobs that read any number of directories."""
-    job.add_argument(
-        "paths", nargs="+", metavar="DIR", help="a data directory, or a partition's; or an address (s3://...)"
-    )
+    option("paths", nargs="+", metavar="DIR", help="a data directory, or a partition's; or an address (s3://...)")
 
 
-def _add_local(job: argparse.ArgumentParser) -> None:
+def _add_local(option: Any) -> None:
     """Of jobs that run without Spark, too."""
-    job.add_argument(
-        "--processes",
-        type=_positive,
-        metavar="N",
-        help="number of processes, without --master (default: by the amount of work)",
-    )
-    job.add_argument(
-        "--json", metavar="FILE", help="write the report as JSON; - is standard output, instead of the table"
-    )
+    processes = "number of processes, without --master (default: by the amount of work)"
+    option("--processes", type=_positive, metavar="N", help=processes)
+    option("--json", metavar="FILE", help="write the report as JSON; - is standard output, instead of the table")
+
+
+def _add_reading(option: Any, isolation: str) -> None:
+    """Of jobs that read records as the data source does."""
+    levels = ("read_committed", "read_uncommitted")
+    option("--isolation", choices=levels, default=isolation, help=f"default: {isolation}")
+    _add_mode(option, "batches")
+
+
+def _add_mode(option: Any, what: str) -> None:
+    modes = ("failfast", "permissive")
+    option("--mode", choices=modes, default="failfast", help=f"permissive leaves out damaged {what}")
 
 
 def _positive(text: str) -> int:
     """A type of options."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
-
-
-def _add_reading(job: argparse.ArgumentParser, isolation: str) -> None:
-    """Of jobs that read records as the data source does."""
-    option = job.add_argument
-    levels = ("read_committed", "read_uncommitted")
-    option("--isolation", choices=levels, default=isolation, help=f"default: {isolation}")
-    option(
-        "--mode", choices=("failfast", "permissive"), default="failfast", help="permissive leaves out damaged batches"
-    )
+    return _at_least(1, text)
 
 
 def _not_negative(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
     number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{number} is less than 0")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{number} is less than {least}")
     return number
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",") if text else []

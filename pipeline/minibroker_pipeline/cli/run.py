@@ -1,21 +1,24 @@
 """The jobs of `minibroker-pipeline`: options to settings, the Spark session, and the output of the report."""
 
 import argparse
+import inspect
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minibroker_pipeline.jobs.compact import CompactSettings, compact
 from minibroker_pipeline.jobs.convert import ConvertSettings, convert
-from minibroker_pipeline.jobs.diff import COLUMNS, DiffSettings, diff
+from minibroker_pipeline.jobs.diff import DiffSettings, diff
 from minibroker_pipeline.jobs.stats import stats
 from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+S = TypeVar("S")
 
 _FOUND: Final = 1
 """The exit status of `verify` when there is damage, and of `diff` when there are differences."""
@@ -36,24 +39,14 @@ def _stats(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    settings = VerifySettings(
-        topics=tuple(options.topics),
-        compacted=tuple(options.compacted),
-        index_interval_bytes=options.index_interval_bytes,
-    )
+    settings = _settings(VerifySettings, options)
     report = verify(options.paths, settings, spark=_session_for(options), processes=options.processes)
     _tell(options, report.as_json(), report.as_text())
     return 0 if report.is_sound else _FOUND
 
 
 def _diff(options: argparse.Namespace) -> int:
-    settings = DiffSettings(
-        topics=tuple(options.topics),
-        by_content=options.by_content,
-        columns=tuple(options.columns.split(",")) if options.columns else COLUMNS,
-        isolation=options.isolation,
-        mode=options.mode,
-    )
+    settings = _settings(DiffSettings, options)
     report = diff(options.left, options.right, settings, spark=_session_for(options), processes=options.processes)
     _tell(options, report.as_json(), report.as_text())
     return 0 if report.is_equal else _FOUND
@@ -67,13 +60,7 @@ def _export(options: argparse.Namespace) -> int:
     if options.keep_corrupt and not schema:
         raise ValueError("--keep-corrupt is of use with --json-schema only")
     payload = Payload("json", schema, "permissive" if options.keep_corrupt else "failfast") if schema else Payload()
-    settings = ExportSettings(
-        topics=tuple(options.topics),
-        payload=payload,
-        isolation=options.isolation,
-        mode=options.mode,
-        save=options.save,
-    )
+    settings = _settings(ExportSettings, options, payload=payload)
     spark = _session_for(options, is_needed=True)
     assert spark is not None
     export(spark, options.paths, options.target, settings)
@@ -91,21 +78,11 @@ def _import(options: argparse.Namespace) -> int:
         "segmentBytes": options.segment_bytes,
         "timestampType": options.timestamp_type,
     }
-    settings = ImportSettings(
-        format=options.format,
-        schema=options.schema,
+    settings = _settings(
+        ImportSettings,
+        options,
         read_options=dict(_pair(text) for text in options.option),
-        topic=options.topic,
-        columns=tuple(options.column),
-        key=options.key,
-        value=options.value,
-        timestamp=options.timestamp,
-        partition=options.partition,
-        headers=options.headers,
         payload=_payload(options),
-        order_by=tuple(options.order_by),
-        keep_offsets=options.keep_offsets,
-        save=options.save,
         options={name: value for name, value in writing.items() if value is not None},
     )
     spark = _session_for(options, is_needed=True, packages=("avro",) if options.avro_schema else ())
@@ -132,41 +109,26 @@ def _payload(options: argparse.Namespace) -> Any:
 
 
 def _compact(options: argparse.Namespace) -> int:
-    given = {
-        "now_ms": options.now,
-        "delete_retention_ms": options.delete_retention_ms,
-        "min_compaction_lag_ms": options.min_compaction_lag_ms,
-        "segment_bytes": options.segment_bytes,
-        "index_interval_bytes": options.index_interval_bytes,
-        "memory_bytes": None if options.memory is None else options.memory * _MEBIBYTE,
-    }
-    settings = CompactSettings(
-        topics=tuple(options.topics),
-        from_start=options.from_start,
-        roll=options.roll,
-        **{name: value for name, value in given.items() if value is not None},
-    )
+    memory = {} if options.memory is None else {"memory_bytes": options.memory * _MEBIBYTE}
+    settings = _settings(CompactSettings, options, **memory)
     report = compact(options.paths, options.to, settings, spark=_session_for(options), processes=options.processes)
     _tell(options, report.as_json(), report.as_text())
     return 0
 
 
 def _convert(options: argparse.Namespace) -> int:
-    settings = ConvertSettings(
-        format=options.format,
-        codec=options.codec,
-        level=options.level,
-        batch_bytes=options.batch_bytes,
-        topics=tuple(options.topics),
-        drop=tuple(options.drop),
-        mode=options.mode,
-        segment_bytes=options.segment_bytes,
-        index_interval_bytes=options.index_interval_bytes,
-    )
+    settings = _settings(ConvertSettings, options)
     spark = _session_for(options)
     report = convert(options.paths, options.target, settings, spark=spark, processes=options.processes)
     _tell(options, report.as_json(), report.as_text())
     return 0
+
+
+def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **others: Any) -> S:
+    """Return the settings of a job: `others`, and the options that have their names and were given."""
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()}
+    names = inspect.signature(kind).parameters.keys() - others.keys()
+    return kind(**{name: given[name] for name in names if given.get(name) not in {None, ()}}, **others)
 
 
 def _session_for(

@@ -4,13 +4,15 @@ The body of a v2 batch is one, decompressed; so is a whole message of v0 or v1, 
 table of them is an int64 array with a line for each and the columns below. An engine fills the last three.
 """
 
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.headers import chosen
+from minibroker_pipeline.decode.headers import as_bytes, chosen
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import MAGIC_V2, RECORD_BATCH_OVERHEAD, TIMESTAMP_TYPE_FLAG, CompressionCodec
@@ -141,3 +143,88 @@ def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
     if header["record_count"] == 0:
         return b""  # the payload of a batch without records is not read
     return decompress(_CODECS[codec_id], entry[RECORD_BATCH_OVERHEAD:], max_size=max_size)
+
+
+class _Inflated(threading.local):
+    """The decompressed bytes of entries, until their records are read. Kept, since fresh memory costs time."""
+
+    def __init__(self) -> None:
+        self.buffer = np.empty(0, np.uint8)
+
+    def put(self, at: int, part: bytes | memoryview, group_bytes: int) -> None:
+        """Put bytes at a position, behind those of the group that are there."""
+        end = at + len(part)
+        if not at and len(self.buffer) < max(end, group_bytes):  # later parts fit into a group
+            self.buffer = np.empty(max(end, group_bytes), np.uint8)
+        self.buffer[at:end] = np.frombuffer(part, np.uint8)
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """Return the bytes of a group."""
+        data = self.buffer[:size]
+        data.flags.writeable = False
+        return data
+
+
+_inflated: Final = _Inflated()
+
+
+def record_groups(
+    view: memoryview,
+    headers: NDArray[Any],
+    lines: NDArray[np.int64],
+    refuse: Callable[[Any, str], None],
+    *,
+    group_bytes: int,
+    max_size: int,
+    gives_rest: bool = False,
+) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+    """Yield the bytes of entries' records, and the tables of the blocks in them. None of the tables is empty.
+
+    Without compressed entries all are one group, in the data themselves. Otherwise a group has about `group_bytes`, in
+    a buffer that lasts until the next one: decompressed, or copied beside those.
+
+    Args:
+        view: the data that the headers are of.
+        headers: as of `read_headers`.
+        lines: the entries, as lines of `headers`.
+        refuse: called with the header of an entry that cannot be decompressed, and why.
+        group_bytes: see above.
+        max_size: the most bytes that an entry may decompress to.
+        gives_rest: whether a group ends before an entry that is refused.
+    """
+    blocks = blocks_of(headers, lines)
+    if not len(lines):
+        return
+    if not headers["codec"][lines].any():
+        start, end = int(blocks[0, START]), int(blocks[-1, END])
+        blocks[:, START : END + 1] -= start
+        yield as_bytes(view[start:end]), blocks
+        return
+    size = first = 0
+    kept = np.ones(len(lines), np.bool_)
+
+    def group(behind: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        chosen_blocks = blocks[first:behind][kept[first:behind]]
+        if len(chosen_blocks):
+            yield _inflated.take(size), np.ascontiguousarray(chosen_blocks)
+
+    for index, (line, (start, end)) in enumerate(zip(lines.tolist(), blocks[:, START : END + 1].tolist(), strict=True)):
+        header = headers[line]
+        part: bytes | memoryview = view[start:end]
+        if header["codec"]:
+            try:
+                part = inflate(view[int(header["position"]) : end], header, max_size)
+            except DecodeError as error:
+                if gives_rest:
+                    yield from group(index)
+                refuse(header, str(error))
+                kept[index] = False
+                continue
+        if size and size + len(part) > group_bytes:
+            yield from group(index)
+            size, first = 0, index
+        _inflated.put(size, part, group_bytes)
+        blocks[index, START] = size
+        size += len(part)
+        blocks[index, END] = size
+    yield from group(len(lines))

@@ -1,7 +1,6 @@
 """Bytes of a log to Arrow batches: chunk by chunk, with either engine."""
 
 import gc
-import threading
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final, cast
@@ -10,19 +9,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, RecordEngine, blocks_of, inflate
+from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, RecordEngine, record_groups
 from minibroker_pipeline.decode.columns import ColumnBuilder
 from minibroker_pipeline.decode.damage import DamageHandler, fault_of
 from minibroker_pipeline.decode.headers import Selection, as_bytes, chosen, find_positions, read_headers
 from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine, engine_named
-from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.varint import INT32_MAX
 
 _MODULES: Final = {"numba": "numba_engine", "numpy": "numpy_engine"}
 _loaded: Final[dict[str, RecordEngine]] = {}
-
-_Group = tuple[NDArray[np.uint8], NDArray[np.int64]]
-"""Bytes, and a table of the blocks in them."""
 
 
 def decode(
@@ -82,16 +77,6 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return joined
 
 
-class _Inflated(threading.local):
-    """The decompressed bytes of entries, until their rows are made. Kept, since fresh memory costs time."""
-
-    def __init__(self) -> None:
-        self.buffer = np.empty(0, np.uint8)
-
-
-_inflated: Final = _Inflated()
-
-
 class _Decoding:
     """One call of `decode`."""
 
@@ -146,66 +131,23 @@ class _Decoding:
                 self._refuse(headers[line])
             lines = np.delete(lines, wrong)
         if len(lines):
-            is_compressed = headers["codec"][lines].any()
-            groups = self._inflated(headers, lines) if is_compressed else self._as_it_is(headers, lines)
-            for data, blocks in groups:
+            is_failfast = self._request.mode == "failfast"
+            for data, blocks in record_groups(
+                self._view,
+                headers,
+                lines,
+                self._refuse,
+                group_bytes=self._chunk_bytes,
+                max_size=self._request.max_decompressed_size,
+                gives_rest=is_failfast,  # what comes before a damaged entry are rows, before the error
+            ):
                 yield from self._walk(data, blocks, headers)
         if first_wrong is not None and self._request.mode == "failfast":
             self._refuse(headers[first_wrong])
 
-    def _as_it_is(self, headers: NDArray[Any], lines: NDArray[np.int64]) -> Iterator[_Group]:
-        """One group, in the data themselves."""
-        blocks = blocks_of(headers, lines)
-        start, end = int(blocks[0, START]), int(blocks[-1, END])
-        blocks[:, START : END + 1] -= start
-        yield self._data[start:end], blocks
-
-    def _inflated(self, headers: NDArray[Any], lines: NDArray[np.int64]) -> Iterator[_Group]:
-        """Groups of about a chunk, each in a buffer that lasts until the next: decompressed, or copied beside those."""
-        blocks = blocks_of(headers, lines)
-        size = first = 0
-        limit = self._request.max_decompressed_size
-        kept = np.ones(len(lines), np.bool_)
-        for index, (line, (start, end)) in enumerate(
-            zip(lines.tolist(), blocks[:, START : END + 1].tolist(), strict=True)
-        ):
-            header = headers[line]
-            part: bytes | memoryview = self._view[start:end]
-            if header["codec"]:
-                position = int(header["position"])
-                try:
-                    part = inflate(self._view[position:end], header, limit)
-                except DecodeError as error:
-                    if self._request.mode == "failfast":
-                        yield self._group(blocks[first:index], size)
-                    self._damage.entry(position, int(header["base_offset"]), end - position, str(error))
-                    kept[index] = False
-                    continue
-            if size and size + len(part) > self._chunk_bytes:
-                yield self._group(blocks[first:index][kept[first:index]], size)
-                size, first = 0, index
-            self._put(size, part)
-            blocks[index, START] = size
-            size += len(part)
-            blocks[index, END] = size
-        yield self._group(blocks[first:][kept[first:]], size)
-
-    def _put(self, at: int, part: bytes | memoryview) -> None:
-        end = at + len(part)
-        if not at and len(_inflated.buffer) < max(end, self._chunk_bytes):  # later parts fit into a chunk
-            _inflated.buffer = np.empty(max(end, self._chunk_bytes), np.uint8)
-        _inflated.buffer[at:end] = np.frombuffer(part, np.uint8)
-
-    def _group(self, blocks: NDArray[np.int64], size: int) -> _Group:
-        data = _inflated.buffer[:size]
-        data.flags.writeable = False
-        return data, np.ascontiguousarray(blocks)
-
     def _walk(
         self, data: NDArray[np.uint8], blocks: NDArray[np.int64], headers: NDArray[Any]
     ) -> Iterator[pa.RecordBatch]:
-        if not len(blocks):
-            return
         table = self._engine.walk(data, blocks, self._request.first_offset, self._request.end_offset)
         bad = np.flatnonzero(blocks[:, IS_BAD])
         for block in bad.tolist():
@@ -215,9 +157,9 @@ class _Decoding:
         if table.rows:
             yield self._builder.build(table, blocks, headers)
 
-    def _refuse(self, header: Any) -> None:
+    def _refuse(self, header: Any, message: str = "") -> None:
         position, size = int(header["position"]), int(header["size"])
-        message = fault_of(self._view, position, size, self._request)
+        message = message or fault_of(self._view, position, size, self._request)
         self._damage.entry(position, int(header["base_offset"]), size, message)
 
 

@@ -1,10 +1,9 @@
 """Log compaction of whole directories into new ones, without a broker: storage's cleaner, a task for each partition."""
 
-import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 from minibroker_pipeline.decode import Damage, DamagedLogError, DecodeRequest, load_engine
 from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.decode.headers import Selection
-from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile
-from minibroker_pipeline.jobs.reports import bytes_text, text_table
+from minibroker_pipeline.filesystem import LocalFileSystem, OpenFile, read_if_there
+from minibroker_pipeline.jobs.reports import Sums, as_json, bytes_text, text_table
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
@@ -22,7 +21,7 @@ from minibroker_pipeline.jobs.segment_walk import (
     read_entries,
     walk_records,
 )
-from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
+from minibroker_pipeline.jobs.task_runner import run_tasks
 from minibroker_pipeline.log_directories.directory_commit import (
     DataDirectoryCommit,
     PublishedLog,
@@ -31,21 +30,20 @@ from minibroker_pipeline.log_directories.directory_commit import (
 )
 from minibroker_pipeline.log_directories.log_end_offsets import LogTail
 from minibroker_pipeline.log_directories.partition_logs import (
-    DataDirectory,
     PartitionLog,
     SegmentFiles,
+    cleaner_offsets,
     find_partitions,
     open_partition,
     select,
 )
+from minibroker_pipeline.log_directories.segment_writer import fsync_file
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
 from minibroker_storage.atomic_files import fsync_directory
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
-from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.files import FilePool
 from minibroker_storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
@@ -121,7 +119,7 @@ class LogChangedError(Exception):
 
 
 @dataclass(slots=True)
-class Tally:
+class Tally(Sums):
     """Counts of cleaned segments. Records are those with data."""
 
     bytes_before: int = 0
@@ -132,20 +130,6 @@ class Tally:
     without_key: int = 0
     aborted: int = 0
     tombstones_after: int = 0
-
-    def add(self, other: "Tally") -> None:
-        """Add the counts of another one."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def as_json(self) -> dict[str, int]:
-        """Return the counts with JSON's names."""
-        return {_camel(name): count for name, count in asdict(self).items()}
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(other.title() for other in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +146,6 @@ class CompactedLog:
     cleaned_offset: int | None
     tally: Tally
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the report of the partition for programs."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "segmentsBefore": self.segments_before,
-            "segmentsAfter": self.segments_after,
-            "cleanedOffset": self.cleaned_offset,
-            **self.tally.as_json(),
-        }
-
 
 @dataclass(slots=True)
 class CompactReport:
@@ -184,14 +157,11 @@ class CompactReport:
     @property
     def total(self) -> Tally:
         """The counts of all logs together."""
-        total = Tally()
-        for log in self.logs:
-            total.add(log.tally)
-        return total
+        return Tally.sum_of(log.tally for log in self.logs)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for programs."""
-        return {"target": self.target, "logs": [log.as_json() for log in self.logs], "total": self.total.as_json()}
+        return {"target": self.target, "logs": [as_json(log) for log in self.logs], "total": as_json(self.total)}
 
     def as_text(self) -> str:
         """Return a table, and a line that sums up."""
@@ -251,37 +221,25 @@ def compact(
     now_ms = time.time_ns() // _NS_PER_MS if settings.now_ms is None else settings.now_ms
     logs = [open_partition(found) for found in select(find_partitions(paths), topics=settings.topics)]
     check_apart(paths, target)
-    cleaned = {id(log.data): _cleaner_offsets(log.data) for log in logs}
+    cleaned = cleaner_offsets(logs)
     with DataDirectoryCommit(target) as commit:
         tasks = [
             CompactTask(
                 log,
                 commit.partition_directory(log.topic, log.partition),
-                cleaned[id(log.data)].get((log.topic, log.partition)),
+                cleaned.get((log.topic, log.partition)),
                 settings,
                 now_ms,
             )
             for log in logs
         ]
         sizes = [sum(segment.size for segment in log.segments) for log in logs]
-        progress = Progress("compact", len(tasks), "partitions")
-        results = [
-            result
-            for some in run_tasks(compact_logs, tasks, sizes, spark=spark, processes=processes, progress=progress)
-            for result in some
-        ]
-        results.sort(key=lambda result: (result.report.topic, result.report.partition))
+        label = "compact", "partitions"
+        found = run_tasks(_compact_log, tasks, sizes, label=label, spark=spark, processes=processes)
+        results = sorted(found, key=lambda result: (result.report.topic, result.report.partition))
         published = {(result.report.topic, result.report.partition): result.published for result in results}
         commit.publish(published, carried_files(logs))
     return CompactReport(commit.target, [result.report for result in results])
-
-
-def _cleaner_offsets(data: DataDirectory) -> dict[TopicPartition, int]:
-    path = f"{data.path}/{CLEANER_OFFSETS}"
-    try:
-        return parse_offset_checkpoint(data.filesystem.read(path), path)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
 
 
 class CompactTask(NamedTuple):
@@ -301,8 +259,8 @@ class Compacted(NamedTuple):
     published: PublishedLog
 
 
-def compact_logs(tasks: Sequence[CompactTask]) -> list[Compacted]:
-    """Compact some partitions; their files are on disk on return.
+def _compact_log(task: CompactTask) -> Compacted:
+    """Compact a partition; its files are on disk on return.
 
     Raises:
         DamagedLogError: bytes that are no log.
@@ -310,10 +268,6 @@ def compact_logs(tasks: Sequence[CompactTask]) -> list[Compacted]:
         OSError: a file cannot be read or written.
     """
     engine = load_engine()
-    return [_compact_log(task, engine) for task in tasks]
-
-
-def _compact_log(task: CompactTask, engine: RecordEngine) -> Compacted:
     source, settings, now_ms = task.log, task.settings, task.now_ms
     tail = LogTail(transactions=True)
     tail.update(source)
@@ -323,8 +277,7 @@ def _compact_log(task: CompactTask, engine: RecordEngine) -> Compacted:
     copied = [_copy_segment(task, one, engine, is_last=number == last) for number, one in enumerate(source.segments)]
     small = [file_name(offset, SNAPSHOT_SUFFIX) for offset in source.snapshots]
     for name in (*small, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
-        with contextlib.suppress(FileNotFoundError):
-            content = source.filesystem.read(f"{source.directory}/{name}")
+        if (content := read_if_there(source.filesystem, f"{source.directory}/{name}")) is not None:
             with open(f"{task.directory}/{name}", "wb") as file:
                 file.write(content)
     start = source.data.log_starts.get((source.topic, source.partition), 0)
@@ -453,11 +406,6 @@ def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before:
 
 def _sync(directory: str) -> None:
     """Put all files of a directory on disk."""
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            fd = os.open(entry.path, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+    for name in os.listdir(directory):
+        fsync_file(f"{directory}/{name}")
     fsync_directory(directory)

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from minibroker_pipeline.decode import HEADERS_COLUMN, schema_of
 from minibroker_pipeline.decode.request import Isolation, Mode
-from minibroker_pipeline.jobs.reports import text_table
-from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
+from minibroker_pipeline.jobs.reports import as_json, text_table
+from minibroker_pipeline.jobs.task_runner import run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.planning import SPLIT_BYTES, LogRange, OffsetInterval
@@ -83,17 +83,7 @@ class DiffLine:
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "left": self.left,
-            "right": self.right,
-            "equal": self.equal,
-            "different": self.different,
-            "onlyLeft": self.only_left,
-            "onlyRight": self.only_right,
-            "examples": [example._asdict() for example in self.examples],
-        }
+        return {**as_json(self), "examples": [example._asdict() for example in self.examples]}
 
 
 @dataclass(slots=True)
@@ -187,10 +177,10 @@ def diff(
         report.only_right = _names(sides[1].keys() - sides[0].keys())
     pairs = list(_pairs(sides[0], sides[1], settings))
     sizes = [sum(one.end_position - one.position for one in (*pair.left, *pair.right)) for pair in pairs]
-    progress = Progress("diff", len(pairs), "topics" if settings.by_content else "partitions")
-    for lines in run_tasks(_compare_all, pairs, sizes, spark=spark, processes=processes, progress=progress):
-        report.lines += lines
-    report.lines.sort(key=lambda line: (line.topic, line.partition or 0))
+    label = "diff", "topics" if settings.by_content else "partitions"
+    compare = _by_content if settings.by_content else _by_offset
+    lines = run_tasks(compare, pairs, sizes, label=label, spark=spark, processes=processes)
+    report.lines = sorted(lines, key=lambda line: (line.topic, line.partition or 0))
     return report
 
 
@@ -230,11 +220,6 @@ def _pairs(
             tuple(one for key in keys if key[0] == topic for one in side.get(key, ())) for side in (left, right)
         )
         yield _Pair(topic, None, of_left, of_right, settings)
-
-
-def _compare_all(pairs: Sequence[_Pair]) -> list[DiffLine]:
-    """The task."""
-    return [_by_content(pair) if pair.settings.by_content else _by_offset(pair) for pair in pairs]
 
 
 def _read(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:

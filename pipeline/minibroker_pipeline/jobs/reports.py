@@ -1,8 +1,38 @@
-"""Tables for terminals."""
+"""What the reports of jobs share: counts that add up, JSON for programs, tables for terminals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 _GAP = "  "
+
+
+@dataclass(slots=True)
+class Sums:
+    """Counts of a part of the work. Those of all parts add up to those of the whole."""
+
+    def add(self, other: Self) -> None:
+        """Add the counts of another part."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    @classmethod
+    def sum_of(cls, parts: Iterable[Self]) -> Self:
+        """Return the counts of all these parts together."""
+        total = cls()
+        for part in parts:
+            total.add(part)
+        return total
+
+
+def as_json(line: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass under JSON's names, and in the place of `Sums` their own fields."""
+    members: dict[str, Any] = {}
+    for field in fields(line):
+        value = getattr(line, field.name)
+        first, *others = field.name.split("_")
+        members |= as_json(value) if isinstance(value, Sums) else {first + "".join(map(str.title, others)): value}
+    return members
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:

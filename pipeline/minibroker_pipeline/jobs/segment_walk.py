@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import Damage, DecodeRequest
-from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, RecordEngine, RecordTable, blocks_of, inflate
+from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, RecordEngine, RecordTable, record_groups
 from minibroker_pipeline.decode.damage import fault_of, next_entry, offset_at, stop_fault
 from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
 from minibroker_pipeline.filesystem import FileSystem, OpenFile
 from minibroker_pipeline.log_directories.index_files import offset_entries
 from minibroker_pipeline.log_directories.log_end_offsets import is_entry_at
-from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
@@ -102,59 +101,19 @@ def walk_records(
 
     Entries that cannot be read have no block, or one with IS_BAD; `damage` gets them, with positions in the file.
     """
-    headers = entries.headers
     found: list[Damage] = [] if damage is None else damage
-    is_plain = headers["codec"][lines] == 0
-    plain = lines[is_plain]
-    if len(plain):
-        blocks = blocks_of(headers, plain)
-        start, end = int(blocks[0, START]), int(blocks[-1, END])
-        blocks[:, START : END + 1] -= start
-        yield _walk(as_bytes(entries.data[start:end]), blocks, entries, engine, found)
-    group: list[bytes] = []
-    members: list[int] = []
-    size = 0
-    for line in lines[~is_plain].tolist():
-        header = headers[line]
-        position, entry_size = int(header["position"]), int(header["size"])
-        try:
-            part = inflate(entries.data[position : position + entry_size], header, MAX_DECOMPRESSED_SIZE)
-        except DecodeError as error:
-            found.append(Damage(entries.position + position, int(header["base_offset"]), entry_size, str(error)))
-            continue
-        if size and size + len(part) > _GROUP_BYTES:
-            yield _walk_group(group, members, entries, engine, found)
-            group, members, size = [], [], 0
-        group.append(part)
-        members.append(line)
-        size += len(part)
-    if members:
-        yield _walk_group(group, members, entries, engine, found)
 
+    def refuse(header: Any, message: str) -> None:
+        position = entries.position + int(header["position"])
+        found.append(Damage(position, int(header["base_offset"]), int(header["size"]), message))
 
-def _walk_group(
-    parts: list[bytes], members: list[int], entries: Entries, engine: RecordEngine, damage: list[Damage]
-) -> Walked:
-    blocks = blocks_of(entries.headers, np.array(members, np.int64))
-    ends = np.cumsum(np.array([len(part) for part in parts], np.int64))
-    blocks[:, END] = ends
-    blocks[0, START] = 0
-    blocks[1:, START] = ends[:-1]
-    return _walk(as_bytes(b"".join(parts)), blocks, entries, engine, damage)
-
-
-def _walk(
-    data: NDArray[np.uint8],
-    blocks: NDArray[np.int64],
-    entries: Entries,
-    engine: RecordEngine,
-    damage: list[Damage],
-) -> Walked:
-    table = engine.walk(data, blocks, -(2**63), 2**63 - 1)
-    for block in np.flatnonzero(blocks[:, IS_BAD]).tolist():
-        header = entries.headers[blocks[block, ENTRY]]
-        damage.append(describe_entry(entries, header))
-    return Walked(table, blocks)
+    for data, blocks in record_groups(
+        entries.data, entries.headers, lines, refuse, group_bytes=_GROUP_BYTES, max_size=MAX_DECOMPRESSED_SIZE
+    ):
+        table = engine.walk(data, blocks, -(2**63), 2**63 - 1)
+        bad = blocks[blocks[:, IS_BAD] != 0, ENTRY].tolist()
+        found += (describe_entry(entries, entries.headers[line]) for line in bad)
+        yield Walked(table, blocks)
 
 
 def describe_entry(entries: Entries, header: Any) -> Damage:

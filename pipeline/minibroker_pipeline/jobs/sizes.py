@@ -1,7 +1,7 @@
 """Sizes of records in each message format, without reading them: from where their fields begin and end."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from minibroker_pipeline.decode.blocks import (
     V2,
     RecordEngine,
 )
+from minibroker_pipeline.jobs.reports import Sums
 from minibroker_pipeline.jobs.segment_walk import Entries, Walked
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records.batch import iter_batches
@@ -52,7 +53,7 @@ class Group(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class Counts(Sums):
     """The counts of a group; each is a sum, so that counts of parts can be added."""
 
     #: Entries: v2 batches, wrappers and single messages. Transaction markers are counted apart.
@@ -81,11 +82,6 @@ class Counts:
     sampled_stored_v2: int = 0
     #: Entries that cannot be read. Their bytes count as stored, and nothing else of them counts.
     unreadable: int = 0
-
-    def add(self, other: "Counts") -> None:
-        """Add the other's."""
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     @property
     def payload_bytes(self) -> int:

@@ -12,7 +12,7 @@ from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.filesystem import FileSystem
 from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, Piece, cut, read_entries, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
-from minibroker_pipeline.jobs.task_runner import QUICKLY, Progress, run_tasks
+from minibroker_pipeline.jobs.task_runner import QUICKLY, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_storage.layout import LOG_SUFFIX
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from minibroker_pipeline.decode import Damage
-    from minibroker_pipeline.decode.blocks import RecordEngine
     from minibroker_pipeline.jobs.segment_walk import Entries
 
 _SAMPLES: Final = 4
@@ -161,7 +160,7 @@ class StatsReport:
 
 
 class _Found(NamedTuple):
-    """The counts of one task."""
+    """The counts of a segment, or of a piece of one."""
 
     groups: dict[_Key, Counts]
     unreadable: list[Unreadable]
@@ -192,12 +191,11 @@ def stats(
     """
     segments = [segment for path in paths for segment in _segments_at(path, topics)]
     report = StatsReport(tuple(paths), sum(not segment.piece.position for segment in segments))
-    progress = Progress("stats", len(segments), "segments")
     sizes = [segment.piece.end - segment.piece.position for segment in segments]
-    tasks = run_tasks(
-        _count, segments, sizes, spark=spark, processes=processes, progress=progress, worth_a_process=QUICKLY
-    )
-    for found in tasks:
+    label = "stats", "segments"
+    for found in run_tasks(
+        _count, segments, sizes, label=label, spark=spark, processes=processes, worth_a_process=QUICKLY
+    ):
         for key, counts in found.groups.items():
             report.groups.setdefault(key, Counts()).add(counts)
         report.unreadable += found.unreadable[: _KEPT - len(report.unreadable)]
@@ -214,17 +212,10 @@ def _segments_at(path: str, topics: Sequence[str]) -> Iterable[Segment]:
                 yield Segment(log.filesystem, path, log.topic, log.partition, piece, segment.size)
 
 
-def _count(segments: Sequence[Segment]) -> _Found:
-    """The task."""
+def _count(segment: Segment) -> _Found:
+    """Measure a segment, or a piece of one."""
     engine = load_engine()
-    found = _Found({}, [])
-    for segment in segments:
-        for group, counts in _count_segment(segment, engine, found.unreadable).items():
-            found.groups.setdefault((segment.topic, segment.partition, group), Counts()).add(counts)
-    return found
-
-
-def _count_segment(segment: Segment, engine: "RecordEngine", unreadable: list[Unreadable]) -> dict[Group, Counts]:
+    unreadable: list[Unreadable] = []
     groups: dict[Group, Counts] = {}
     samples: dict[Group, int] = {}
     with segment.filesystem.open(segment.path) as file:
@@ -247,7 +238,7 @@ def _count_segment(segment: Segment, engine: "RecordEngine", unreadable: list[Un
                 unreadable.append(Unreadable(segment.path, one.position, one.size, one.message))
             for group, counts in groups.items():
                 _take_samples(piece, group, counts, samples)
-    return groups
+    return _Found({(segment.topic, segment.partition, group): counts for group, counts in groups.items()}, unreadable)
 
 
 def _take_samples(piece: "Entries", group: Group, counts: Counts, samples: dict[Group, int]) -> None:
@@ -287,9 +278,7 @@ def _size_as(magic: int, group: Group, counts: Counts) -> Size | None:
 def _together(
     lines: Sequence[Line], *, topic: str | None = None, magic: int | None = None, codec: str | None = None
 ) -> Line:
-    counts = Counts()
-    for line in lines:
-        counts.add(line.counts)
+    counts = Counts.sum_of(line.counts for line in lines)
     sizes = tuple(_sum(sizes) for sizes in zip(*(line.sizes for line in lines), strict=True)) or (Size(0, True),) * 3
     plain = tuple(_sum(some) or Size(0, True) for some in zip(*(line.plain_sizes for line in lines), strict=True))
     return Line(topic, None, magic, codec, counts, sizes, plain or (Size(0, True),) * 3)

@@ -25,54 +25,60 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 def run_tasks(
-    function: Callable[[Sequence[T]], R],
+    function: Callable[[T], R],
     items: Sequence[T],
     sizes: Sequence[int],
     *,
+    label: tuple[str, str],
     spark: "SparkSession | None" = None,
     processes: int | None = None,
-    progress: "Progress | None" = None,
     worth_a_process: int = WORTH_A_PROCESS,
 ) -> Iterator[R]:
-    """The results of `function` for the items, which are shared out in runs of about equal size, in any order.
+    """Yield the results of `function` for the items, which are shared out in runs of about equal size, in any order.
 
     Args:
         function: of a module, so that other processes find it; it and what it takes and gives can be pickled.
         items: in an order in which neighbors belong together.
         sizes: bytes that each item has to be read of.
+        label: the job, and what the items are, for a terminal: ("verify", "segments").
         spark: a session, whose workers have this package and see the same paths.
         processes: how many at most, without a session. None: one for each processor, if there is enough to read.
-        progress: called with what is done.
         worth_a_process: bytes for each of which there is another process.
     """
     if spark is not None:
-        tasks = share_out(items, sizes, _TASK_BYTES)
+        tasks = _share_out(items, sizes, _TASK_BYTES)
         if tasks:
-            context = spark.sparkContext
-            yield from context.parallelize(tasks, len(tasks)).map(partial(_in_worker, function)).collect()
+            runs = spark.sparkContext.parallelize(tasks, len(tasks))
+            yield from runs.flatMap(partial(_in_worker, function)).collect()
         return
+    progress = Progress(label[0], len(items), label[1])
     total = sum(sizes)
     count = processes or min(os.cpu_count() or 1, 1 + total // worth_a_process)
-    tasks = share_out(items, sizes, max(1, min(_TASK_BYTES, total // (4 * count))))
+    tasks = _share_out(items, sizes, max(1, min(_TASK_BYTES, total // (4 * count))))
     if count == 1 or len(tasks) <= 1:
-        for task in tasks:
-            yield function(task)
-            _tell(progress, len(task))
+        for item in items:
+            yield function(item)
+            progress.add(1)
         return
     # Threads of Arrow and numba do not survive a fork.
     with ProcessPoolExecutor(min(count, len(tasks)), mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(function, task): len(task) for task in tasks}
+        running = [pool.submit(_run_all, function, task) for task in tasks]
         for future in as_completed(running):
-            yield future.result()
-            _tell(progress, running[future])
+            results = future.result()
+            yield from results
+            progress.add(len(results))
 
 
-def _in_worker(function: Callable[[Sequence[T]], R], items: Sequence[T]) -> R:
+def _run_all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    return [function(item) for item in items]
+
+
+def _in_worker(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     settle()
-    return function(items)
+    return _run_all(function, items)
 
 
-def share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list[list[T]]:
+def _share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list[list[T]]:
     """Runs of items of at most `task_bytes`, or of one item."""
     tasks: list[list[T]] = []
     filled = 0
@@ -103,8 +109,3 @@ class Progress:
             end = "" if self._done < self._total else _CLEAR
             self._stream.write(f"{_CLEAR}{self._job}: {self._done:,} of {self._total:,} {self._unit}{end}")
             self._stream.flush()
-
-
-def _tell(progress: Progress | None, count: int) -> None:
-    if progress is not None:
-        progress.add(count)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from minibroker_pipeline.filesystem import LocalFileSystem, filesystem_of
+from minibroker_pipeline.filesystem import LocalFileSystem, filesystem_of, read_if_there
 from minibroker_pipeline.log_directories.partition_logs import PartitionLog
 from minibroker_pipeline.log_directories.staging import is_staging, new_staging, remove_staging, staged_partition
 from minibroker_storage.atomic_files import fsync_directory, write_atomically
@@ -274,11 +274,9 @@ def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
     data = logs[0].data
     topics = {log.topic for log in logs}
     for name in (META_PROPERTIES, TOPICS_FILE):
-        try:
-            content = data.filesystem.read(f"{data.path}/{name}")
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        found[name] = content if name == META_PROPERTIES else _only(content, topics)
+        content = read_if_there(data.filesystem, f"{data.path}/{name}")
+        if content is not None:
+            found[name] = content if name == META_PROPERTIES else _only(content, topics)
     return found
 
 

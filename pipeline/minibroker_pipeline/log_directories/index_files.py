@@ -12,9 +12,9 @@ from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.transaction_index import AbortedTxn, decode_all
 
 _Ints = NDArray[np.int64]
-_OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
-_TXN_ENTRY_BYTES: Final = 34
+OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+TXN_ENTRY_BYTES: Final = 34
 
 
 class OffsetEntries(NamedTuple):
@@ -33,7 +33,7 @@ class TimeEntries(NamedTuple):
 
 def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
     """The entries of an `.index` file, as far as they ascend: a file that is still written to ends with zeros."""
-    entries = np.frombuffer(data, _OFFSET_ENTRY, count=len(data) // _OFFSET_ENTRY.itemsize)
+    entries = np.frombuffer(data, OFFSET_ENTRY, count=len(data) // OFFSET_ENTRY.itemsize)
     count = _ascending(entries["position"])
     relative = entries["offset"][:count].astype(np.int64)
     count = _ascending(relative)
@@ -42,7 +42,7 @@ def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
 
 def time_entries(data: bytes, base_offset: int) -> TimeEntries:
     """The entries of a `.timeindex` file, likewise."""
-    entries = np.frombuffer(data, _TIME_ENTRY, count=len(data) // _TIME_ENTRY.itemsize)
+    entries = np.frombuffer(data, TIME_ENTRY, count=len(data) // TIME_ENTRY.itemsize)
     count = _ascending(entries["timestamp"])
     return TimeEntries(
         entries["timestamp"][:count].astype(np.int64), entries["offset"][:count].astype(np.int64) + base_offset
@@ -58,6 +58,6 @@ def _ascending(values: NDArray[np.signedinteger]) -> int:
 def aborted_transactions(data: bytes, path: str) -> list[AbortedTxn]:
     """The entries of a `.txnindex` file. A last entry that is cut short is still being written. `CorruptIndexError`."""
     try:
-        return decode_all(data[: len(data) - len(data) % _TXN_ENTRY_BYTES])
+        return decode_all(data[: len(data) - len(data) % TXN_ENTRY_BYTES])
     except CorruptIndexError as error:
         raise CorruptIndexError(f"{path}: {error}") from None

@@ -8,7 +8,6 @@ the heads of the batches behind it. A `LogTail` remembers where it was, so that 
 has grown by.
 """
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -18,9 +17,9 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, scan_headers, wrong_crcs
 from minibroker_pipeline.decode.damage import next_entry, stop_fault
-from minibroker_pipeline.filesystem import OpenFile
+from minibroker_pipeline.filesystem import OpenFile, read_if_there
 from minibroker_pipeline.log_directories.index_files import OffsetEntries, offset_entries
-from minibroker_pipeline.log_directories.partition_logs import OFFSET_INDEX_SUFFIX, PartitionLog, SegmentFiles
+from minibroker_pipeline.log_directories.partition_logs import PartitionLog, SegmentFiles
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import (
     CONTROL_FLAG,
@@ -32,6 +31,7 @@ from minibroker_protocol.records.header import (
     TRANSACTIONAL_FLAG,
 )
 from minibroker_storage.errors import CorruptSnapshotError
+from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
 from minibroker_storage.producer_snapshot import decode_snapshot
 
@@ -43,11 +43,9 @@ HighWatermark = Literal["auto", "checkpoint", "logEnd"]
 
 def index_of(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
     """The segment's offset index, without entries when there is none, up to what lies behind the file's end."""
-    data = b""
-    if OFFSET_INDEX_SUFFIX in segment.indexes:
-        with contextlib.suppress(FileNotFoundError):
-            data = log.filesystem.read(log.path(segment, OFFSET_INDEX_SUFFIX))
-    entries = offset_entries(data, segment.base_offset)
+    has_index = OFFSET_INDEX_SUFFIX in segment.indexes
+    data = read_if_there(log.filesystem, log.path(segment, OFFSET_INDEX_SUFFIX)) if has_index else None
+    entries = offset_entries(data or b"", segment.base_offset)
     count = int(np.searchsorted(entries.positions, segment.size))
     return OffsetEntries(entries.offsets[:count], entries.positions[:count])
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of
+from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of, read_if_there
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOCK_FILE,
     LOG_START_OFFSETS,
@@ -24,7 +25,6 @@ from minibroker_storage.data_directory.names import (
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED
 from minibroker_storage.data_directory.topics_file import parse_topics_file
-from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import (
     LOG_SUFFIX,
@@ -218,12 +218,22 @@ def _size_of_lock(filesystem: FileSystem, path: str) -> int:
 
 
 def _read_if_there(filesystem: FileSystem, path: str, names: set[str] | None) -> bytes | None:
-    if names is not None and path.rpartition("/")[2] not in names:
-        return None
-    try:
-        return filesystem.read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return read_if_there(filesystem, path) if names is None or path.rpartition("/")[2] in names else None
+
+
+def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
+    """Return the offsets that the logs have in cleaner-offset-checkpoint. `CorruptCheckpointError`, `OSError`."""
+    checkpoints: dict[str, dict[TopicPartition, int]] = {}
+    offsets: dict[TopicPartition, int] = {}
+    for log in logs:
+        path = f"{log.data.path}/{CLEANER_OFFSETS}"
+        if path not in checkpoints:
+            content = read_if_there(log.filesystem, path)
+            checkpoints[path] = {} if content is None else parse_offset_checkpoint(content, path)
+        key = log.topic, log.partition
+        if key in checkpoints[path]:
+            offsets[key] = checkpoints[path][key]
+    return offsets
 
 
 def open_partition(found: FoundPartition) -> PartitionLog:
@@ -315,17 +325,3 @@ def select(
         else lambda topic: topic not in KAFKAS_TOPICS
     )
     return [one for one in found.values() if is_wanted(one.topic)]
-
-
-__all__ = [
-    "OFFSET_INDEX_SUFFIX",
-    "CorruptCheckpointError",
-    "DataDirectory",
-    "FoundPartition",
-    "LogNameError",
-    "PartitionLog",
-    "SegmentFiles",
-    "find_partitions",
-    "open_partition",
-    "select",
-]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.filesystem import FileSystem
+from minibroker_pipeline.filesystem import FileSystem, read_if_there
 from minibroker_pipeline.log_directories.index_files import OffsetEntries, aborted_transactions, time_entries
 from minibroker_pipeline.log_directories.log_end_offsets import LogTail, aborted_in, index_of, is_entry_at
 from minibroker_pipeline.log_directories.partition_logs import (
@@ -113,10 +113,7 @@ def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | No
     """An offset that lies before all records of this time or later; None when the segment has no such record."""
     if timestamp is None or TIME_INDEX_SUFFIX not in segment.indexes:
         return segment.base_offset
-    try:
-        data = log.filesystem.read(log.path(segment, TIME_INDEX_SUFFIX))
-    except FileNotFoundError:
-        return segment.base_offset
+    data = read_if_there(log.filesystem, log.path(segment, TIME_INDEX_SUFFIX)) or b""
     entries = time_entries(data, segment.base_offset)
     slot = int(np.searchsorted(entries.timestamps, timestamp)) - 1
     if slot < 0:

@@ -21,10 +21,10 @@ from minibroker_pipeline.decode import (
     schema_of,
 )
 from minibroker_pipeline.decode.request import Engine, Isolation, Mode
-from minibroker_pipeline.filesystem import UNKNOWN, OpenFile, ReadBuffer
+from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
 from minibroker_pipeline.source.planning import LogRange, aborted_around
 from minibroker_pipeline.source.transaction_markers import MarkerWatch, contradictions
-from minibroker_storage.layout import DELETED_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
+from minibroker_storage.layout import LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 DAMAGE_COLUMN: Final = "damage"
 _LEAST_BATCH_BYTES: Final = 2 * 1024 * 1024
@@ -75,7 +75,7 @@ def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[
 
 def _read_range(log_range: LogRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
     try:
-        with _open(log_range) as file, ReadBuffer() as buffer:
+        with open_listed(log_range.filesystem, log_range.path, log_range.identity) as file, ReadBuffer() as buffer:
             yield from _RangeReading(file, buffer, log_range, settings).batches()
     except FileNotFoundError:
         message = (
@@ -85,22 +85,6 @@ def _read_range(log_range: LogRange, settings: ReadSettings) -> Iterator[pa.Reco
         if settings.fail_on_data_loss:
             raise DataLossError(message) from None
         _logger.warning("%s", message)
-
-
-def _open(log_range: LogRange) -> OpenFile:
-    """The file that was meant when the range was planned, under its name, or the one that it has until it is deleted.
-
-    Retention and compaction rename files, which stay for `file.delete.delay.ms`. `FileNotFoundError`.
-    """
-    for name in (log_range.path, log_range.path + DELETED_SUFFIX):
-        try:
-            file = log_range.filesystem.open(name)
-        except FileNotFoundError:
-            continue
-        if log_range.identity in {UNKNOWN, file.identity}:
-            return file
-        file.__exit__(None, None, None)
-    raise FileNotFoundError(log_range.path)
 
 
 class _RangeReading:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, DamagedLogError, DecodeRequest, scan_headers
-from minibroker_pipeline.decode.assemble import check_compressible
+from minibroker_pipeline.decode.assemble import EncodedBatches, check_compressible
 from minibroker_pipeline.decode.blocks import ROWS, RecordEngine, inflate
 from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.jobs.convert.rebuild import (
@@ -40,13 +40,6 @@ _Ints = NDArray[np.int64]
 _HINT: Final = " (--mode permissive leaves damaged entries out)"
 
 
-class Piece(NamedTuple):
-    """Whole entries of the new log: where they are in `data`, `headers` says."""
-
-    data: memoryview
-    headers: NDArray[Any]
-
-
 class Source(NamedTuple):
     """A segment's log to convert, and the offsets that it can have. `uncommitted` are transactions."""
 
@@ -75,7 +68,7 @@ class EntryConverter:
         self._committed = Selection(request)
         self._last_offset = source.first_offset - 1
 
-    def convert(self, piece: Entries | NoEntries) -> Iterator[Piece]:
+    def convert(self, piece: Entries | NoEntries) -> Iterator[EncodedBatches]:
         """The converted entries of the next stretch of the log."""
         if isinstance(piece, NoEntries):
             self._refuse(Damage(piece.position, piece.offset, piece.size, piece.reason))
@@ -89,7 +82,7 @@ class EntryConverter:
             if len(kept.headers):
                 yield kept
 
-    def _converted(self, entries: Entries) -> Iterator[Piece]:
+    def _converted(self, entries: Entries) -> Iterator[EncodedBatches]:
         headers = entries.headers
         lines = np.arange(len(headers))
         wrong = self._engine.wrong_crcs(entries.data, headers)
@@ -103,7 +96,7 @@ class EntryConverter:
             way, magic = int(ways.way[run[0]]), int(ways.magic[run[0]])
             if way == COPY:
                 self.counts.copied += len(run)
-                yield Piece(entries.data, headers[run])
+                yield EncodedBatches(entries.data, headers[run])
             elif way == REPACK:
                 yield self._repacked(entries, run, ways)
             else:
@@ -144,7 +137,7 @@ class EntryConverter:
                 f" for; --drop {part} leaves them out"
             )
 
-    def _repacked(self, entries: Entries, run: _Ints, ways: Ways) -> Piece:
+    def _repacked(self, entries: Entries, run: _Ints, ways: Ways) -> EncodedBatches:
         """Entries under another codec, all else as it was."""
         out = bytearray()
         level = None if self._settings is None else self._settings.level
@@ -169,7 +162,7 @@ class EntryConverter:
                 out += _wrapper(header, records, codec, level)
             self.counts.recompressed += 1
         view = memoryview(out)
-        return Piece(view, scan_headers(view))
+        return EncodedBatches(view, scan_headers(view))
 
     def _check_size(self, records: bytes | bytearray | memoryview, header: Any) -> None:
         try:
@@ -177,7 +170,7 @@ class EntryConverter:
         except EncodeError as error:
             raise ConvertError(f"{self._where(int(header['base_offset']))}: {error}") from None
 
-    def _rebuilt(self, entries: Entries, run: _Ints, ways: Ways, magic: int) -> Iterator[Piece]:
+    def _rebuilt(self, entries: Entries, run: _Ints, ways: Ways, magic: int) -> Iterator[EncodedBatches]:
         assert self._rebuilder is not None, "entries are copied without settings"
         found: list[Damage] = []
         for walked in walk_records(entries, run, self._engine, found):
@@ -198,10 +191,10 @@ class EntryConverter:
             except EncodeError as error:
                 raise ConvertError(f"{self._where(int(walked.table.offsets[0]))}: {error}") from None
             self.counts.rebuilt += int(np.count_nonzero(walked.blocks[:, ROWS]))
-            yield Piece(encoded.data, encoded.headers)
+            yield encoded
         self._refuse_all(found)
 
-    def _in_order(self, piece: Piece) -> Piece:
+    def _in_order(self, piece: EncodedBatches) -> EncodedBatches:
         """The entries whose offsets lie behind those before them, and in the segment."""
         headers = piece.headers
         if not len(headers):
@@ -218,7 +211,7 @@ class EntryConverter:
         kept = headers[~is_wrong]
         if len(kept):
             self._last_offset = int(kept["last_offset"][-1])
-        return Piece(piece.data, kept)
+        return EncodedBatches(piece.data, kept)
 
     def _refuse_entry(self, entries: Entries, header: Any, message: str) -> None:
         position = entries.position + int(header["position"])

@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange, load_engine
+from minibroker_pipeline.decode.assemble import EncodedBatches
 from minibroker_pipeline.decode.blocks import RecordEngine
-from minibroker_pipeline.filesystem import UNKNOWN, FileSystem, LocalFileSystem, OpenFile
-from minibroker_pipeline.jobs.convert.entries import EntryConverter, Piece, Source
+from minibroker_pipeline.filesystem import FileSystem, LocalFileSystem, open_listed, read_if_there
+from minibroker_pipeline.jobs.convert.entries import EntryConverter, Source
 from minibroker_pipeline.jobs.convert.producers import LogProducers, log_producers
 from minibroker_pipeline.jobs.convert.report import ConvertCounts, ConvertLine, ConvertReport
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.segment_walk import read_entries
-from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
+from minibroker_pipeline.jobs.task_runner import run_tasks
 from minibroker_pipeline.log_directories.directory_commit import (
     DataDirectoryCommit,
     PublishedLog,
     carried_files,
     check_apart,
 )
-from minibroker_pipeline.log_directories.partition_logs import DataDirectory, find_partitions, select
+from minibroker_pipeline.log_directories.partition_logs import cleaner_offsets, find_partitions, select
 from minibroker_pipeline.log_directories.segment_writer import (
     PartitionSummary,
     PartitionWriter,
@@ -37,10 +38,9 @@ from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.atomic_files import write_atomically
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
-from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
-from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
+from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError
-from minibroker_storage.layout import DELETED_SUFFIX, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from minibroker_storage.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -76,37 +76,20 @@ class ConvertedSegment(NamedTuple):
     epochs: tuple[EpochEntry, ...]
 
 
-def convert_segments(tasks: Sequence[SegmentTask]) -> list[ConvertedSegment]:
-    """The task. `DamagedLogError`, `ConvertError`, `OSError`."""
+def _convert_segment(task: SegmentTask) -> ConvertedSegment:
+    """Convert a segment. `DamagedLogError`, `ConvertError`, `OSError`."""
     engine = load_engine()
-    return [_convert_segment(task, engine) for task in tasks]
-
-
-def _convert_segment(task: SegmentTask, engine: RecordEngine) -> ConvertedSegment:
     settings = task.settings if task.settings.changes(task.topic) else None
     end_offset = min(task.end_offset, task.base_offset + INT32_MAX + 1)
     source = Source(task.topic, task.partition, task.path, task.base_offset, end_offset, task.uncommitted)
     converter = EntryConverter(source, settings, task.settings.mode, engine)
-    with _open(task) as file:
+    with open_listed(task.filesystem, task.path, task.identity) as file:
         output = _Output(task)
         for piece in read_entries(file, task.size, engine):
             for converted in converter.convert(piece):
                 output.append(converted)
     segments, epochs = output.close()
     return ConvertedSegment(task.topic, task.partition, converter.counts, segments, epochs)
-
-
-def _open(task: SegmentTask) -> OpenFile:
-    """The file that was listed, under its name or the one that it has until it is deleted. `FileNotFoundError`."""
-    for name in (task.path, task.path + DELETED_SUFFIX):
-        try:
-            file = task.filesystem.open(name)
-        except FileNotFoundError:
-            continue
-        if task.identity in {UNKNOWN, file.identity}:
-            return file
-        file.__exit__(None, None, None)
-    raise FileNotFoundError(2, "deleted or compacted since the job has begun; start it again", task.path)
 
 
 class _Output:
@@ -119,7 +102,7 @@ class _Output:
         # Retention goes by the file's time where records have none.
         self._modified_ns = os.stat(task.path).st_mtime_ns if _is_local(task) else None
 
-    def append(self, piece: Piece) -> None:
+    def append(self, piece: EncodedBatches) -> None:
         """Write entries, and at their markers what they abort."""
         writer = self._writer
         if writer is None:
@@ -206,18 +189,19 @@ def convert(
     logs = {key: _look_at(followed, engine) for key, followed in _found(paths, settings).items()}
     with DataDirectoryCommit(target) as commit:
         tasks = [task for log in logs.values() for task in _tasks(log, settings, commit.staging)]
-        progress = Progress("convert", len(tasks), "segments")
         sizes = [task.size for task in tasks]
+        label = "convert", "segments"
         done: dict[TopicPartition, list[ConvertedSegment]] = {key: [] for key in logs}
-        for some in run_tasks(convert_segments, tasks, sizes, spark=spark, processes=processes, progress=progress):
-            for one in some:
-                done[one.topic, one.partition].append(one)
+        for one in run_tasks(_convert_segment, tasks, sizes, label=label, spark=spark, processes=processes):
+            done[one.topic, one.partition].append(one)
         report = ConvertReport([_finish(commit, logs[key], parts, settings) for key, parts in done.items()])
+        sources = [log.followed.log for log in logs.values()]
+        cleaned = cleaner_offsets(sources)
         published = {
-            key: PublishedLog(log.end_offset, log.followed.log.start_offset, cleaned)
-            for key, log, cleaned in _cleaned(logs)
+            key: PublishedLog(log.end_offset, log.followed.log.start_offset, cleaned.get(key))
+            for key, log in logs.items()
         }
-        commit.publish(published, carried_files([log.followed.log for log in logs.values()]))
+        commit.publish(published, carried_files(sources))
     return report
 
 
@@ -327,27 +311,8 @@ def _topic_id(directory: str, log: _Log) -> bytes | None:
 def _copy(log: _Log, directory: str, name: str) -> bool:
     """Copy a small file of a partition; says whether there is one."""
     source = log.followed.log
-    try:
-        data = source.filesystem.read(f"{source.directory}/{name}")
-    except FileNotFoundError:
+    data = read_if_there(source.filesystem, f"{source.directory}/{name}")
+    if data is None:
         return False
     write_atomically(f"{directory}/{name}", data)
     return True
-
-
-def _cleaned(logs: dict[TopicPartition, _Log]) -> Iterator[tuple[TopicPartition, _Log, int | None]]:
-    """Up to where each log was compacted, which it still is."""
-    known: dict[str, dict[TopicPartition, int]] = {}
-    for key, log in logs.items():
-        data = log.followed.log.data
-        if data.path not in known:
-            known[data.path] = _offsets(data, CLEANER_OFFSETS)
-        yield key, log, known[data.path].get(key)
-
-
-def _offsets(data: DataDirectory, name: str) -> dict[TopicPartition, int]:
-    path = f"{data.path}/{name}"
-    try:
-        return parse_offset_checkpoint(data.filesystem.read(path), path)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}

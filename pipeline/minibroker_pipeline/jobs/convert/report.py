@@ -1,9 +1,9 @@
 """The report of a conversion."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from minibroker_pipeline.jobs.reports import bytes_text, text_table
+from minibroker_pipeline.jobs.reports import Sums, as_json, bytes_text, text_table
 
 _LOST: Final = {
     "headers": "{:,} records had headers",
@@ -17,7 +17,7 @@ _LOST: Final = {
 
 
 @dataclass(slots=True)
-class ConvertCounts:
+class ConvertCounts(Sums):
     """Counts of a log, or of a part of one. Entries are v2 batches, and of v0 and v1 messages and wrappers."""
 
     entries_before: int = 0
@@ -39,11 +39,6 @@ class ConvertCounts:
     damaged: int = 0
     damaged_bytes: int = 0
 
-    def add(self, other: "ConvertCounts") -> None:
-        """Add the other's."""
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
-
 
 @dataclass(slots=True)
 class ConvertLine:
@@ -51,19 +46,9 @@ class ConvertLine:
 
     topic: str
     partition: int
-    counts: ConvertCounts = field(default_factory=ConvertCounts)
     segments: int = 0
     log_end_offset: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """For programs."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "segments": self.segments,
-            "logEndOffset": self.log_end_offset,
-            **_camel(asdict(self.counts)),
-        }
+    counts: ConvertCounts = field(default_factory=ConvertCounts)
 
 
 @dataclass(slots=True)
@@ -75,14 +60,11 @@ class ConvertReport:
     @property
     def total(self) -> ConvertCounts:
         """Of all partitions."""
-        total = ConvertCounts()
-        for line in self.lines:
-            total.add(line.counts)
-        return total
+        return ConvertCounts.sum_of(line.counts for line in self.lines)
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
-        return {"total": _camel(asdict(self.total)), "partitions": [line.as_json() for line in self.lines]}
+        return {"total": as_json(self.total), "partitions": [as_json(line) for line in self.lines]}
 
     def as_text(self) -> str:
         """A table, and what has been lost."""
@@ -102,11 +84,3 @@ def _cells(counts: ConvertCounts) -> list[str]:
         bytes_text(counts.bytes_after),
         *(f"{count:,}" for count in (counts.copied, counts.recompressed, counts.rebuilt)),
     ]
-
-
-def _camel(values: dict[str, Any]) -> dict[str, Any]:
-    def name(text: str) -> str:
-        first, *rest = text.split("_")
-        return first + "".join(word.capitalize() for word in rest)
-
-    return {name(key): value for key, value in values.items()}

@@ -4,11 +4,11 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of
+from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of, read_if_there
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
-from minibroker_pipeline.log_directories.partition_logs import partitions_without_directories
+from minibroker_pipeline.log_directories.partition_logs import SegmentFiles, partitions_without_directories
 from minibroker_protocol.uuids import parse_uuid
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry
 from minibroker_storage.data_directory.names import (
@@ -46,15 +46,6 @@ _EVERY: Final = ("",)
 """All names end so: the sizes of all files are wanted."""
 
 
-class SegmentNames(NamedTuple):
-    """A segment's files: the log's size and identity, and which indexes are there."""
-
-    base_offset: int
-    size: int
-    identity: int
-    indexes: frozenset[str]
-
-
 @dataclass(slots=True)
 class DataDirectory:
     """A data directory's small files; of a checkpoint that cannot be read, nothing."""
@@ -68,7 +59,7 @@ class DataDirectory:
 
     def read_cleaner_offsets(self) -> None:
         """Read that checkpoint again, which is written after its logs; `find` says what is wrong with it."""
-        content = _read(self.filesystem, f"{self.path}/{CLEANER_OFFSETS}")
+        content = read_if_there(self.filesystem, f"{self.path}/{CLEANER_OFFSETS}")
         with contextlib.suppress(CorruptCheckpointError):
             self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)
 
@@ -85,12 +76,12 @@ class Partition:
     partition: int
     directory: str
     data: DataDirectory
-    segments: list[SegmentNames] = field(default_factory=list[SegmentNames])
+    segments: list[SegmentFiles] = field(default_factory=list[SegmentFiles])
     snapshots: list[int] = field(default_factory=list[int])
     #: What the leader epoch checkpoint says.
     epochs: tuple[EpochEntry, ...] = ()
 
-    def state(self) -> tuple[SegmentNames, ...]:
+    def state(self) -> tuple[SegmentFiles, ...]:
         """The state that changes when segments come or go, but not when the last one grows."""
         return (*self.segments[:-1], *(last._replace(size=0) for last in self.segments[-1:]))
 
@@ -151,7 +142,7 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
 def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:
     data = DataDirectory(path, filesystem, scheme)
     for name in OFFSET_CHECKPOINTS:
-        content = _read(filesystem, f"{path}/{name}")
+        content = read_if_there(filesystem, f"{path}/{name}")
         if content is None:
             continue
         try:
@@ -161,15 +152,8 @@ def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: li
             remedy = "with the broker stopped, delete it; the broker goes on with what the logs say"
             found.add(What.SMALL_FILE, None, str(error), remedy)
             findings.append(found)
-    data.is_clean = _read(filesystem, f"{path}/{CLEAN_SHUTDOWN}") is not None
+    data.is_clean = read_if_there(filesystem, f"{path}/{CLEAN_SHUTDOWN}") is not None
     return data
-
-
-def _read(filesystem: FileSystem, path: str) -> bytes | None:
-    try:
-        return filesystem.read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def look_into(partition: Partition) -> list[Findings]:
@@ -198,7 +182,7 @@ class _Listing:
         partition.snapshots.sort()
         nothing = frozenset[str]()
         partition.segments = [
-            SegmentNames(base, entry.size, entry.identity, frozenset(self._indexes.get(base, nothing)))
+            SegmentFiles(base, entry.size, entry.identity, frozenset(self._indexes.get(base, nothing)))
             for base, entry in sorted(self._logs.items())
         ]
         for base, suffixes in sorted(self._indexes.items()):
@@ -251,7 +235,7 @@ class _Listing:
             self._indexes.setdefault(offset, set()).add(suffix)
 
     def _check(self, name: str, read: Callable[[bytes], None]) -> None:
-        content = _read(self._partition.data.filesystem, f"{self._partition.directory}/{name}")
+        content = read_if_there(self._partition.data.filesystem, f"{self._partition.directory}/{name}")
         if content is None:
             return  # deleted meanwhile
         try:

@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Findings, What
+from minibroker_pipeline.log_directories.index_files import OFFSET_ENTRY, TIME_ENTRY
 from minibroker_protocol.records.header import MAGIC_V2
-
-_OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 INDEX_INTERVAL_BYTES: Final = 4096
 """Kafka's default of `index.interval.bytes`."""
@@ -23,17 +21,17 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, found: 
     In a replica's index the offset may be that of a later batch: it copies several at once. `log` is what a `LogScan`
     has; `has_room` allows zeros behind the entries, which a broker keeps in the newest segment.
     """
-    entries = _entries(data, _OFFSET_ENTRY, found, What.OFFSET_INDEX, has_room=has_room)
+    entries = _entries(data, OFFSET_ENTRY, found, What.OFFSET_INDEX, has_room=has_room)
     offsets = entries["offset"].astype(np.int64) + base_offset
     positions = entries["position"].astype(np.int64)
-    _check_rising(offsets, positions, _OFFSET_ENTRY.itemsize, found)
+    _check_rising(offsets, positions, OFFSET_ENTRY.itemsize, found)
     lines = np.searchsorted(log["position"], positions)
     there = np.zeros(len(lines), np.bool_)
     inside = lines < len(log)
     there[inside] = log["position"][lines[inside]] == positions[inside]
     for slot in np.flatnonzero(~there).tolist():
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, where no entry of the log begins"
-        found.add(What.OFFSET_INDEX, slot * _OFFSET_ENTRY.itemsize, message, REBUILD)
+        found.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
     later = 0
     nexts = np.append(positions[1:], np.iinfo(np.int64).max)
     for slot in np.flatnonzero(there).tolist():
@@ -45,7 +43,7 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, found: 
             later += 1
             continue
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, whose batch ends at {log['last'][line]}"
-        found.add(What.OFFSET_INDEX, slot * _OFFSET_ENTRY.itemsize, message, REBUILD)
+        found.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
     if later and not (log["magic"] < MAGIC_V2).any():
         message = f"{later} entries name the end of a later batch, as in the log of a replica; look-ups find the same"
         found.add(What.OFFSET_INDEX, None, message, "nothing", is_damage=False)
@@ -67,13 +65,13 @@ def check_reach(data: bytes, log: NDArray[Any], interval: int | None, found: Fin
     """
     if not len(log) or (log["magic"] < MAGIC_V2).any():
         return
-    positions = _written(data, _OFFSET_ENTRY)["position"]
+    positions = _written(data, OFFSET_ENTRY)["position"]
     last = int(positions[-1]) if len(positions) else 0
     usual = interval or max(INDEX_INTERVAL_BYTES, 2 * last // len(positions) if len(positions) else 0)
     left = int(log["position"][-1]) - last
     if left > usual:
         message = f"the last entry points to byte {last}, and {left:,} bytes of batches follow without any"
-        position = len(positions) * _OFFSET_ENTRY.itemsize
+        position = len(positions) * OFFSET_ENTRY.itemsize
         is_damage = left > usual + _COPIED_AT_ONCE
         found.add(What.OFFSET_INDEX, position, message, REBUILD, is_damage=is_damage)
 
@@ -85,10 +83,10 @@ def check_time_index(
 
     The last entry has the largest of all, but for a log that is being written.
     """
-    entries = _entries(data, _TIME_ENTRY, found, What.TIME_INDEX, has_room=has_room)
+    entries = _entries(data, TIME_ENTRY, found, What.TIME_INDEX, has_room=has_room)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64) + base_offset
-    size = _TIME_ENTRY.itemsize
+    size = TIME_ENTRY.itemsize
     for slot in (np.flatnonzero((timestamps[1:] <= timestamps[:-1]) | (offsets[1:] < offsets[:-1])) + 1).tolist():
         message = f"time {timestamps[slot]} at offset {offsets[slot]} does not follow the entry before it"
         found.add(What.TIME_INDEX, slot * size, message, REBUILD)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker_pipeline.jobs.reports import bytes_text, text_table
-from minibroker_pipeline.jobs.task_runner import QUICKLY, Progress, run_tasks
+from minibroker_pipeline.jobs.task_runner import QUICKLY, run_tasks
 from minibroker_pipeline.jobs.verify.directories import Partition, find, look_into
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What
 from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below
@@ -15,7 +15,7 @@ from minibroker_pipeline.jobs.verify.segments import (
     SegmentFacts,
     SegmentTask,
     Task,
-    check_segments,
+    check_task,
     put_together,
     share,
 )
@@ -230,7 +230,7 @@ def _check_all(
     for found in _run(tasks, spark, processes):
         if isinstance(found, SegmentFacts):
             by_address[found.task.address].facts.append(found)
-        else:
+        elif found is not None:
             pieces.setdefault(found.task.of.address, []).append(found)
     again: list[Task] = []
     for address, scans in pieces.items():
@@ -252,10 +252,7 @@ def _check_all(
 
 def _run(
     tasks: Sequence[Task], spark: "SparkSession | None", processes: int | None
-) -> Iterator[SegmentFacts | PieceScan]:
-    progress = Progress("verify", len(tasks), "segments")
+) -> Iterator[SegmentFacts | PieceScan | None]:
     sizes = [task.piece.end - task.piece.position if isinstance(task, PieceTask) else task.size for task in tasks]
-    for some in run_tasks(
-        check_segments, tasks, sizes, spark=spark, processes=processes, progress=progress, worth_a_process=QUICKLY
-    ):
-        yield from some
+    label = "verify", "segments"
+    return run_tasks(check_task, tasks, sizes, label=label, spark=spark, processes=processes, worth_a_process=QUICKLY)

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from minibroker_pipeline.jobs.verify.directories import Partition
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RESTORE, Finding, Findings, What
-from minibroker_pipeline.jobs.verify.segments import ABORTED_TXN_BYTES, SegmentFacts
+from minibroker_pipeline.jobs.verify.segments import SegmentFacts
+from minibroker_pipeline.log_directories.index_files import TXN_ENTRY_BYTES
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
 from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
@@ -156,7 +157,7 @@ def _check(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, 
                 break  # written after the log was read
             message = _fault(entry, before, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
             if message:
-                found.add(What.TRANSACTION_INDEX, slot * ABORTED_TXN_BYTES, message, REBUILD)
+                found.add(What.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
             before = max(before, entry.last_offset)
     return found
 

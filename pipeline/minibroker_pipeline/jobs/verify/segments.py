@@ -5,16 +5,15 @@ from typing import Final, NamedTuple
 
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.blocks import RecordEngine
-from minibroker_pipeline.filesystem import FileSystem
+from minibroker_pipeline.filesystem import FileSystem, read_if_there
 from minibroker_pipeline.jobs.segment_walk import NoEntries, Piece, cut, read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.indexes import check_offset_index, check_reach, check_time_index
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
+from minibroker_pipeline.log_directories.index_files import TXN_ENTRY_BYTES
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from minibroker_storage.transaction_index import AbortedTxn, decode_all
-
-ABORTED_TXN_BYTES: Final = 34
 
 
 class SegmentTask(NamedTuple):
@@ -80,20 +79,14 @@ def share(task: SegmentTask) -> list[Task]:
     return [PieceTask(task, *numbered) for numbered in enumerate(pieces)] if len(pieces) > 1 else [task]
 
 
-def check_segments(tasks: Sequence[Task]) -> list[SegmentFacts | PieceScan]:
-    """The task. A segment whose log has gone meanwhile has no facts. `OSError`."""
+def check_task(task: Task) -> SegmentFacts | PieceScan | None:
+    """Check a segment or scan a piece of one. A segment whose log has gone meanwhile has no facts. `OSError`."""
     engine = load_engine()
-    found: list[SegmentFacts | PieceScan] = []
-    for task in tasks:
-        if isinstance(task, PieceTask):
-            found.append(PieceScan(task, _scan_piece(task, engine)))
-        elif (facts := _check_segment(task, engine)) is not None:
-            found.append(facts)
-    return found
+    return PieceScan(task, _scan_piece(task, engine)) if isinstance(task, PieceTask) else _check_segment(task, engine)
 
 
 def put_together(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
-    """The result of `check_segments` for the segment of all these pieces; None where it has to be asked.
+    """The result of `check_task` for the segment of all these pieces; None where it has to be asked.
 
     `OSError`.
     """
@@ -129,7 +122,7 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
     filesystem, stem = task.filesystem, task.stem
     scan = scanned or _scan_of(task, engine)
     # A broker writes to the log, then to the indexes. Read in this order, each entry of an index finds its batch.
-    indexes = {suffix: _read(filesystem, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+    indexes = {suffix: read_if_there(filesystem, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
     size = _size_now(filesystem, stem, task.size) if task.is_open else task.size
     if scanned is None:
         try:
@@ -179,11 +172,11 @@ _MADE_ANEW: Final = "nothing: a broker makes it again when it opens the log"
 def _aborted(
     filesystem: FileSystem, stem: str, task: SegmentTask, found: list[Finding]
 ) -> tuple[list[AbortedTxn], bool]:
-    data = _read(filesystem, stem + TXN_INDEX_SUFFIX) or b""
+    data = read_if_there(filesystem, stem + TXN_INDEX_SUFFIX) or b""
     findings = Findings(task.address + TXN_INDEX_SUFFIX)
-    left = len(data) % ABORTED_TXN_BYTES
+    left = len(data) % TXN_ENTRY_BYTES
     if left and not task.is_open:
-        message = f"{left} of an entry's {ABORTED_TXN_BYTES} bytes at the end"
+        message = f"{left} of an entry's {TXN_ENTRY_BYTES} bytes at the end"
         findings.add(What.TRANSACTION_INDEX, len(data) - left, message, REBUILD)
     try:
         entries = decode_all(data[: len(data) - left])
@@ -193,13 +186,6 @@ def _aborted(
         return [], False
     found += findings
     return entries, True
-
-
-def _read(filesystem: FileSystem, path: str) -> bytes | None:
-    try:
-        return filesystem.read(path)
-    except FileNotFoundError:
-        return None
 
 
 def _size_now(filesystem: FileSystem, stem: str, size: int) -> int:
