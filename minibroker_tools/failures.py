@@ -1,8 +1,11 @@
 """Failures that a tool reports in one line, with the messages of Kafka's clients for error codes."""
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
 
 from minibroker_protocol.error_codes import ErrorCode
+
+Answer = TypeVar("Answer")
 
 
 class ToolError(Exception):
@@ -125,3 +128,22 @@ def check(code: int, message: str | None = None) -> None:
     """ApiError for any code but NONE."""
     if code:
         raise ApiError(code, message)
+
+
+def error_in(answer: Any) -> ApiError | None:
+    """Return the error of a response or of an element of one, or None if it has none."""
+    return ApiError(answer.error_code, getattr(answer, "error_message", None)) if answer.error_code else None
+
+
+def checked(answer: Answer) -> Answer:
+    """Return a response or an element of one. ApiError if it has an error."""
+    error = error_in(answer)
+    if error is not None:
+        raise error
+    return answer
+
+
+def check_all(answers: Iterable[object]) -> None:
+    """ApiError for the first element of a response that has an error."""
+    for answer in answers:
+        checked(answer)

@@ -54,3 +54,11 @@ def plural_s(things: Sized) -> str:
 def row(cells: Sequence[object], widths: Sequence[int]) -> str:
     """Cells with a space between them, each filled up to its width; 0 fills nothing."""
     return " ".join(str(cell).ljust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns that are as wide as their longest cell, each with a tab behind it."""
+    cells = [tuple(headers), *(tuple(map(str, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        out("".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True)))

@@ -19,7 +19,7 @@ from minibroker_protocol.messages.metadata import (
 )
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.client.settings import Settings
-from minibroker_tools.failures import ApiError, TimedOutError, ToolError, UnreachableError, check
+from minibroker_tools.failures import ApiError, TimedOutError, ToolError, UnreachableError, check_all, checked
 from minibroker_tools.output import log
 
 T = TypeVar("T")
@@ -121,8 +121,7 @@ class Cluster:
         """The topics of these names, all for None; an answer may have an error of its own."""
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
-        response: MetadataResponse = self.ask(request)
-        check(response.error_code)
+        response: MetadataResponse = checked(self.ask(request))
         self._brokers = {broker.node_id: broker for broker in response.brokers}
         self._controller_id = response.controller_id
         self.cluster_id = response.cluster_id
@@ -135,8 +134,7 @@ class Cluster:
             self.metadata([])
             return
         request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
-        response: DescribeClusterResponse = connection.ask(request)
-        check(response.error_code, response.error_message)
+        response: DescribeClusterResponse = checked(connection.ask(request))
         self._brokers = {
             node.broker_id: MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port)
             for node in response.brokers
@@ -147,18 +145,18 @@ class Cluster:
     def topics(self, names: Sequence[str]) -> list[MetadataResponseTopic]:
         """The topics of these names. ApiError for one that the cluster lacks."""
         found = self.metadata(names).topics
-        for topic in found:
-            if topic.error_code:
-                raise ApiError(topic.error_code)
+        check_all(found)
         return sorted(found, key=lambda topic: topic.name or "")
 
     def ask_controller(self, request: object) -> Any:
         """Ask the broker that Metadata names as the controller; in KRaft it may be any broker, which forwards."""
+        return self.controller().ask(request)
+
+    def controller(self) -> Connection:
+        """Return a connection to the controller, or to any broker where Metadata names none."""
         if not self._brokers:
             self.look()
-        if self._controller_id not in self._brokers:
-            return self.ask(request)
-        return self.node(self._controller_id).ask(request)
+        return self.node(self._controller_id) if self._controller_id in self._brokers else self.any()
 
     def coordinator(self, key: str, key_type: int = 0) -> Connection:
         """A connection to the coordinator of a group, or of a transactional id for `key_type` 1."""
@@ -170,8 +168,7 @@ class Cluster:
         def find() -> MetadataResponseBroker:
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
             response = self.any().ask(request)
-            found = response.coordinators[0] if response.coordinators else response
-            check(found.error_code, found.error_message)
+            found = checked(response.coordinators[0] if response.coordinators else response)
             if found.node_id not in self._brokers:
                 self.look()
             return self._broker(found.node_id)
@@ -187,6 +184,10 @@ class Cluster:
                 if error.code not in _PASSING or time.monotonic() > self._deadline:
                     raise
             time.sleep(_BACKOFF_S)
+
+    def ask_until_settled(self, find: Callable[[], Connection], request: object) -> Any:
+        """Return the response of the connection that `find` gives. ApiError for one that does not pass in time."""
+        return self.retried(lambda: checked(find().ask(request)))
 
     def go_on(self) -> None:
         """Begin `default.api.timeout.ms` again: a tool that runs long has succeeded so far."""

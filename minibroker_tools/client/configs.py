@@ -6,14 +6,13 @@ from typing import Final, TypeAlias
 from minibroker_protocol.messages import configs as api
 from minibroker_protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
     IncrementallyAlteredConfig,
     IncrementallyAlteredResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.failures import check
+from minibroker_tools.failures import check_all, checked
 
 Resource: TypeAlias = tuple[int, str]
 """The type of a resource and its name."""
@@ -30,8 +29,7 @@ def describe_configs(
 ) -> dict[Resource, list[ConfigEntry]]:
     """The configurations of the resources. ApiError for one that cannot be described."""
     found: dict[Resource, list[ConfigEntry]] = {}
-    for asked in _by_node(resources):
-        node, group = asked
+    for node, group in _by_node(resources):
         request = api.DescribeConfigsRequest(
             resources=[
                 api.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -39,12 +37,9 @@ def describe_configs(
             ],
             include_synonyms=synonyms,
         )
-        response: api.DescribeConfigsResponse = (
-            cluster.ask(request) if node is None else cluster.node(node).ask(request)
-        )
-        for result in response.results:
-            check(result.error_code, result.error_message)
-            found[result.resource_type, result.resource_name] = result.configs
+        response: api.DescribeConfigsResponse = (cluster.any() if node is None else cluster.node(node)).ask(request)
+        check_all(response.results)
+        found |= {(result.resource_type, result.resource_name): result.configs for result in response.results}
     return found
 
 
@@ -67,17 +62,12 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
             ],
             validate_only=False,
         )
-        response: IncrementalAlterConfigsResponse = (
-            cluster.ask_controller(request) if node is None else cluster.node(node).ask(request)
-        )
-        for result in response.responses:
-            check(result.error_code, result.error_message)
+        check_all((cluster.controller() if node is None else cluster.node(node)).ask(request).responses)
 
 
 def list_resources(cluster: Cluster, kind: int) -> list[str]:
     """The names of all resources of a type that have configurations, sorted. ApiError."""
-    response: ListConfigResourcesResponse = cluster.ask(ListConfigResourcesRequest(resource_types=[kind]))
-    check(response.error_code)
+    response: ListConfigResourcesResponse = checked(cluster.ask(ListConfigResourcesRequest(resource_types=[kind])))
     return sorted(each.resource_name for each in response.config_resources if each.resource_type in {kind, 16})
 
 

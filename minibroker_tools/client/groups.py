@@ -1,6 +1,7 @@
 """Groups: ListGroups at every broker; descriptions and deletions at the coordinator of each group."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
@@ -17,8 +18,8 @@ from minibroker_protocol.messages.offsets import (
     OffsetDeleteResponse,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition
-from minibroker_tools.failures import ApiError, ToolError, check, error_code
+from minibroker_tools.client.offsets import TopicPartition, by_topic
+from minibroker_tools.failures import ApiError, ToolError, checked, error_code, error_in
 
 T = TypeVar("T")
 
@@ -61,19 +62,12 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
     request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     found: list[Listing] = []
     for broker in cluster.brokers():
-        connection = cluster.node(broker.node_id)
-        version = connection.version_for(request)
+        version = cluster.node(broker.node_id).version_for(request)
         if (states and version < 4) or (types and version < 5):  # noqa: PLR2004 - KIP-518 and KIP-848 added the fields
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support filters of groups")
-
-        def ask() -> api.ListGroupsResponse:
-            response: api.ListGroupsResponse = connection.ask(request)  # noqa: B023 - called in this turn of the loop
-            check(response.error_code)
-            return response
-
+        response: api.ListGroupsResponse = cluster.ask_until_settled(partial(cluster.node, broker.node_id), request)
         found += [
-            Listing(each.group_id, each.protocol_type, each.group_state, each.group_type)
-            for each in cluster.retried(ask).groups
+            Listing(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in response.groups
         ]
     return found
 
@@ -97,8 +91,7 @@ def _described_new(cluster: Cluster, group: str, coordinator: MetadataResponseBr
     def ask() -> consumer_group.DescribedGroup:
         response: consumer_group.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
         (found,) = response.groups
-        check(found.error_code, found.error_message)
-        return found
+        return checked(found)
 
     try:
         found = cluster.retried(ask)
@@ -125,9 +118,7 @@ def _described_classic(cluster: Cluster, group: str, coordinator: MetadataRespon
     def ask() -> api.DescribedGroup:
         response: api.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
         (found,) = response.groups
-        if error_code(found.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
-            check(found.error_code, found.error_message)
-        return found
+        return found if error_code(found.error_code) is ErrorCode.GROUP_ID_NOT_FOUND else checked(found)
 
     found = cluster.retried(ask)
     if found.error_code:
@@ -162,7 +153,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
     def ask() -> None:
         request = DeleteGroupsRequest(groups_names=[group])
         (result,) = cluster.coordinator(group).ask(request).results
-        check(result.error_code, result.error_message)
+        checked(result)
 
     cluster.go_on()
     cluster.retried(ask)
@@ -172,23 +163,16 @@ def delete_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, ApiError | None]:
     """Delete committed offsets; the error of each partition. ApiError for the group as a whole."""
-    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-    for topic, index in sorted(partitions):
-        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
-    request = OffsetDeleteRequest(
-        group_id=group,
-        topics=[OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()],
-    )
-
-    def ask() -> OffsetDeleteResponse:
-        response: OffsetDeleteResponse = cluster.coordinator(group).ask(request)
-        check(response.error_code)
-        return response
-
+    topics = [
+        OffsetDeleteRequestTopic(
+            name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+        )
+        for name, indexes in by_topic(partitions).items()
+    ]
+    request = OffsetDeleteRequest(group_id=group, topics=topics)
+    response: OffsetDeleteResponse = cluster.ask_until_settled(partial(cluster.coordinator, group), request)
     return {
-        (topic.name, each.partition_index): ApiError(each.error_code) if each.error_code else None
-        for topic in cluster.retried(ask).topics
-        for each in topic.partitions
+        (topic.name, each.partition_index): error_in(each) for topic in response.topics for each in topic.partitions
     }
 
 

@@ -25,6 +25,9 @@ from minibroker_tools.failures import ApiError, check, error_code
 _PROTOCOL: Final = "range"
 _VERSION: Final = 1
 _REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+_MOVED: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
 _HEARTBEAT_S: Final = 3.0
 _REBALANCE_MS: Final = 300_000
 _SESSION_MS: Final = 45_000
@@ -179,11 +182,7 @@ class Membership:
     def _ask(self, request: object, *, wait: float = 0.0) -> Any:
         def ask() -> Any:
             response = self._cluster.coordinator(self._group).ask(request, wait=wait)
-            if error_code(response.error_code) in {
-                ErrorCode.NOT_COORDINATOR,
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            }:
+            if error_code(response.error_code) in _MOVED:
                 raise ApiError(response.error_code)
             return response
 

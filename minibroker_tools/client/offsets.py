@@ -11,7 +11,7 @@ from minibroker_protocol.messages import log_offsets as api
 from minibroker_protocol.messages import offsets as commits
 from minibroker_protocol.messages import offsets as fetches
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.failures import ApiError, check
+from minibroker_tools.failures import ApiError, check_all, checked, error_in
 
 TopicPartition: TypeAlias = tuple[str, int]
 LATEST: Final = -1
@@ -47,22 +47,32 @@ def leaders_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[T
     }
 
 
+def by_leader(
+    cluster: Cluster, partitions: Iterable[TopicPartition]
+) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, ApiError]]:
+    """The partitions by their leaders, and the errors of those that do not exist or have no leader."""
+    asked = list(partitions)
+    known = leaders_of(cluster, asked) if asked else {}
+    groups: dict[int, list[TopicPartition]] = {}
+    errors: dict[TopicPartition, ApiError] = {}
+    for partition in asked:
+        leader = known.get(partition)
+        if leader is None:
+            errors[partition] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif leader < 0:
+            errors[partition] = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+        else:
+            groups.setdefault(leader, []).append(partition)
+    return groups, errors
+
+
 def list_offsets(
     cluster: Cluster, places: Mapping[TopicPartition, int], *, isolation: int = 0
 ) -> dict[TopicPartition, Found]:
     """The offset of each partition for a timestamp in ms, or for one of the negative numbers of the protocol."""
-    leaders = leaders_of(cluster, places)
-    found: dict[TopicPartition, Found] = {}
-    by_leader: dict[int, list[TopicPartition]] = {}
-    for partition in places:
-        leader = leaders.get(partition)
-        if leader is None:
-            found[partition] = Found(-1, -1, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        elif leader < 0:
-            found[partition] = Found(-1, -1, ApiError(ErrorCode.LEADER_NOT_AVAILABLE))
-        else:
-            by_leader.setdefault(leader, []).append(partition)
-    for leader, partitions in by_leader.items():
+    groups, errors = by_leader(cluster, places)
+    found = {partition: Found(-1, -1, error) for partition, error in errors.items()}
+    for leader, partitions in groups.items():
         topics: dict[str, list[api.ListOffsetsPartition]] = {}
         for topic, index in partitions:
             asked = api.ListOffsetsPartition(partition_index=index, timestamp=places[topic, index])
@@ -75,37 +85,37 @@ def list_offsets(
         response: api.ListOffsetsResponse = cluster.node(leader).ask(request)
         for answer in response.topics:
             for each in answer.partitions:
-                error = ApiError(each.error_code) if each.error_code else None
-                found[answer.name, each.partition_index] = Found(each.offset, each.timestamp, error)
+                found[answer.name, each.partition_index] = Found(each.offset, each.timestamp, error_in(each))
     return found
+
+
+def offsets_at(
+    cluster: Cluster, partitions: Iterable[TopicPartition], at: int, *, isolation: int = 0
+) -> dict[TopicPartition, int]:
+    """Return the offset of each partition that `list_offsets` has for one timestamp. ApiError for the first error."""
+    found = list_offsets(cluster, dict.fromkeys(partitions, at), isolation=isolation)
+    error = next((place.error for place in found.values() if place.error is not None), None)
+    if error is not None:
+        raise error
+    return {partition: place.offset for partition, place in found.items()}
 
 
 def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
     """The committed offsets of the group, of all partitions for None. ApiError."""
-    topics = None if partitions is None else by_topic(partitions)
-    asked = (
-        None
-        if topics is None
-        else [
-            fetches.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics.items()
-        ]
-    )
-    older = (
-        None
-        if topics is None
-        else [fetches.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
-    )
+    asked, older = None, None
+    if partitions is not None:
+        topics = by_topic(partitions).items()
+        asked = [fetches.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics]
+        older = [fetches.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics]
     request = fetches.OffsetFetchRequest(
         group_id=group, topics=older, groups=[fetches.OffsetFetchRequestGroup(group_id=group, topics=asked)]
     )
 
     def fetch() -> dict[TopicPartition, int]:
-        response: fetches.OffsetFetchResponse = cluster.coordinator(group).ask(request)
-        check(response.error_code)
-        for answer in response.groups:
-            check(answer.error_code)
+        response: fetches.OffsetFetchResponse = checked(cluster.coordinator(group).ask(request))
+        check_all(response.groups)
         found = [topic for answer in response.groups for topic in answer.topics] or response.topics
         return {
             (topic.name, each.partition_index): each.committed_offset
@@ -142,7 +152,5 @@ def commit_offsets(
     )
     response: commits.OffsetCommitResponse = cluster.coordinator(group).ask(request)
     return {
-        (topic.name, each.partition_index): ApiError(each.error_code) if each.error_code else None
-        for topic in response.topics
-        for each in topic.partitions
+        (topic.name, each.partition_index): error_in(each) for topic in response.topics for each in topic.partitions
     }

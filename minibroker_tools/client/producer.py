@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 _LARGEST_BATCH: Final = 500_000
 _RECORD_OVERHEAD: Final = 24
-_ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+"""The values of `acks`, with those of the protocol."""
+CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
+"""The codecs by the values of `compression.type`."""
 _BACKOFF_S: Final = 0.1
 Placed = Callable[[int, int, int], None]
 """Called for each batch with its partition, its first offset (-1 without acknowledgement) and its time in ms."""
@@ -64,7 +67,7 @@ class Producer:
         self._cluster = cluster
         self._topic = topic
         self._refused = refused
-        self._acks = _ACKS[acks]
+        self._acks = ACKS[acks]
         self._codec = codec
         self._retries = retries
         self._placed = placed

@@ -11,8 +11,8 @@ from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.record import Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, list_offsets
-from minibroker_tools.failures import ApiError, ToolError, error_code
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, offsets_at
+from minibroker_tools.failures import ApiError, ToolError, checked, error_code
 
 _PARTITION_BYTES: Final = 1 << 20
 _FETCH_BYTES: Final = 50 << 20
@@ -54,13 +54,10 @@ class Reader:
 
     def assign(self, places: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from now on, from the offsets; -1 begins at the end of one, -2 at its start."""
-        asked = {partition: offset for partition, offset in places.items() if offset < 0}
         self.positions = {partition: offset for partition, offset in places.items() if offset >= 0}
-        if asked:
-            for partition, found in list_offsets(self._cluster, asked, isolation=self._isolation).items():
-                if found.error is not None:
-                    raise found.error
-                self.positions[partition] = found.offset
+        for at in sorted({offset for offset in places.values() if offset < 0}):
+            asked = [partition for partition, offset in places.items() if offset == at]
+            self.positions |= offsets_at(self._cluster, asked, at, isolation=self._isolation)
         self._leaders = leaders_of(self._cluster, self.positions) if self.positions else {}
 
     def poll(self, seconds: float = _POLL_S) -> list[Received]:
@@ -82,9 +79,7 @@ class Reader:
             self._leaders = leaders_of(self._cluster, self.positions)
         received: list[Received] = []
         for connection, request, version in asked:
-            response: api.FetchResponse = connection.receive(request, version)
-            if response.error_code:
-                raise ApiError(response.error_code)
+            response: api.FetchResponse = checked(connection.receive(request, version))
             for topic in response.responses:
                 for data in topic.partitions:
                     received += self._taken((topic.topic, data.partition_index), data)
@@ -146,10 +141,7 @@ class Reader:
             offset = self.positions[partition]
             raise ToolError(f"Fetch position {offset} is out of range for partition {partition[0]}-{partition[1]}")
         place = EARLIEST if self._reset == "earliest" else LATEST
-        found = list_offsets(self._cluster, {partition: place}, isolation=self._isolation)[partition]
-        if found.error is not None:
-            raise found.error
-        self.positions[partition] = found.offset
+        self.positions |= offsets_at(self._cluster, [partition], place, isolation=self._isolation)
 
 
 def _visible(batches: Iterable[Batch], data: api.PartitionData, *, committed_only: bool) -> Iterator[Batch]:

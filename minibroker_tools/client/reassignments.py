@@ -10,7 +10,7 @@ from minibroker_protocol.messages import reassignments as alters
 from minibroker_protocol.messages import reassignments as lists
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_topic
-from minibroker_tools.failures import ApiError, check
+from minibroker_tools.failures import ApiError, checked, error_in
 
 _WITH_FACTOR: Final = 1
 """The version of AlterPartitionReassignments in which a client may keep the number of replicas (KIP-860)."""
@@ -43,26 +43,19 @@ def list_reassignments(
     cluster: Cluster, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
     """The moves that go on, of all partitions for None. ApiError."""
-    topics = None if partitions is None else by_topic(partitions)
-    request = lists.ListPartitionReassignmentsRequest(
-        topics=None
-        if topics is None
-        else [
+    topics = None
+    if partitions is not None:
+        topics = [
             lists.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
-            for name, indexes in topics.items()
+            for name, indexes in by_topic(partitions).items()
         ]
-    )
-
-    def ask() -> lists.ListPartitionReassignmentsResponse:
-        response: lists.ListPartitionReassignmentsResponse = cluster.ask_controller(request)
-        check(response.error_code, response.error_message)
-        return response
-
+    request = lists.ListPartitionReassignmentsRequest(topics=topics)
+    response: lists.ListPartitionReassignmentsResponse = cluster.ask_until_settled(cluster.controller, request)
     return {
         (topic.name, each.partition_index): Reassignment(
             list(each.replicas), list(each.adding_replicas), list(each.removing_replicas)
         )
-        for topic in cluster.retried(ask).topics
+        for topic in response.topics
         for each in topic.partitions
     }
 
@@ -90,17 +83,12 @@ def alter_reassignments(
 
     if keep_factor and cluster.any().version_for(request) < _WITH_FACTOR:
         return dict.fromkeys(targets, ApiError(ErrorCode.UNSUPPORTED_VERSION, _FACTOR_IS_UNKNOWN))
-
-    def ask() -> alters.AlterPartitionReassignmentsResponse:
-        response: alters.AlterPartitionReassignmentsResponse = cluster.ask_controller(request)
-        check(response.error_code, response.error_message)
-        return response
-
+    response: alters.AlterPartitionReassignmentsResponse = cluster.ask_until_settled(cluster.controller, request)
     return {
-        (topic.name, each.partition_index): ApiError(each.error_code, each.error_message)
-        for topic in cluster.retried(ask).responses
+        (topic.name, each.partition_index): error
+        for topic in response.responses
         for each in topic.partitions
-        if each.error_code
+        if (error := error_in(each)) is not None
     }
 
 
@@ -114,8 +102,7 @@ def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[R
                 directories.DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()
             ]
         )
-        response: directories.DescribeLogDirsResponse = cluster.node(node).ask(request)
-        check(response.error_code)
+        response: directories.DescribeLogDirsResponse = checked(cluster.node(node).ask(request))
         found |= dict.fromkeys(group, (None, None))
         for result in response.results:
             for topic in result.topics:
@@ -148,8 +135,7 @@ def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[R
         response: moves.AlterReplicaLogDirsResponse = cluster.node(node).ask(request)
         for topic in response.results:
             for result in topic.partitions:
-                error = ApiError(result.error_code) if result.error_code else None
-                results[Replica(node, topic.topic_name, result.partition_index)] = error
+                results[Replica(node, topic.topic_name, result.partition_index)] = error_in(result)
     return results
 
 

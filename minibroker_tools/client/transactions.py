@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -13,14 +14,13 @@ from minibroker_protocol.messages import transactions as ends
 from minibroker_protocol.messages import transactions as inits
 from minibroker_protocol.messages import transactions as markers
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, leaders_of
-from minibroker_tools.failures import ApiError, check, error_code
+from minibroker_tools.client.offsets import TopicPartition, by_leader, by_topic, leaders_of
+from minibroker_tools.failures import ApiError, check, checked, error_code
 
 _TRANSACTION: Final = 1
 """The key type of FindCoordinator for transactional ids."""
 
 ProducerState = producers.ProducerState
-_TRANSACTIONAL: Final = 1
 _LAST_ADD, _LAST_END = 3, 4
 """The last versions that name one transaction, and that keep the producer's epoch (KIP-890)."""
 
@@ -82,21 +82,17 @@ def list_transactions(
     )
     found: list[Listing] = []
     for broker in cluster.brokers():
-        connection = cluster.node(broker.node_id)
-        version = connection.version_for(request)
+        version = cluster.node(broker.node_id).version_for(request)
         if duration >= 0 and version < 1:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support the filter of durations")
         if pattern is not None and version < 2:  # noqa: PLR2004 - the version of KIP-1152
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support patterns of transactional ids")
-
-        def ask() -> lists.ListTransactionsResponse:
-            response: lists.ListTransactionsResponse = connection.ask(request)  # noqa: B023 - called in this turn of the loop
-            check(response.error_code)
-            return response
-
+        response: lists.ListTransactionsResponse = cluster.ask_until_settled(
+            partial(cluster.node, broker.node_id), request
+        )
         found += [
             Listing(each.transactional_id, broker.node_id, each.producer_id, each.transaction_state)
-            for each in cluster.retried(ask).transaction_states
+            for each in response.transaction_states
         ]
     return found
 
@@ -139,25 +135,19 @@ def describe_producers(
 ) -> dict[TopicPartition, list[ProducerState]]:
     """The producers of each partition, by its leader or by one replica, the broker `node`. ApiError."""
     places = sorted(set(partitions))
-    leaders = dict.fromkeys(places, node) if node is not None else leaders_of(cluster, places)
-    by_node: dict[int, dict[str, list[int]]] = {}
-    for topic, index in places:
-        leader = leaders.get((topic, index))
-        if leader is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if leader < 0:
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-        by_node.setdefault(leader, {}).setdefault(topic, []).append(index)
+    groups, errors = by_leader(cluster, places) if node is None else ({node: places}, dict[TopicPartition, ApiError]())
+    for error in errors.values():
+        raise error
     found: dict[TopicPartition, list[ProducerState]] = {}
-    for leader, topics in by_node.items():
+    for leader, group in groups.items():
+        topics = by_topic(group).items()
         request = producers.DescribeProducersRequest(
-            topics=[producers.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+            topics=[producers.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics]
         )
         response: producers.DescribeProducersResponse = cluster.node(leader).ask(request)
-        for topic_answer in response.topics:
-            for each in topic_answer.partitions:
-                check(each.error_code, each.error_message)
-                found[topic_answer.name, each.partition_index] = list(each.active_producers)
+        for topic in response.topics:
+            for each in topic.partitions:
+                found[topic.name, each.partition_index] = list(checked(each).active_producers)
     return found
 
 
@@ -267,10 +257,9 @@ class Transactions:
 
     def _ask(self, request: object, *, last: int | None) -> Any:
         def once() -> Any:
-            connection = self._cluster.coordinator(self.transactional_id, _TRANSACTIONAL)
+            connection = self._cluster.coordinator(self.transactional_id, _TRANSACTION)
             version = connection.version_for(request)
-            response = connection.ask(request, version=version if last is None else min(version, last))
-            check(response.error_code)
+            response = checked(connection.ask(request, version=version if last is None else min(version, last)))
             if isinstance(response, adds.AddPartitionsToTxnResponse):
                 check(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
             return response

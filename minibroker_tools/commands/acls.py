@@ -24,7 +24,7 @@ from minibroker_protocol.messages.acls import (
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error, local_broker
-from minibroker_tools.failures import ToolError, UsageError, check
+from minibroker_tools.failures import ToolError, UsageError, check_all, checked
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import flush, out
 
@@ -241,8 +241,11 @@ def _principals(values: Values, option: str) -> list[str]:
 
 
 def _shown(title: str, resource: _Pattern, entries: Iterable[_Entry]) -> str:
-    lines = "\n".join(f"\t{entry}" for entry in sorted(entries))
-    return f"{title} `ResourcePattern({resource}`: \n {lines} \n"
+    return f"{title} `ResourcePattern({resource}`: \n {_lines(entries)} \n"
+
+
+def _lines(entries: Iterable[_Entry]) -> str:
+    return "\n".join(f"\t{entry}" for entry in sorted(entries))
 
 
 def _add(values: Values) -> None:
@@ -269,8 +272,7 @@ def _add(values: Values) -> None:
                     for entry in sorted(entries)
                 ]
             )
-            for result in cluster.ask_controller(request).results:
-                check(result.error_code, result.error_message)
+            check_all(cluster.ask_controller(request).results)
 
 
 def _remove(values: Values) -> None:
@@ -293,17 +295,15 @@ def _remove(values: Values) -> None:
                     for entry in (sorted(entries) if entries else (None,))
                 ]
             )
-            for result in cluster.ask_controller(request).filter_results:
-                check(result.error_code, result.error_message)
+            check_all(cluster.ask_controller(request).filter_results)
 
 
 def _confirmed(values: Values, resource: _Pattern, entries: set[_Entry]) -> bool:
     if values.has("force"):
         return True
     if entries:
-        lines = "\n".join(f"\t{entry}" for entry in sorted(entries))
         out(
-            f"Are you sure you want to remove ACLs: \n {lines} \n from resource filter "
+            f"Are you sure you want to remove ACLs: \n {_lines(entries)} \n from resource filter "
             f"`ResourcePattern({resource}`? (y/n)"
         )
     else:
@@ -338,8 +338,7 @@ def _described(cluster: Cluster, resources: Iterable[_Pattern]) -> _Rules:
             operation=Operation.ANY,
             permission_type=PermissionType.ANY,
         )
-        response: DescribeAclsResponse = cluster.ask(request)
-        check(response.error_code, response.error_message)
+        response: DescribeAclsResponse = checked(cluster.ask(request))
         for found in response.resources:
             pattern = _Pattern(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type))
             entries = rules.setdefault(pattern, set())

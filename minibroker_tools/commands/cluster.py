@@ -13,7 +13,7 @@ from minibroker_protocol.messages.cluster import (
 from minibroker_tools.client.cluster import BROKERS, CONTROLLERS, Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.broker_api_versions import print_apis
-from minibroker_tools.failures import ApiError, ToolError, UsageError, check
+from minibroker_tools.failures import ApiError, ToolError, UsageError, checked
 from minibroker_tools.options import Options
 from minibroker_tools.output import out, row
 
@@ -67,8 +67,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 def _unregister(cluster: Cluster, broker_id: int) -> None:
     try:
-        response = cluster.ask_controller(UnregisterBrokerRequest(broker_id=broker_id))
-        check(response.error_code, response.error_message)
+        checked(cluster.ask_controller(UnregisterBrokerRequest(broker_id=broker_id)))
     except ApiError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:
             raise
@@ -79,8 +78,7 @@ def _unregister(cluster: Cluster, broker_id: int) -> None:
 
 def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
     try:
-        response = cluster.ask_controller(UnregisterControllerRequest(controller_id=controller_id))
-        check(response.error_code, response.error_message)
+        checked(cluster.ask_controller(UnregisterControllerRequest(controller_id=controller_id)))
     except ApiError as error:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             out("The target cluster does not support the controller unregistration API.")
@@ -101,8 +99,7 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
     if fenced and version < _WITH_FENCED:
         out(f"Attempted to write a non-default includeFencedBrokers at version {version}")
         return
-    response: DescribeClusterResponse = cluster.ask(request)
-    check(response.error_code, response.error_message)
+    response: DescribeClusterResponse = checked(cluster.ask(request))
     nodes = sorted(response.brokers, key=lambda node: node.broker_id)
     widths = [
         _WIDTH,

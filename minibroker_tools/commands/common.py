@@ -4,8 +4,11 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping
+from types import FrameType
 from typing import Any, Final, cast
 
 from minibroker_tools.client.cluster import Cluster
@@ -141,3 +144,39 @@ def twice(partitions: list[TopicPartition]) -> list[str]:
 def named(partition: TopicPartition) -> str:
     """A partition as Kafka names it, such as orders-0."""
     return f"{partition[0]}-{partition[1]}"
+
+
+def java_text(value: str | None) -> str:
+    """A text as Java prints it."""
+    return "null" if value is None else value
+
+
+class StoppedError(Exception):
+    """SIGTERM or SIGINT came."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def stopped_by_signals(
+    *numbers: signal.Signals, error: Callable[[int], BaseException] = StoppedError
+) -> Generator[None]:
+    """Have these signals raise an error in the block. Other threads than the main one get none."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise error(number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, stop) for number in numbers} if is_main else {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ending_with_sigterm() -> contextlib.AbstractContextManager[None]:
+    """Have SIGTERM raise KeyboardInterrupt, as Ctrl-C does."""
+    return stopped_by_signals(signal.SIGTERM, error=KeyboardInterrupt)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import ConfigEntry, alter_configs, describe_configs, list_resources
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.commands.common import add_connection, cluster_of
+from minibroker_tools.commands.common import add_connection, cluster_of, java_text
 from minibroker_tools.commands.user_configs import (
     SCRAM_MECHANISMS,
     alter_quotas,
@@ -257,11 +257,7 @@ def _describe(cluster: Cluster, kind: str, number: int, name: str, *, everything
 
 def _print(entry: ConfigEntry) -> None:
     synonyms = ", ".join(
-        f"{_SOURCES.get(each.source, 'UNKNOWN')}:{each.name}={_java(each.value)}" for each in entry.synonyms
+        f"{_SOURCES.get(each.source, 'UNKNOWN')}:{each.name}={java_text(each.value)}" for each in entry.synonyms
     )
     sensitive = str(entry.is_sensitive).lower()
-    out(f"  {entry.name}={_java(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
-
-
-def _java(value: str | None) -> str:
-    return "null" if value is None else value
+    out(f"  {entry.name}={java_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")

@@ -4,7 +4,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib import error as urllib_error
@@ -103,67 +103,69 @@ def _kafka_ready(values: Values, words: Sequence[str]) -> int:
     properties = load_properties(values.text("config"))
     if values.has("security-protocol"):
         properties["security.protocol"] = values.text("security-protocol") or ""
-    deadline = time.monotonic() + timeout
     settings = Settings(servers, properties)
-    found = 0
     try:
         with Cluster(settings, timeout=timeout) as cluster:
-            while True:
+
+            def missing(_left: float) -> str | None:
                 found = len(cluster.metadata([]).brokers)
-                if found >= expected:
-                    return 0
-                if time.monotonic() + _PAUSE_S > deadline:
-                    break
-                time.sleep(_PAUSE_S)
+                few = f"expected {expected} brokers but found only {found} at {servers} within {timeout:g} s"
+                return None if found >= expected else f"kafka-ready: {few}"
+
+            return _wait(timeout, missing)
     except ToolError as failure:
         err(f"kafka-ready: {failure.message}")
         return 1
-    err(f"kafka-ready: expected {expected} brokers but found only {found} at {servers} within {timeout:g} s")
-    return 1
+
+
+def _wait(timeout: float, problem_of: Callable[[float], str | None]) -> int:
+    """Wait until `problem_of` the seconds that are left is None. Print the last problem, with status 1."""
+    deadline = time.monotonic() + timeout
+    while True:
+        problem = problem_of(deadline - time.monotonic())
+        if problem is None:
+            return 0
+        if time.monotonic() + _PAUSE_S > deadline:
+            err(problem)
+            return 1
+        time.sleep(_PAUSE_S)
 
 
 def _path_there(command: str, path: str, timeout: float) -> int:
     """Wait until a file or folder exists."""
-    deadline = time.monotonic() + timeout
-    while not os.path.exists(path):
-        if time.monotonic() + _PAUSE_S > deadline:
-            err(f"{command}: {path} was not there within {timeout:g} s")
-            return 1
-        time.sleep(_PAUSE_S)
-    return 0
+    problem = f"{command}: {path} was not there within {timeout:g} s"
+    return _wait(timeout, lambda _left: None if os.path.exists(path) else problem)
 
 
 def _port_open(command: str, servers: str, timeout: float) -> int:
     """Wait until the port of one of the servers accepts a connection."""
     deadline = time.monotonic() + timeout
     places = Settings(servers).addresses
-    while True:
+
+    def closed(_left: float) -> str | None:
         for place in places:
             try:
                 socket.create_connection(place, timeout=max(deadline - time.monotonic(), 0.01)).close()
             except OSError:
                 continue
-            return 0
-        if time.monotonic() + _PAUSE_S > deadline:
-            err(f"{command}: {servers} accepted no connection within {timeout:g} s")
-            return 1
-        time.sleep(_PAUSE_S)
+            return None
+        return f"{command}: {servers} accepted no connection within {timeout:g} s"
+
+    return _wait(timeout, closed)
 
 
 def _http_ready(url: str, timeout: float) -> int:
-    deadline = time.monotonic() + timeout
-    while True:
+    def unready(left: float) -> str | None:
         try:
-            with request.urlopen(url, timeout=max(deadline - time.monotonic(), 0.1)) as answer:  # noqa: S310 - http and https only
+            with request.urlopen(url, timeout=max(left, 0.1)) as answer:  # noqa: S310 - http and https only
                 if answer.status in _HTTP_OK:
-                    return 0
+                    return None
                 reason = f"status {answer.status}"
         except (urllib_error.URLError, OSError, ValueError) as error:
             reason = str(error)
-        if time.monotonic() + _PAUSE_S > deadline:
-            err(f"{url} was not ready within {timeout:g} s: {reason}")
-            return 1
-        time.sleep(_PAUSE_S)
+        return f"{url} was not ready within {timeout:g} s: {reason}"
+
+    return _wait(timeout, unready)
 
 
 def _listeners(advertised: str) -> str:

@@ -2,17 +2,15 @@
 
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import EARLIEST, LATEST
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import topic_filter
+from minibroker_tools.commands.common import StoppedError, stopped_by_signals, topic_filter
 from minibroker_tools.commands.formatters import Formatter, formatter_of
 from minibroker_tools.failures import TimedOutError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
@@ -22,14 +20,6 @@ _LOGGER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _FOREVER: Final = float("inf")
 _POLL_S: Final = 0.5
 _SIGNALLED: Final = 128
-
-
-class _Stopped(Exception):  # noqa: N818 - it is not an error, but the end that the user has asked for
-    """SIGTERM or SIGINT came."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def options(tool: str) -> Options:
@@ -72,9 +62,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     printer = _Printer(formatter, most, timeout, skips=values.has("skip-message-on-error"))
     patience = None if timeout == _FOREVER else max(timeout, 0.001)
     status = 0
-    restore = _watch_signals()
     try:
-        with Cluster(settings, timeout=patience) as cluster:
+        with stopped_by_signals(signal.SIGINT, signal.SIGTERM), Cluster(settings, timeout=patience) as cluster:
             consumer = Consumer(cluster, values.text("topic"), topic_filter(values.text("include")), properties)
             if values.has("partition"):
                 consumer.seek((values.text("topic") or "", values.number("partition", 0)), start)
@@ -86,10 +75,9 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         if patience is None:
             raise
         _log_time_out()
-    except _Stopped as stopped:
+    except StoppedError as stopped:
         status = _SIGNALLED + stopped.number
     finally:
-        restore()
         sys.stdout.flush()
         err(f"Processed a total of {printer.count} messages")
     if values.has("enable-systest-events"):
@@ -192,20 +180,3 @@ def _start(values: Values) -> int:
             "non-negative long."
         )
     return int(text)
-
-
-def _watch_signals() -> Callable[[], None]:
-    """Turn SIGINT and SIGTERM into `_Stopped`; returns what puts the old handlers back."""
-    if threading.current_thread() is not threading.main_thread():
-        return lambda: None
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise _Stopped(number)
-
-    old = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-    return restore

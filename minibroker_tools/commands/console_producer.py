@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.producer import Outgoing, Producer, Refused
+from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer, Refused
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
 _CHUNK: Final = 1 << 18
-_CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 _IGNORED: Final = (
     "batch-size",
     "retry-backoff-ms",
@@ -97,20 +96,10 @@ class LineReader(NamedTuple):
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "LineReader":
         """By the properties of the command line. ToolError for two that are equal and may not be."""
-
-        def flag(key: str) -> bool:
-            return is_true(trim(properties.get(key, "")))
-
-        reader = cls(
-            parse_key=flag("parse.key"),
-            key_separator=properties.get("key.separator", "\t"),
-            parse_headers=flag("parse.headers"),
-            headers_delimiter=properties.get("headers.delimiter", "\t"),
-            headers_separator=properties.get("headers.separator", ","),
-            headers_key_separator=properties.get("headers.key.separator", ":"),
-            ignore_error=flag("ignore.error"),
-            null_marker=properties.get("null.marker"),
-        )
+        given: dict[str, Any] = {name: properties.get(name.replace("_", ".")) for name in cls._fields}
+        for name in ("parse_key", "parse_headers", "ignore_error"):
+            given[name] = is_true(trim(given[name] or ""))
+        reader = cls(**{name: value for name, value in given.items() if value is not None})
         reader._check()
         return reader
 
@@ -233,13 +222,13 @@ def _codec(values: Values, properties: Mapping[str, str]) -> CompressionCodec:
     name = properties.get("compression.type", "none")
     if values.has("compression-codec"):
         name = values.text("compression-codec") or "gzip"
-    if name not in _CODECS:
-        raise ToolError(f"compression.type: {name} is not one of {', '.join(_CODECS)}")
-    return _CODECS[name]
+    if name not in CODECS:
+        raise ToolError(f"compression.type: {name} is not one of {', '.join(CODECS)}")
+    return CODECS[name]
 
 
 def _acks(values: Values, properties: Mapping[str, str]) -> str:
     acks = values.text("request-required-acks") or properties.get("acks", "-1")
-    if acks not in {"all", "-1", "0", "1"}:
+    if acks not in ACKS:
         raise ToolError(f"acks: {acks} is not one of all, -1, 0, 1")
     return acks

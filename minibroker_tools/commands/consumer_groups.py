@@ -1,6 +1,6 @@
 """kafka-consumer-groups: list, describe and delete groups and their offsets (`ConsumerGroupCommand`)."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
@@ -20,9 +20,9 @@ from minibroker_tools.client.groups import (
     is_consumer_group,
     list_groups,
 )
-from minibroker_tools.client.offsets import LATEST, TopicPartition, committed_offsets, list_offsets
+from minibroker_tools.client.offsets import LATEST, TopicPartition, committed_offsets, offsets_at
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error
-from minibroker_tools.commands.group_resets import reset, split_topics
+from minibroker_tools.commands.group_resets import EXECUTION, reset, split_topics
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out, row, write
@@ -57,7 +57,11 @@ _NO_ACTION: Final = (
     "reset rather than doing a dry run. You should add the --dry-run option explicitly if you are scripting this "
     "command and want to keep the current default behavior without prompting."
 )
-_EXECUTION: Final = "java.util.concurrent.ExecutionException: "
+_OF_PARTITIONS: Final = (
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
 _GROUP_WIDTH: Final = 15
 _MISSING: Final = "-"
 _COLUMNS: Final = (
@@ -133,7 +137,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             elif values.has("delete"):
                 _delete(cluster, values)
             elif values.has("reset-offsets"):
-                _reset(cluster, values)
+                reset(cluster, values, _groups(cluster, values))
             else:
                 _delete_offsets(cluster, values)
     except UsageError:
@@ -207,7 +211,7 @@ def _wrapped() -> Generator[None]:
     try:
         yield
     except ApiError as error:
-        raise ToolError(_EXECUTION + error.described) from None
+        raise ToolError(EXECUTION + error.described) from None
 
 
 def _states(values: Values) -> list[str]:
@@ -276,14 +280,10 @@ def _delete(cluster: Cluster, values: Values) -> None:
     _print_error("Deletion of some consumer groups failed:")
     for group, error in errors.items():
         if error is not None:
-            out(f"* Group '{group}' could not be deleted due to: {_EXECUTION}{error.described}")
+            out(f"* Group '{group}' could not be deleted due to: {EXECUTION}{error.described}")
     if deleted:
         names = "'".join(deleted)
         out(f"\nThese consumer groups were deleted successfully: '{names}', '")
-
-
-def _reset(cluster: Cluster, values: Values) -> None:
-    reset(cluster, values, _groups(cluster, values))
 
 
 def _delete_offsets(cluster: Cluster, values: Values) -> None:
@@ -321,9 +321,7 @@ def _print_refusal(group: str, error: ApiError) -> None:
         ErrorCode.GROUP_AUTHORIZATION_FAILED: f"Access to '{group}' is not authorized.",
         ErrorCode.NON_EMPTY_GROUP: f"Deleting offsets of a consumer group '{group}' is forbidden if the group is not "
         "empty.",
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Encounter some partition level error, see the follow-up details:",
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Encounter some partition level error, see the follow-up details:",
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Encounter some partition level error, see the follow-up details:",
+        **dict.fromkeys(_OF_PARTITIONS, "Encounter some partition level error, see the follow-up details:"),
     }
     _print_error(messages.get(error.code, f"Encounter some unknown error: {error.code.name}"))
 
@@ -347,7 +345,9 @@ def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
 
 def _rows(cluster: Cluster, description: Description) -> list[_Row]:
     committed = committed_offsets(cluster, description.group)
-    ends = _ends(cluster, {*committed, *(each for member in description.members for each in member.partitions)})
+    read = {*committed, *(each for member in description.members for each in member.partitions)}
+    with _wrapped():
+        ends = offsets_at(cluster, read, LATEST)
     busy = sorted(description.members, key=lambda member: -len(member.partitions))
     rows = [
         _Row(partition, committed.get(partition), ends[partition], member)
@@ -357,14 +357,6 @@ def _rows(cluster: Cluster, description: Description) -> list[_Row]:
     assigned = {each.partition for each in rows}
     rows += [_Row(each, committed[each], ends[each], None) for each in sorted(committed) if each not in assigned]
     return rows
-
-
-def _ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-    found = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
-    for place in found.values():
-        if place.error is not None:
-            raise ToolError(f"java.util.concurrent.ExecutionException: {place.error.described}")
-    return {partition: place.offset for partition, place in found.items()}
 
 
 def _print_rows(group: str, rows: Sequence[_Row]) -> None:

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import log_offsets as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, leaders_of
+from minibroker_tools.client.offsets import TopicPartition, by_leader, by_topic
 from minibroker_tools.commands.common import add_connection, cluster_of, entries_of, members_of, named, read_json, twice
-from minibroker_tools.failures import ApiError, ToolError, UnreachableError
+from minibroker_tools.failures import ApiError, ToolError, UnreachableError, error_in
 from minibroker_tools.options import Options
 from minibroker_tools.output import out
 
@@ -54,28 +53,23 @@ def _starts(path: str) -> dict[TopicPartition, int]:
 
 
 def _delete(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ApiError]:
-    leaders = leaders_of(cluster, starts) if starts else {}
-    results: dict[TopicPartition, int | ApiError] = {}
-    by_leader: dict[int, dict[str, list[api.DeleteRecordsPartition]]] = {}
-    for (topic, index), offset in starts.items():
-        leader = leaders.get((topic, index), -1)
-        if leader < 0:
-            is_known = (topic, index) in leaders
-            code = ErrorCode.LEADER_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            results[topic, index] = ApiError(code)
-            continue
-        partition = api.DeleteRecordsPartition(partition_index=index, offset=offset)
-        by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
-    for leader, topics in by_leader.items():
-        request = api.DeleteRecordsRequest(
-            topics=[api.DeleteRecordsTopic(name=name, partitions=each) for name, each in topics.items()],
-            timeout_ms=_TIMEOUT_MS,
-        )
+    groups, errors = by_leader(cluster, starts)
+    results: dict[TopicPartition, int | ApiError] = {**errors}
+    for leader, group in groups.items():
+        topics = [
+            api.DeleteRecordsTopic(
+                name=name,
+                partitions=[
+                    api.DeleteRecordsPartition(partition_index=index, offset=starts[name, index]) for index in indexes
+                ],
+            )
+            for name, indexes in by_topic(group).items()
+        ]
+        request = api.DeleteRecordsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
         response: api.DeleteRecordsResponse = cluster.node(leader).ask(request)
-        for answer in response.topics:
-            for each in answer.partitions:
-                error = ApiError(each.error_code) if each.error_code else None
-                results[answer.name, each.partition_index] = error or each.low_watermark
+        for topic in response.topics:
+            for each in topic.partitions:
+                results[topic.name, each.partition_index] = error_in(each) or each.low_watermark
     missing = starts.keys() - results.keys()
     if missing:
         raise UnreachableError(f"No broker answered for {', '.join(sorted(map(named, missing)))}")

@@ -9,7 +9,7 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVer
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ApiError, ToolError, check
+from minibroker_tools.failures import ToolError, checked, error_in
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
 
@@ -103,8 +103,7 @@ def _offered(connection: Connection) -> ApiVersionsResponse:
     request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
     if connection.version_for(request) < _ALL_FEATURES:
         return connection.api_versions
-    response: ApiVersionsResponse = connection.ask(request, version=_ALL_FEATURES)
-    check(response.error_code)
+    response: ApiVersionsResponse = checked(connection.ask(request, version=_ALL_FEATURES))
     return response
 
 
@@ -198,10 +197,7 @@ def _update(cluster: Cluster, command: str, levels: Mapping[str, int], values: V
         validate_only=values.has("dry-run"),
     )
     response: api.UpdateFeaturesResponse = cluster.ask_controller(request)
-    whole = ApiError(response.error_code, response.error_message) if response.error_code else None
-    errors: dict[str, ApiError | None] = dict.fromkeys(levels, whole)
-    for result in response.results:
-        errors[result.feature] = ApiError(result.error_code, result.error_message) if result.error_code else None
+    errors = dict.fromkeys(levels, error_in(response)) | {each.feature: error_in(each) for each in response.results}
     for name, error in sorted(errors.items()):
         if error is not None:
             target = name if command == "disable" else f"{name} to {levels[name]}"

@@ -3,7 +3,7 @@
 import csv
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -15,14 +15,14 @@ from minibroker_tools.client.offsets import (
     TopicPartition,
     commit_offsets,
     committed_offsets,
-    list_offsets,
+    offsets_at,
 )
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Values
 from minibroker_tools.output import log, out, row
 
 _LOGGER: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-_EXECUTION: Final = "java.util.concurrent.ExecutionException: "
+EXECUTION: Final = "java.util.concurrent.ExecutionException: "
 _WIDTHS: Final = (30, 30, 10, 15)
 _NO_SCENARIO: Final = (
     "Option '[reset-offsets]' requires one of the following scenarios: [[to-offset], [shift-by], [to-datetime], "
@@ -58,7 +58,7 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
             if values.has("execute"):
                 _commit(cluster, group, moved[group])
         except ApiError as error:
-            raise ToolError(_EXECUTION + error.described) from None
+            raise ToolError(EXECUTION + error.described) from None
     if values.has("export"):
         for group, offsets in moved.items():
             for (topic, index), offset in sorted(offsets.items()):
@@ -100,14 +100,6 @@ def _to_offset(cluster: Cluster, values: Values, _group: str, partitions: Sequen
     return _within_range(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
 
 
-def _to_earliest(cluster: Cluster, _values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    return _offsets(cluster, partitions, EARLIEST)
-
-
-def _to_latest(cluster: Cluster, _values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    return _offsets(cluster, partitions, LATEST)
-
-
 def _shift_by(cluster: Cluster, values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
     moved = _shifted(partitions, committed_offsets(cluster, group), values.number("shift-by", 0))
     return _within_range(cluster, moved)
@@ -124,14 +116,14 @@ def _by_duration(cluster: Cluster, values: Values, _group: str, partitions: Sequ
 
 def _to_current(cluster: Cluster, _values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
     committed = committed_offsets(cluster, group)
-    ends = _offsets(cluster, [each for each in partitions if each not in committed], LATEST)
+    ends = offsets_at(cluster, [each for each in partitions if each not in committed], LATEST)
     return {each: committed[each] if each in committed else ends[each] for each in partitions}
 
 
-_MOVES: Final = {
+_MOVES: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]], Offsets]]] = {
     "to-offset": _to_offset,
-    "to-earliest": _to_earliest,
-    "to-latest": _to_latest,
+    "to-earliest": lambda cluster, _values, _group, partitions: offsets_at(cluster, partitions, EARLIEST),
+    "to-latest": lambda cluster, _values, _group, partitions: offsets_at(cluster, partitions, LATEST),
     "shift-by": _shift_by,
     "to-datetime": _to_datetime,
     "by-duration": _by_duration,
@@ -148,24 +140,16 @@ def _shifted(partitions: Sequence[TopicPartition], committed: Offsets, by: int) 
     return {partition: committed[partition] + by for partition in partitions}
 
 
-def _offsets(cluster: Cluster, partitions: Sequence[TopicPartition], at: int) -> Offsets:
-    found = list_offsets(cluster, dict.fromkeys(partitions, at)) if partitions else {}
-    for place in found.values():
-        if place.error is not None:
-            raise place.error
-    return {partition: place.offset for partition, place in found.items()}
-
-
 def _from_time(cluster: Cluster, partitions: Sequence[TopicPartition], timestamp: int) -> Offsets:
-    found = _offsets(cluster, partitions, timestamp)
+    found = offsets_at(cluster, partitions, timestamp)
     without = [partition for partition, offset in found.items() if offset < 0]
     for topic, index in without:
         out(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
-    return {**found, **_offsets(cluster, without, LATEST)}
+    return {**found, **offsets_at(cluster, without, LATEST)}
 
 
 def _within_range(cluster: Cluster, asked: Offsets) -> Offsets:
-    starts, ends = (_offsets(cluster, list(asked), at) for at in (EARLIEST, LATEST))
+    starts, ends = (offsets_at(cluster, asked, at) for at in (EARLIEST, LATEST))
     for (topic, index), offset in asked.items():
         start, end = starts[topic, index], ends[topic, index]
         if not start <= offset <= end:

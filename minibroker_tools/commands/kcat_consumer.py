@@ -11,10 +11,10 @@ from typing import Any, Final
 from minibroker_protocol.records.header import TimestampType
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.membership import Consumer
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, list_offsets
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, list_offsets, offsets_at
 from minibroker_tools.client.reader import Reader, Received
+from minibroker_tools.commands.common import ending_with_sigterm
 from minibroker_tools.commands.kcat import Given, error_of, unescaped
-from minibroker_tools.commands.verifiable_events import ending_with_sigterm
 from minibroker_tools.failures import ApiError, ToolError
 
 _POLL_S: Final = 0.5
@@ -159,11 +159,10 @@ def _by_time(cluster: Cluster, partitions: list[TopicPartition], time_ms: int) -
 
 
 def _offsets(cluster: Cluster, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
-    found = list_offsets(cluster, dict.fromkeys(partitions, at))
-    for (topic, _), place in found.items():
-        if place.error is not None:
-            raise error_of(topic, place.error)
-    return {partition: place.offset for partition, place in found.items()}
+    try:
+        return offsets_at(cluster, partitions, at)
+    except ApiError as error:
+        raise error_of(partitions[0][0], error) from None
 
 
 def _writer(given: Given, leaders: dict[TopicPartition, int]) -> Callable[[Received], None]:

@@ -4,25 +4,23 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final, cast
 
-from minibroker_protocol.records.header import CompressionCodec
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.producer import Outgoing, Producer
+from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer
 from minibroker_tools.commands.kcat import Given
 from minibroker_tools.failures import ApiError, ToolError
 
 _CHUNK: Final = 1 << 16
-_CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 
 
 def produce(cluster: Cluster, given: Given) -> int:
     """Send the records; the status is 1 when the broker refuses some."""
     refused: list[ApiError] = []
     acks = cluster.settings.get("acks", "-1")
-    if acks not in {"all", "-1", "0", "1"}:
+    if acks not in ACKS:
         raise ToolError(f"% ERROR: acks: {acks} is not one of all, -1, 0, 1")
-    codec = _CODECS.get(given.text("z") or cluster.settings.get("compression.type", "none"))
+    codec = CODECS.get(given.text("z") or cluster.settings.get("compression.type", "none"))
     if codec is None:
-        raise ToolError(f"% ERROR: -z: {given.text('z')} is not one of {', '.join(_CODECS)}")
+        raise ToolError(f"% ERROR: -z: {given.text('z')} is not one of {', '.join(CODECS)}")
     topic = given.text("t") or ""
 
     def note(_records: Sequence[Outgoing], error: ApiError) -> None:

@@ -9,7 +9,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.common import entries_of, named, read_json, twice
-from minibroker_tools.failures import ApiError, ToolError, UnreachableError, check
+from minibroker_tools.failures import ApiError, ToolError, UnreachableError, error_in
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
 
@@ -91,25 +91,17 @@ def _partitions(values: Values) -> list[TopicPartition] | None:
 def _elect(
     cluster: Cluster, kind: int, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, ApiError | None]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions or ():
-        topics.setdefault(topic, []).append(index)
-    request = api.ElectLeadersRequest(
-        election_type=kind,
-        topic_partitions=None
-        if partitions is None
-        else [api.TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics.items()],
-        timeout_ms=int(_TIMEOUT_S * 1000),
-    )
-
-    def ask() -> api.ElectLeadersResponse:
-        response: api.ElectLeadersResponse = cluster.ask_controller(request)
-        check(response.error_code)
-        return response
-
+    topics = None
+    if partitions is not None:
+        by_name: dict[str, list[int]] = {}
+        for topic, index in partitions:
+            by_name.setdefault(topic, []).append(index)
+        topics = [api.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_name.items()]
+    request = api.ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=int(_TIMEOUT_S * 1000))
+    response: api.ElectLeadersResponse = cluster.ask_until_settled(cluster.controller, request)
     return {
-        (result.topic, each.partition_id): ApiError(each.error_code, each.error_message) if each.error_code else None
-        for result in cluster.retried(ask).replica_election_results
+        (result.topic, each.partition_id): error_in(each)
+        for result in response.replica_election_results
         for each in result.partition_result
     }
 

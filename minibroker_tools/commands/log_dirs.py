@@ -8,7 +8,7 @@ from minibroker_protocol.java_text import long_of
 from minibroker_protocol.messages import log_dirs as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ApiError, ToolError, check
+from minibroker_tools.failures import ApiError, ToolError, checked
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import joined, out
 
@@ -53,8 +53,8 @@ def _parts(values: Values, name: str) -> list[str]:
 
 
 def _directories(cluster: Cluster, node_id: int, topics: Sequence[str]) -> list[dict[str, Any]]:
-    response: api.DescribeLogDirsResponse = cluster.node(node_id).ask(api.DescribeLogDirsRequest(topics=None))
-    check(response.error_code)
+    request = api.DescribeLogDirsRequest(topics=None)
+    response: api.DescribeLogDirsResponse = checked(cluster.node(node_id).ask(request))
     return [
         {
             "partitions": [

@@ -4,7 +4,7 @@ import base64
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -20,9 +20,9 @@ from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ApiError, ToolError, check
+from minibroker_tools.failures import ApiError, ToolError, checked
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import out, print_table
 
 _TOPIC: Final = "__cluster_metadata"
 _NO_DIRECTORY: Final = bytes(16)
@@ -95,11 +95,8 @@ def _check(values: Values) -> None:
 
 def _quorum(cluster: Cluster) -> api.DescribeQuorumResponse:
     asked = api.TopicData(topic_name=_TOPIC, partitions=[api.PartitionData(partition_index=0)])
-    response: api.DescribeQuorumResponse = cluster.ask(api.DescribeQuorumRequest(topics=[asked]))
-    check(response.error_code, response.error_message)
-    partition = response.topics[0].partitions[0]
-    if partition.error_code:
-        raise ApiError(partition.error_code, partition.error_message)
+    response: api.DescribeQuorumResponse = checked(cluster.ask(api.DescribeQuorumRequest(topics=[asked])))
+    checked(response.topics[0].partitions[0])
     return response
 
 
@@ -151,23 +148,21 @@ def _print_replication(quorum: api.PartitionState, *, is_readable: bool) -> None
     def moment(timestamp: int) -> str:
         return str(timestamp) if timestamp == -1 or not is_readable else f"{now - timestamp} ms ago"
 
-    def rows(replicas: Sequence[api.ReplicaState], status: str) -> Iterator[tuple[str, ...]]:
-        for each in replicas:
-            yield (
-                str(each.replica_id),
-                uuid_text(bytes(each.replica_directory_id)),
-                str(each.log_end_offset),
-                str(end - each.log_end_offset),
-                moment(each.last_fetch_timestamp),
-                moment(each.last_caught_up_timestamp),
-                status,
-            )
-
     followers = [each for each in quorum.current_voters if each not in leaders]
-    table = [_HEADER, *rows(leaders, "Leader"), *rows(followers, "Follower"), *rows(quorum.observers, "Observer")]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        out("".join(f"{text:<{width}}\t" for text, width in zip(row, widths, strict=True)))
+    rows = [
+        (
+            each.replica_id,
+            uuid_text(bytes(each.replica_directory_id)),
+            each.log_end_offset,
+            end - each.log_end_offset,
+            moment(each.last_fetch_timestamp),
+            moment(each.last_caught_up_timestamp),
+            status,
+        )
+        for replicas, status in ((leaders, "Leader"), (followers, "Follower"), (quorum.observers, "Observer"))
+        for each in replicas
+    ]
+    print_table(_HEADER, rows)
 
 
 def add_voter(cluster: Cluster, values: Values) -> None:
@@ -240,8 +235,7 @@ def _left(begin: str, error: ApiError, controller: int) -> ToolError:
 
 def _ask(cluster: Cluster, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterControllerRequest) -> None:
     """Ask any broker, which knows the controller. ApiError."""
-    response = cluster.ask(request)
-    check(response.error_code, response.error_message)
+    checked(cluster.ask(request))
 
 
 def _controller_id(properties: Mapping[str, str]) -> int:

@@ -7,10 +7,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.producer import Outgoing, Producer
+from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.client.transactions import Transactions
 from minibroker_tools.failures import ApiError, ToolError, UsageError
@@ -18,7 +17,6 @@ from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import err, flush, out
 
 _LETTERS: Final = bytes(range(ord("A"), ord("Z") + 1))
-_CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 _BATCH_BYTES: Final = 16384
 _REPORT_MS: Final = 5000
 _MEBIBYTE: Final = 1024 * 1024
@@ -65,9 +63,9 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             raise ToolError(f"Invalid property: {pair}")
     properties = {**load_properties(values.text("producer.config")), **key_values(pairs)}
     servers = values.text("bootstrap-server") or properties.get("bootstrap.servers", "")
-    codec = _CODECS.get(properties.get("compression.type", "none"))
+    codec = CODECS.get(properties.get("compression.type", "none"))
     acks = properties.get("acks", "all")
-    if codec is None or acks not in {"all", "-1", "0", "1"}:
+    if codec is None or acks not in ACKS:
         key = "acks" if codec is not None else "compression.type"
         raise ToolError(f"Invalid value {properties[key]} for configuration {key}")
     if acks in {"0", "1"} and _is_transactional(values, properties):

@@ -136,11 +136,7 @@ def _list(cluster: Cluster) -> None:
 def _generate(cluster: Cluster, values: Values) -> None:
     nodes = broker_ids(values.text("broker-list") or "")
     topics = topics_of(read_json(values.text("topics-to-move-json-file") or ""))
-    current = {
-        (topic.name or "", each.partition_index): list(each.replica_nodes)
-        for topic in _described(cluster, topics)
-        for each in topic.partitions
-    }
+    current = _replicas_of(_described(cluster, topics))
     racks = _racks(cluster, nodes, aware=not values.has("disable-rack-aware"))
     proposed: dict[TopicPartition, list[int]] = {}
     for topic in sorted({topic for topic, _ in current}):
@@ -170,6 +166,14 @@ def _described(cluster: Cluster, topics: Iterable[str]) -> list[MetadataResponse
             is_unknown = error_code(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ApiError(topic.error_code, f"Topic {topic.name} not found." if is_unknown else None)
     return found
+
+
+def _replicas_of(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, list[int]]:
+    return {
+        (topic.name or "", each.partition_index): list(each.replica_nodes)
+        for topic in topics
+        for each in topic.partitions
+    }
 
 
 def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
@@ -203,12 +207,8 @@ def _current(cluster: Cluster, targets: Mapping[TopicPartition, list[int]]) -> d
     unknown = sorted({node for replicas in targets.values() for node in replicas} - known)
     if unknown:
         raise ToolError(f"Unknown broker id {unknown[0]}")
-    current = {
-        (topic.name or "", each.partition_index): list(each.replica_nodes)
-        for topic in _described(cluster, (topic for topic, _ in targets))
-        for each in topic.partitions
-        if (topic.name, each.partition_index) in targets
-    }
+    replicas = _replicas_of(_described(cluster, (topic for topic, _ in targets)))
+    current = {partition: nodes for partition, nodes in replicas.items() if partition in targets}
     missing = sorted(targets.keys() - current.keys())
     if missing:
         names = ", ".join(map(named, missing))
@@ -280,11 +280,7 @@ def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
 def _replicas_now(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[int]]:
     """The replicas of partitions, none for one that does not exist."""
     names = sorted({topic for topic, _ in partitions})
-    found = {
-        (topic.name or "", each.partition_index): list(each.replica_nodes)
-        for topic in (cluster.metadata(names).topics if names else ())
-        for each in topic.partitions
-    }
+    found = _replicas_of(cluster.metadata(names).topics if names else ())
     return {partition: found.get(partition, []) for partition in partitions}
 
 

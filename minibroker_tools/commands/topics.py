@@ -13,7 +13,6 @@ from minibroker_protocol.messages.metadata import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from minibroker_protocol.messages.reassignments import ListPartitionReassignmentsRequest
 from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -27,11 +26,13 @@ from minibroker_protocol.messages.topics import (
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.configs import ConfigEntry, describe_configs, is_default
-from minibroker_tools.commands.common import add_connection, cluster_of, topic_filter
-from minibroker_tools.failures import ApiError, ToolError, UsageError, check
+from minibroker_tools.client.configs import TOPIC, ConfigEntry, describe_configs, is_default
+from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.reassignments import Reassignment, list_reassignments
+from minibroker_tools.commands.common import add_connection, cluster_of, java_error, java_text, topic_filter
+from minibroker_tools.failures import ApiError, ToolError, UsageError, check_all, checked
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import log, out
+from minibroker_tools.output import joined, log, out
 
 _LOGGER: Final = "org.apache.kafka.tools.TopicCommand"
 _ACTIONS: Final = ("create", "list", "alter", "describe", "delete")
@@ -48,8 +49,6 @@ _COLLISIONS: Final = (
 )
 _WITH_CONFIGS: Final = " (the kafka-configs CLI supports altering topic configs with a --bootstrap-server option)"
 _PAGE: Final = 2000
-_TOPIC: Final = 2
-"""The resource type of topics in DescribeConfigs."""
 
 
 def options(tool: str) -> Options:
@@ -96,8 +95,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         raise
     except ToolError as failure:
         out(f"Error while executing topic command : {failure.message}")
-        described = failure.described if isinstance(failure, ApiError) else failure.message
-        log("ERROR", described, _LOGGER)
+        log("ERROR", java_error(failure), _LOGGER)
         return failure.status
     return 0
 
@@ -162,8 +160,7 @@ def _create(cluster: Cluster, values: Values) -> None:
     )
 
     def create() -> None:
-        (result,) = cluster.ask_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
-        check(result.error_code, result.error_message)
+        check_all(cluster.ask_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics)
 
     try:
         cluster.retried(create)
@@ -244,17 +241,14 @@ def _alter(cluster: Cluster, values: Values) -> None:
         timeout_ms=30_000,
         validate_only=False,
     )
-    for result in cluster.ask_controller(request).results:
-        check(result.error_code, result.error_message)
+    check_all(cluster.ask_controller(request).results)
 
 
 def _delete(cluster: Cluster, values: Values) -> None:
     names = _existing(cluster, values)
     if not names:
         return
-    response = cluster.ask_controller(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000))
-    for result in response.responses:
-        check(result.error_code, result.error_message)
+    check_all(cluster.ask_controller(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000)).responses)
 
 
 def _describe(cluster: Cluster, values: Values) -> None:
@@ -287,32 +281,26 @@ class _Topic(NamedTuple):
     partitions: list[_Partition]
 
 
-class _Move(NamedTuple):
-    replicas: list[int]
-    adding: list[int]
-    removing: list[int]
-
-
 def describe(cluster: Cluster, values: Values, names: Sequence[str]) -> None:
     """Print the topics of these names as the options of the command line ask."""
     if not names:
         return
     topics = _topics(cluster, names, values.number("partition-size-limit-per-response", _PAGE))
-    configs = describe_configs(cluster, [(_TOPIC, name) for name in names])
+    configs = describe_configs(cluster, [(TOPIC, name) for name in names])
     alive = {broker.node_id for broker in cluster.brokers()}
     moves = _moves(cluster)
     for topic in topics:
-        _describe_topic(topic, configs[_TOPIC, topic.name], alive, moves, values)
+        _describe_topic(topic, configs[TOPIC, topic.name], alive, moves, values)
 
 
 def _describe_topic(
     topic: _Topic,
     configs: Sequence[ConfigEntry],
     alive: set[int],
-    moves: dict[tuple[str, int], _Move],
+    moves: dict[TopicPartition, Reassignment],
     values: Values,
 ) -> None:
-    own = [f"{entry.name}={_java(entry.value)}" for entry in configs if not is_default(entry)]
+    own = [f"{entry.name}={java_text(entry.value)}" for entry in configs if not is_default(entry)]
     minimum = next((int(entry.value or 1) for entry in configs if entry.name == "min.insync.replicas"), 1)
 
     def replicas_of(partition: _Partition) -> int:
@@ -342,16 +330,16 @@ def _describe_topic(
             _print_partition(topic.name, partition, moves.get((topic.name, partition.number)))
 
 
-def _print_partition(topic: str, partition: _Partition, move: _Move | None) -> None:
+def _print_partition(topic: str, partition: _Partition, move: Reassignment | None) -> None:
     leader = "none" if partition.leader < 0 else partition.leader
     line = (
         f"\tTopic: {topic}\tPartition: {partition.number}\tLeader: {leader}"
-        f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
+        f"\tReplicas: {joined(partition.replicas)}\tIsr: {joined(partition.isr)}"
     )
     if move is not None:
-        line += f"\tAdding Replicas: {_ids(move.adding)}\tRemoving Replicas: {_ids(move.removing)}"
-    elr = "N/A" if partition.elr is None else _ids(partition.elr)
-    last_known = "N/A" if partition.last_known_elr is None else _ids(partition.last_known_elr)
+        line += f"\tAdding Replicas: {joined(move.adding)}\tRemoving Replicas: {joined(move.removing)}"
+    elr = "N/A" if partition.elr is None else joined(partition.elr)
+    last_known = "N/A" if partition.last_known_elr is None else joined(partition.last_known_elr)
     out(f"{line}\tElr: {elr}\tLastKnownElr: {last_known}")
 
 
@@ -371,8 +359,7 @@ def _paged(cluster: Cluster, names: Sequence[str], page: int) -> list[_Topic]:
         topics = [TopicRequest(name=name) for name in sorted(names)]
         request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=page, cursor=cursor)
         response: DescribeTopicPartitionsResponse = cluster.ask(request)
-        for topic in response.topics:
-            check(topic.error_code)
+        for topic in map(checked, response.topics):
             name = topic.name or ""
             known = found.setdefault(name, _Topic(name, topic.topic_id, []))
             known.partitions.extend(_sorted(topic.partitions, known=True))
@@ -396,22 +383,8 @@ def _sorted(partitions: Sequence[Any], *, known: bool) -> list[_Partition]:
     ]
 
 
-def _moves(cluster: Cluster) -> dict[tuple[str, int], _Move]:
+def _moves(cluster: Cluster) -> dict[TopicPartition, Reassignment]:
     try:
-        response = cluster.ask_controller(ListPartitionReassignmentsRequest(timeout_ms=30_000))
-        check(response.error_code, response.error_message)
+        return list_reassignments(cluster)
     except ApiError:  # Kafka shows topics also where it may not see reassignments, or the broker has none
         return {}
-    return {
-        (topic.name, each.partition_index): _Move(each.replicas, each.adding_replicas, each.removing_replicas)
-        for topic in response.topics
-        for each in topic.partitions
-    }
-
-
-def _ids(ids: Sequence[int]) -> str:
-    return ",".join(map(str, ids))
-
-
-def _java(value: str | None) -> str:
-    return "null" if value is None else value

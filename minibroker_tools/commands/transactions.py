@@ -21,7 +21,7 @@ from minibroker_tools.client.transactions import (
 from minibroker_tools.commands.common import add_connection, cluster_of, named
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import print_table
 
 _REQUIRED: Final = {
     "list": (),
@@ -320,11 +320,3 @@ def _optional(node: int | None) -> str:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns that are as wide as their longest cell, each with a tab behind it."""
-    cells = [tuple(headers), *(tuple(map(str, row)) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        out("".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True)))

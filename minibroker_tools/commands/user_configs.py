@@ -10,7 +10,6 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import double_of
 from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
     AlterEntityData,
     AlterEntryData,
     ComponentData,
@@ -20,7 +19,6 @@ from minibroker_protocol.messages.client_quotas import (
 )
 from minibroker_protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     ScramCredentialDeletion,
@@ -28,7 +26,7 @@ from minibroker_protocol.messages.scram_credentials import (
     UserName,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.failures import ToolError, check, error_code
+from minibroker_tools.failures import ToolError, check_all, checked, error_code
 from minibroker_tools.output import out
 
 if TYPE_CHECKING:
@@ -73,9 +71,7 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
         )
     deletions = [ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[each]) for each in deleted]
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-    response: AlterUserScramCredentialsResponse = cluster.ask_controller(request)
-    for result in response.results:
-        check(result.error_code, result.error_message)
+    check_all(cluster.ask_controller(request).results)
 
 
 def _credential(mechanism: str, text: str) -> tuple[int, str]:
@@ -93,17 +89,16 @@ def _credential(mechanism: str, text: str) -> tuple[int, str]:
 def describe_scram(cluster: Cluster, user: str | None) -> None:
     """Print the mechanisms of a user's credentials, of all users for None."""
     asked = None if user is None else [UserName(name=user)]
-    response: DescribeUserScramCredentialsResponse = cluster.ask_controller(
-        DescribeUserScramCredentialsRequest(users=asked)
+    response: DescribeUserScramCredentialsResponse = checked(
+        cluster.ask_controller(DescribeUserScramCredentialsRequest(users=asked))
     )
-    check(response.error_code, response.error_message)
     names = {number: name for name, number in SCRAM_MECHANISMS.items()}
     for result in response.results:
         if error_code(result.error_code) is ErrorCode.RESOURCE_NOT_FOUND:
             continue
-        check(result.error_code, result.error_message)
         infos = ", ".join(
-            f"{names.get(each.mechanism, 'UNKNOWN')}=iterations={each.iterations}" for each in result.credential_infos
+            f"{names.get(each.mechanism, 'UNKNOWN')}=iterations={each.iterations}"
+            for each in checked(result).credential_infos
         )
         out(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")
 
@@ -125,9 +120,7 @@ def alter_quotas(
     changes += [OpData(key=name, value=0.0, remove=True) for name in deleted]
     entity = [AlterEntityData(entity_type=_QUOTA_TYPES[each], entity_name=name or None) for each, name in entities]
     request = AlterClientQuotasRequest(entries=[AlterEntryData(entity=entity, ops=changes)], validate_only=False)
-    response: AlterClientQuotasResponse = cluster.ask_controller(request)
-    for result in response.entries:
-        check(result.error_code, result.error_message)
+    check_all(cluster.ask_controller(request).entries)
 
 
 def _refuse_unknown(kind: str, names: Sequence[str], verb: str) -> None:
@@ -155,10 +148,9 @@ def describe_quotas(cluster: Cluster, entities: Sequence["Entity"]) -> None:
         )
         for kind, name in entities
     ]
-    response: DescribeClientQuotasResponse = cluster.ask(
-        DescribeClientQuotasRequest(components=components, strict=True)
+    response: DescribeClientQuotasResponse = checked(
+        cluster.ask(DescribeClientQuotasRequest(components=components, strict=True))
     )
-    check(response.error_code, response.error_message)
     for entry in response.entries or []:
         parts = {each.entity_type: each.entity_name for each in entry.entity}
         shown = ", ".join(

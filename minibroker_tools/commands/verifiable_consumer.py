@@ -9,7 +9,8 @@ from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.verifiable_events import connection_of, ending_with_sigterm, print_event
+from minibroker_tools.commands.common import ending_with_sigterm
+from minibroker_tools.commands.verifiable_events import connection_of, print_event
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err

@@ -1,11 +1,7 @@
-"""The lines of JSON of the verifiable clients, and how a signal ends them."""
+"""The lines of JSON of the verifiable clients."""
 
 import json
-import signal
-import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 
 from minibroker_tools.failures import UsageError
 from minibroker_tools.options import Values
@@ -25,16 +21,3 @@ def connection_of(values: Values, config: str) -> tuple[str, str | None]:
     if servers is None:
         raise UsageError('Missing required argument "[bootstrap-server]"')
     return servers, values.text("command-config") or values.text(config)
-
-
-@contextmanager
-def ending_with_sigterm() -> Generator[None]:
-    """Have SIGTERM raise KeyboardInterrupt, as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

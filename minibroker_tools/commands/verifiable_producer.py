@@ -8,7 +8,8 @@ from typing import Any, Final
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.verifiable_events import connection_of, ending_with_sigterm, print_event
+from minibroker_tools.commands.common import ending_with_sigterm
+from minibroker_tools.commands.verifiable_events import connection_of, print_event
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
 

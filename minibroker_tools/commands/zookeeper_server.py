@@ -11,10 +11,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Final
 
 from minibroker_tools.client.settings import load_properties
+from minibroker_tools.commands.common import StoppedError, stopped_by_signals
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import flush, out_log
@@ -27,10 +27,6 @@ _ANSWERS: Final = {
     b"ruok": b"imok",
     b"srvr": b"Zookeeper version: none, minibroker keeps this port open\nMode: standalone\n",
 }
-
-
-class _Ended(Exception):  # noqa: N818 - it is not an error, but the end that the user has asked for
-    """SIGTERM or SIGINT came."""
 
 
 def options(tool: str) -> Options:
@@ -74,12 +70,8 @@ def _listener(values: Values) -> socket.socket:
 
 
 def _serve(listener: socket.socket) -> int:
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise _Ended
-
-    old = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with listener, selectors.DefaultSelector() as selector:
+        with stopped_by_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             host, port = listener.getsockname()[:2]
             out_log("INFO", f"binding to port {host}/{host}:{port}", _LOGGER)
@@ -88,11 +80,8 @@ def _serve(listener: socket.socket) -> int:
             while True:
                 for key, _ in selector.select():
                     _take(selector, listener, key.fileobj)
-    except _Ended:
+    except StoppedError:
         return 0
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def _take(selector: selectors.BaseSelector, listener: socket.socket, ready: object) -> None:
