@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]  # no types
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic  # type: ignore[import-untyped]  # no types
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # type: ignore[import-untyped]  # no types
 from aiokafka.errors import KafkaError, for_code  # type: ignore[import-untyped]  # no types
 
-from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Isolation, Message, Record, RefusedError
+from tests.clients.contract import TIMEOUT, Client, Compression, Isolation, Message, Record, RefusedError
 
 __all__ = ["AIOKafkaProducer", "Aiokafka"]
 
@@ -31,14 +31,12 @@ class Aiokafka(Client):
         messages: Sequence[Message],
         *,
         compression: Compression = "none",
-        acks: Acks = "all",
         idempotent: bool = False,
     ) -> list[int]:
         async def run() -> list[int]:
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.bootstrap,
                 compression_type=None if compression == "none" else compression,
-                acks="all" if acks == "all" else int(acks),
                 enable_idempotence=idempotent,
                 linger_ms=5,
                 max_request_size=4 << 20,
@@ -57,8 +55,7 @@ class Aiokafka(Client):
                 ]
                 await producer.flush()
                 with _refusals():
-                    acknowledged = [await future for future in futures]
-                return [metadata.offset if metadata is not None else -1 for metadata in acknowledged]
+                    return [(await future).offset for future in futures]
 
         return asyncio.run(asyncio.wait_for(run(), TIMEOUT))
 
@@ -122,20 +119,6 @@ class Aiokafka(Client):
         async def run() -> None:
             async with self._admin() as admin:
                 _check((await admin.create_topics([NewTopic(topic, partitions, 1)])).topic_errors)
-
-        asyncio.run(run())
-
-    def delete_topic(self, topic: str) -> None:
-        async def run() -> None:
-            async with self._admin() as admin:
-                _check((await admin.delete_topics([topic])).topic_error_codes)
-
-        asyncio.run(run())
-
-    def create_partitions(self, topic: str, total: int) -> None:
-        async def run() -> None:
-            async with self._admin() as admin:
-                await admin.create_partitions({topic: NewPartitions(total)})
 
         asyncio.run(run())
 

@@ -1,6 +1,7 @@
 """The clients, what they talk to, and a topic for each test."""
 
 import uuid
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,28 @@ from tests.clients.aiokafka_client import Aiokafka
 from tests.clients.contract import Client
 from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.librdkafka_client import Librdkafka
+from tests.patience import NO_RETENTION, PATIENCE_S
 
 CLIENTS: dict[str, type[Client]] = {"kafka-python": KafkaPython, "librdkafka": Librdkafka, "aiokafka": Aiokafka}
 """`make torture` runs every test that takes `client` once for each of them, `make test` with librdkafka alone."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def config() -> Mapping[str, str]:
+    """The configuration of the broker; modules that want another one have a fixture of this name."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def broker(config: Mapping[str, str]) -> Iterator[Broker]:
+    """A broker inside this process, shared by the tests of a module."""
+    with Broker(config={**NO_RETENTION, **config}, timeout=PATIENCE_S) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """Where clients connect: a broker inside this process, or the Kafka of --kafka."""
+    """Where clients connect: the broker, or the Kafka of --kafka, which has to be configured alike."""
     given: str | None = request.config.getoption("--kafka")
     if given is not None:
         return given

@@ -13,7 +13,6 @@ from tests.patience import PATIENCE_S
 TIMEOUT: Final = PATIENCE_S
 """Seconds after which anything that should have happened counts as failed: so many that a slow machine is in time."""
 
-Acks: TypeAlias = Literal["all", "1", "0"]
 Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
@@ -60,12 +59,11 @@ class Client(ABC):
         messages: Sequence[Message],
         *,
         compression: Compression = "none",
-        acks: Acks = "all",
         idempotent: bool = False,
     ) -> list[int]:
         """Produce in order with one producer; messages may be up to 4 MiB.
 
-        Returns their offsets, which nobody knows with acks 0. RefusedError if the broker refuses one.
+        Returns their offsets. RefusedError if the broker refuses one.
         """
 
     @abstractmethod
@@ -102,14 +100,6 @@ class Client(ABC):
     @abstractmethod
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic with one replica. RefusedError if the broker refuses."""
-
-    @abstractmethod
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic. RefusedError if the broker refuses."""
-
-    @abstractmethod
-    def create_partitions(self, topic: str, total: int) -> None:
-        """Give a topic more partitions. RefusedError if the broker refuses."""
 
 
 def eventually(condition: Callable[[], bool]) -> None:

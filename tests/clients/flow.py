@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka import Message as Delivered
 
 from tests.clients.contract import TIMEOUT
-from tests.clients.java_process import JavaProcess
+from tests.clients.line_process import LineProcess
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
@@ -33,7 +33,7 @@ class Arrived(NamedTuple):
     value: bytes | None
 
 
-def flow(bootstrap: str, program: JavaProcess, values: Sequence[bytes], *, factor: int, turns: Turns) -> list[Arrived]:
+def flow(bootstrap: str, program: LineProcess, values: Sequence[bytes], *, factor: int, turns: Turns) -> list[Arrived]:
     """Produce `values` into SOURCE, in turn into its partitions, and read what is committed in TARGET.
 
     `factor` is how many records the program makes of each. When as many records have arrived as a key of `turns` says,
@@ -64,7 +64,7 @@ def flow(bootstrap: str, program: JavaProcess, values: Sequence[bytes], *, facto
             arrived += [Arrived(message.partition() or 0, message.key(), message.value()) for message in good]
             if good:
                 deadline = time.monotonic() + TIMEOUT
-            assert time.monotonic() < deadline, f"{len(arrived)} records have arrived; {program.story()}"
+            assert time.monotonic() < deadline, f"{len(arrived)} records have arrived; {program!r}"
             if marks and len(arrived) >= marks[0]:
                 turns[marks.pop(0)]()
     finally:

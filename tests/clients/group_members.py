@@ -1,8 +1,7 @@
 """Members of consumer groups: one process for each, a program per client library, driven by lines of JSON.
 
-`member_programs.MEMBER_PROGRAMS` names them. A program gets one argument, the JSON of `MemberOptions`, and polls until
-it is told to stop. It prints events, one JSON object a line, and takes commands, one a line, on stdin; the end of stdin
-means close.
+A program gets one argument, the JSON of `MemberOptions`, and polls until it is told to stop. It prints events, one JSON
+object a line, and takes commands, one a line, on stdin; the end of stdin means close.
 
 | event | with |
 |---|---|
@@ -23,24 +22,30 @@ means close.
 """
 
 import json
-import signal
-import subprocess
-import tempfile
+import sys
+import sysconfig
 import threading
-import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pytest
 
-from tests.clients.contract import TIMEOUT
+from tests.clients import go_programs, java_programs, node_programs
+from tests.clients.contract import Message
+from tests.clients.librdkafka_client import Librdkafka
+from tests.clients.line_process import Event, LineProcess, wait_until
 
 Strategy: TypeAlias = Literal["eager", "cooperative", "consumer"]
 Feature: TypeAlias = Literal["eager", "cooperative", "consumer", "static", "metadata"]
-Event: TypeAlias = Mapping[str, Any]
 Partition: TypeAlias = tuple[str, int]
+
+_ONLY_EAGER: Final = "it knows nothing of cooperative rebalancing"
+_NO_STATIC: Final = "it knows nothing of static members"
+_NO_METADATA: Final = "it does not show the metadata of a committed offset"
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,51 @@ class MemberProgram:
     command: Callable[[], Sequence[str]]
     #: What this client cannot do, and the reason, which a skipped test repeats.
     cannot: Mapping[Feature, str] = field(default_factory=dict[Feature, str])
-    env: Mapping[str, str] | None = None
 
     def require(self, *features: Feature) -> None:
         """Skip the test unless this client can do all of that."""
         for feature in features:
             if feature in self.cannot:
                 pytest.skip(f"{self.name}: {self.cannot[feature]}")
+
+
+def _python(name: str, folder: str | None = None) -> Sequence[str]:
+    """A member in Python; its client may be one that cannot share an environment with the others."""
+    command = [sys.executable, "-m", f"tests.clients.members.{name}_member"]
+    if folder is None:
+        return command
+    place = Path(sysconfig.get_path("data")) / folder
+    assert place.is_dir(), f"{place} is not there: `make setup` makes it"
+    return [*command, str(place)]
+
+
+MEMBER_PROGRAMS: Final[dict[str, MemberProgram]] = {
+    program.name: program
+    for program in (
+        MemberProgram("kafka-python", lambda: _python("kafka_python")),
+        MemberProgram(
+            "kafka-python-2", lambda: _python("kafka_python", "kafka-python-2"), {"cooperative": _ONLY_EAGER}
+        ),
+        MemberProgram(
+            "kafka-python-1",
+            lambda: _python("kafka_python", "old-client"),
+            {"cooperative": _ONLY_EAGER, "static": _NO_STATIC, "metadata": _NO_METADATA},
+        ),
+        MemberProgram("aiokafka", lambda: _python("aiokafka"), {"cooperative": _ONLY_EAGER, "metadata": _NO_METADATA}),
+        MemberProgram("librdkafka", lambda: _python("librdkafka")),
+        *(
+            MemberProgram(f"java-{version}", partial(java_programs.client_command, "Member", version))
+            for version in java_programs.VERSIONS
+        ),
+        MemberProgram(
+            "kafkajs",
+            lambda: node_programs.command(node_programs.FOLDER / "member.js"),
+            {"cooperative": _ONLY_EAGER, "static": _NO_STATIC},
+        ),
+        MemberProgram("franz-go", lambda: go_programs.command("member")),
+    )
+}
+"""Every program that can be a member of a group, by its name; the tests run in this order."""
 
 
 @dataclass(frozen=True)
@@ -93,54 +136,17 @@ class Delivered(NamedTuple):
     value: str
 
 
-class Member:
-    """One member's process, and what it has told so far.
-
-    All waiting is for events: `wait_for` looks again whenever any member of the same `changed` has said something.
-    """
+class Member(LineProcess):
+    """One member's process, and what it has told so far."""
 
     def __init__(self, program: MemberProgram, options: MemberOptions, changed: threading.Condition) -> None:
-        command = [*program.command(), json.dumps(asdict(options))]  # it may skip the test, so it comes first
         self.name = options.client_id
-        self.program = program
-        self.events: list[Event] = []
         self.holding: set[Partition] = set()
         self.records: list[Delivered] = []
-        self._changed = changed
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it; close() closes it
-        self._ended = False
-        self._child = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            text=True,
-            env=None if program.env is None else dict(program.env),
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        super().__init__([*program.command(), json.dumps(asdict(options))], changed)
 
     def __repr__(self) -> str:
-        latest = [event for event in self.events if event["event"] != "record"][-20:]
-        return f"{self.program.name} {self.name}: holds {sorted(self.holding)}; told {latest}; {self.complaints()}"
-
-    def count(self, *names: str) -> int:
-        """The number of its events with these names."""
-        return sum(event["event"] in names for event in self.events)
-
-    def since(self, start: int, *names: str) -> list[Event]:
-        """The events of these names from the `start`-th event of all on."""
-        return [event for event in self.events[start:] if event["event"] in names]
-
-    def wait_for(self, condition: Callable[[], bool], description: str) -> None:
-        """Wait until it is so. AssertionError if it takes too long, or if the member ends before."""
-        wait_until(self._changed, condition, description, [self])
-
-    def send(self, command: Mapping[str, Any]) -> None:
-        """Give it a command."""
-        assert self._child.stdin is not None
-        self._child.stdin.write(json.dumps(command) + "\n")
-        self._child.stdin.flush()
+        return f"{self.name}: holds {sorted(self.holding)}; told {super().__repr__()}"
 
     def commit(self, offsets: Iterable[tuple[str, int, int, str]]) -> str | None:
         """Commit (topic, partition, offset, metadata). The client's complaint, or None if it has none."""
@@ -155,51 +161,13 @@ class Member:
 
     def leave(self) -> None:
         """Close the client properly. AssertionError unless the process ends in time with status 0."""
-        self._ended = True
-        self.send({"do": "close"})
-        try:
-            status = self._child.wait(TIMEOUT)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"it did not close: {self!r}") from None
-        self._reader.join(TIMEOUT)
-        assert status == 0, f"status {status}: {self!r}"
-        assert self.count("closed") == 1, self
+        self.end()
         self.holding.clear()
 
     def kill(self) -> None:
         """End it with SIGKILL: it tells nobody."""
-        self._ended = True
-        self._child.kill()
-        self._child.wait()
-        self._reader.join(TIMEOUT)
+        super().kill()
         self.holding.clear()
-
-    def pause(self) -> None:
-        """Stop it with SIGSTOP: the system keeps its connections open, and it does nothing at all."""
-        self._child.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on after `pause`."""
-        self._child.send_signal(signal.SIGCONT)
-
-    def close(self) -> None:
-        """End the process if it still runs."""
-        self.kill()
-        for stream in (self._child.stdin, self._child.stdout, self._stderr):
-            with suppress(OSError):  # what was not written before the process ended
-                if stream is not None:
-                    stream.close()
-
-    def complaints(self) -> str:
-        """The end of what it has written to stderr."""
-        if self._stderr.closed:
-            return ""
-        self._stderr.seek(0)
-        return self._stderr.read().decode(errors="replace")[-4_000:]
-
-    def is_gone(self) -> bool:
-        """Whether its process has ended though nobody asked it to."""
-        return not self._ended and self._child.poll() is not None
 
     def _ask(self, command: Mapping[str, Any], answer: str) -> Event:
         before = self.count(answer)
@@ -207,18 +175,9 @@ class Member:
         self.wait_for(lambda: self.count(answer) > before, f"answer to {command}")
         return [event for event in self.events if event["event"] == answer][before]
 
-    def _read(self) -> None:
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            event = json.loads(line)
-            with self._changed:
-                self._note(event)
-                self._changed.notify_all()
-        with self._changed:
-            self._changed.notify_all()
-
-    def _note(self, event: Event) -> None:
-        self.events.append(event)
+    def note(self, event: Event) -> None:
+        """Take in an event that it has printed."""
+        super().note(event)
         match event["event"]:
             case "assigned":
                 self.holding = {(topic, partition) for topic, partition in event["partitions"]}
@@ -230,15 +189,58 @@ class Member:
                 pass
 
 
-def wait_until(
-    changed: threading.Condition, condition: Callable[[], bool], description: str, members: Sequence[Member]
-) -> None:
-    """Wait until it is so, looking whenever one of the members has said something. AssertionError if it never is."""
-    deadline = time.monotonic() + TIMEOUT
-    with changed:
-        while not condition():
-            gone = [member for member in members if member.is_gone()]
-            assert not gone, f"ended while waiting for {description}: {gone}"
-            left = deadline - time.monotonic()
-            assert left > 0, f"waited in vain for {description}: {members}"
-            changed.wait(min(left, 1.0))
+class Group:
+    """The members of one group that share one topic, and whoever produces for them."""
+
+    def __init__(self, bootstrap: str, partitions: int) -> None:
+        self.topic = f"topic-{uuid.uuid4().hex[:12]}"
+        self.name = f"group-{uuid.uuid4().hex[:12]}"
+        self.client = Librdkafka(bootstrap)
+        self.client.create_topic(self.topic, partitions)
+        self.partitions: set[Partition] = {(self.topic, number) for number in range(partitions)}
+        self.changed = threading.Condition()
+        self._members: list[Member] = []
+
+    def start(self, program: MemberProgram, **options: Any) -> Member:
+        """Start a member."""
+        client_id = f"member-{len(self._members)}"
+        chosen = MemberOptions(self.client.bootstrap, self.name, [self.topic], client_id=client_id, **options)
+        member = Member(program, chosen, self.changed)
+        self._members.append(member)
+        return member
+
+    def until_shared_by(self, *members: Member) -> None:
+        """Wait until these members hold every partition, none of them twice, and nobody two more than another one."""
+
+        def is_shared() -> bool:
+            held = [partition for member in members for partition in member.holding]
+            sizes = [len(member.holding) for member in members]
+            return sorted(held) == sorted(self.partitions) and max(sizes) - min(sizes) <= 1
+
+        wait_until(self.changed, is_shared, f"{len(members)} members to share all partitions", members)
+
+    def until_delivered(self, value: str, *members: Member) -> None:
+        """Produce one record into every partition, and wait until the owner of each has got it, and nobody else."""
+        self.produce(value)
+
+        def receivers() -> dict[Partition, Member]:
+            return {
+                (record.topic, record.partition): member
+                for member in members
+                for record in member.records
+                if record.value == value
+            }
+
+        wait_until(self.changed, lambda: receivers().keys() == self.partitions, f"the records {value!r}", members)
+        for partition, member in receivers().items():
+            assert partition in member.holding, (partition, members)
+
+    def produce(self, value: str, count: int = 1) -> None:
+        """Produce records with this value into every partition."""
+        messages = [Message(value.encode(), partition=partition) for _, partition in self.partitions] * count
+        self.client.produce(self.topic, messages)
+
+    def close(self) -> None:
+        """End all processes."""
+        for member in self._members:
+            member.close()

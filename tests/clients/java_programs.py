@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients import toolchains
-from tests.clients.group_members import MemberProgram
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 
@@ -28,13 +27,6 @@ _JVM: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 )
 _ARCHIVE: Final = "classes.jsa"
-
-
-def programs() -> list[MemberProgram]:
-    """kafka-clients of both versions."""
-    return [
-        MemberProgram(f"java-{version}", functools.partial(client_command, "Member", version)) for version in VERSIONS
-    ]
 
 
 def client_command(program: str, version: str) -> Sequence[str]:

@@ -21,7 +21,6 @@ with warnings.catch_warnings():
 
 from tests.clients.contract import (
     TIMEOUT,
-    Acks,
     Client,
     Compression,
     Isolation,
@@ -38,6 +37,7 @@ __all__ = [
     "KafkaPython",
     "OffsetAndMetadata",
     "TopicPartition",
+    "committed_offsets",
     "kafka_errors",
     "learn_topics",
     "poll_until",
@@ -83,6 +83,16 @@ def poll_until(consumer: KafkaConsumer, condition: Callable[[], bool]) -> None:
     eventually(polled)
 
 
+def committed_offsets(bootstrap: str, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+    """The committed offsets of a group with their metadata, by topic and partition."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        offsets = admin.list_group_offsets(group)[group]
+        return {(each.topic, each.partition): (found.offset, found.metadata or "") for each, found in offsets.items()}
+    finally:
+        admin.close()
+
+
 @contextmanager
 def _refusals() -> Iterator[None]:
     try:
@@ -100,13 +110,11 @@ class KafkaPython(Client):
         messages: Sequence[Message],
         *,
         compression: Compression = "none",
-        acks: Acks = "all",
         idempotent: bool = False,
     ) -> list[int]:
         producer = KafkaProducer(
             bootstrap_servers=self.bootstrap,
             compression_type=None if compression == "none" else compression,
-            acks="all" if acks == "all" else int(acks),
             enable_idempotence=idempotent,
             linger_ms=5,
             max_request_size=4 << 20,
@@ -176,14 +184,6 @@ class KafkaPython(Client):
     def create_topic(self, topic: str, partitions: int) -> None:
         with self._admin() as admin:
             admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
-
-    def delete_topic(self, topic: str) -> None:
-        with self._admin() as admin:
-            admin.delete_topics([topic])
-
-    def create_partitions(self, topic: str, total: int) -> None:
-        with self._admin() as admin:
-            admin.create_partitions({topic: total})
 
     @contextmanager
     def _assigned(

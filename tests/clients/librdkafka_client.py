@@ -10,7 +10,7 @@ from confluent_kafka import Message as Delivered
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Isolation, Message, Record, RefusedError
+from tests.clients.contract import TIMEOUT, Client, Compression, Isolation, Message, Record, RefusedError
 
 
 @contextmanager
@@ -34,14 +34,12 @@ class Librdkafka(Client):
         messages: Sequence[Message],
         *,
         compression: Compression = "none",
-        acks: Acks = "all",
         idempotent: bool = False,
     ) -> list[int]:
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "compression.type": compression,
-                "acks": acks,
                 "enable.idempotence": idempotent,
                 "message.max.bytes": 4 << 20,
             }
@@ -125,11 +123,8 @@ class Librdkafka(Client):
         with self._admin() as admin:
             admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(TIMEOUT)
 
-    def delete_topic(self, topic: str) -> None:
-        with self._admin() as admin:
-            admin.delete_topics([topic])[topic].result(TIMEOUT)
-
     def create_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions. RefusedError if the broker refuses."""
         with self._admin() as admin:
             admin.create_partitions([NewPartitions(topic, total)])[topic].result(TIMEOUT)
 

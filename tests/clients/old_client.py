@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.clients.kafka_versions import import_kafka
+
 TIMEOUT = 300.0
 PLACE = Path(sysconfig.get_path("data")) / "old-client"
 """Where the Makefile puts it, beside the packages of the virtual environment."""
@@ -64,7 +66,7 @@ def run(bootstrap: str, version: Sequence[int], jobs: Sequence[Job]) -> list[See
         "jobs": [{**job._asdict(), "produce": [_to_json(record) for record in job.produce]} for job in jobs],
     }
     done = subprocess.run(
-        [sys.executable, "-I", __file__, str(PLACE)],
+        [sys.executable, "-m", "tests.clients.old_client", str(PLACE)],
         input=json.dumps(asked),
         capture_output=True,
         text=True,
@@ -94,20 +96,6 @@ def _text(data: bytes | None) -> str | None:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
-
-
-def import_kafka(place: str) -> Any:
-    """kafka-python 1.4.7, with the real six in the place of the one that it carries, which ends with Python 3.12."""
-    sys.path.insert(0, place)
-    import six  # type: ignore[import-untyped] # noqa: PLC0415 - it is found there only
-    import six.moves  # type: ignore[import-untyped] # noqa: PLC0415 - the same
-
-    sys.modules["kafka.vendor.six"] = six
-    sys.modules["kafka.vendor.six.moves"] = six.moves
-    import kafka  # type: ignore[import-untyped] # noqa: PLC0415 - the same
-
-    assert kafka.__version__ == "1.4.7"
-    return kafka
 
 
 def _produce(kafka: Any, common: dict[str, Any], job: dict[str, Any]) -> list[list[int]]:
@@ -170,6 +158,7 @@ def _old_record(record: Any) -> OldRecord:
 def main() -> None:
     """Do the jobs."""
     kafka = import_kafka(sys.argv[1])
+    assert kafka.__version__ == "1.4.7"
     asked = json.loads(sys.stdin.read())
     common = {"bootstrap_servers": asked["bootstrap"], "api_version": tuple(asked["version"])}
     seen: list[dict[str, Any]] = []

@@ -17,17 +17,9 @@ def compiled(source: Path) -> str:
 
 
 def _build(source: Path, folder: Path) -> None:
-    cargo, variables = toolchains.cargo()
     package = folder / "package"
     package.mkdir()
     for path in (*_PACKAGE, source):
         shutil.copy(path, package)
-    failure = toolchains.run([cargo, "fetch", "--locked"], package, variables)
-    if failure:
-        toolchains.missing(failure)
-    command = [cargo, "build", "--locked", "--offline"]
-    flags = toolchains.cargo_variables()
-    failure = toolchains.run(command, package, {**variables, **flags})
-    assert failure is None, failure
-    shutil.copy(Path(flags["CARGO_TARGET_DIR"]) / "debug" / "documented", folder)
+    toolchains.cargo_build(package, folder, "documented")
     shutil.rmtree(package)

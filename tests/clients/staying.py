@@ -8,10 +8,10 @@ client of a role is made at its first use. Every method raises StayError with wh
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import aiokafka  # type: ignore[import-untyped]  # no types
 import confluent_kafka as rdkafka
@@ -40,6 +40,7 @@ class Staying(ABC):
     """All producers and consumers of one client library."""
 
     roles: tuple[str, ...] = ("plain", "idempotent", "transactional", "assigned", "strict", "classic", "consumer")
+    errors: ClassVar[tuple[type[Exception], ...]]
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._bootstrap = bootstrap
@@ -47,21 +48,26 @@ class Staying(ABC):
         self._clients: dict[str, Any] = {}
         self._ends = ExitStack()
 
-    @abstractmethod
     def send(self, role: str, topic: str, value: str) -> None:
         """Produce a record to partition 0 and wait for its acknowledgement."""
+        with self._told():
+            self._send(role, topic, value)
 
-    @abstractmethod
     def begin(self, topic: str, value: str) -> None:
         """Begin a transaction with a record."""
+        with self._told():
+            self._begin()
+            self._send("transactional", topic, value)
 
-    @abstractmethod
     def commit(self) -> None:
         """Commit the transaction."""
+        with self._told():
+            self._commit()
 
-    @abstractmethod
     def read(self, role: str, topic: str, until: str) -> list[str]:
         """Return the next values up to this one. Members commit their offsets then."""
+        with self._told():
+            return self._read(role, topic, until)
 
     @abstractmethod
     def topics(self) -> list[str]:
@@ -71,9 +77,35 @@ class Staying(ABC):
         """Close all clients."""
         self._ends.close()
 
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except self.errors as error:
+            raise StayError(repr(error)) from None
+
+    def _client(self, role: str, make: Callable[[], Any]) -> Any:
+        if role not in self._clients:
+            self._clients[role] = make()
+        return self._clients[role]
+
+    @abstractmethod
+    def _send(self, role: str, topic: str, value: str) -> None: ...
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+    @abstractmethod
+    def _read(self, role: str, topic: str, until: str) -> list[str]: ...
+
 
 class JavaStaying(Staying):
     """Kafka's own client."""
+
+    errors: ClassVar = (TransactionError,)
 
     def __init__(self, bootstrap: str, name: str, version: str) -> None:
         super().__init__(bootstrap, name)
@@ -83,132 +115,107 @@ class JavaStaying(Staying):
         self._process = Transactor(program, TransactorOptions(bootstrap, name))
         self._ends.callback(self._process.close)
 
-    def _ask(self, do: str, **fields: str) -> list[str]:
-        try:
-            values: list[str] = self._process.ask(do, **fields)["values"]
-        except TransactionError as error:
-            raise StayError(str(error)) from None
-        return values
-
-    def send(self, role: str, topic: str, value: str) -> None:
-        self._ask("send", kind=role, topic=topic, value=value)
-
     def begin(self, topic: str, value: str) -> None:
-        self._ask("begin", kind="transactional", topic=topic, value=value)
-
-    def commit(self) -> None:
-        self._ask("commit", kind="transactional")
-
-    def read(self, role: str, topic: str, until: str) -> list[str]:
-        return self._ask("read", kind=role, topic=topic, value=until)
+        with self._told():
+            self._process.ask("begin", kind="transactional", topic=topic, value=value)
 
     def topics(self) -> list[str]:
-        return self._ask("topics")
+        return list(self._process.ask("topics")["values"])
+
+    def _send(self, role: str, topic: str, value: str) -> None:
+        self._process.ask("send", kind=role, topic=topic, value=value)
+
+    def _begin(self) -> None:
+        raise NotImplementedError  # it begins with a record
+
+    def _commit(self) -> None:
+        self._process.ask("commit", kind="transactional")
+
+    def _read(self, role: str, topic: str, until: str) -> list[str]:
+        return list(self._process.ask("read", kind=role, topic=topic, value=until)["values"])
 
 
 class LibrdkafkaStaying(Staying):
     """confluent-kafka, and so librdkafka."""
 
+    errors: ClassVar = (rdkafka.KafkaException,)
+
     def __init__(self, bootstrap: str, name: str) -> None:
         super().__init__(bootstrap, name)
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
-    def _producer(self, role: str) -> rdkafka.Producer:
-        if role not in self._clients:
-            options: dict[str, Any] = {"bootstrap.servers": self._bootstrap, "linger.ms": 0}
-            options["enable.idempotence"] = role != "plain"
-            if role == "transactional":
-                options["transactional.id"] = self._name
-            producer = rdkafka.Producer(options)
-            if role == "transactional":
+    def _producer(self, role: str) -> Any:
+        def make() -> rdkafka.Producer:
+            options: dict[str, Any] = {"transactional.id": self._name} if role == "transactional" else {}
+            idempotence = {"linger.ms": 0, "enable.idempotence": role != "plain"}
+            producer = rdkafka.Producer({"bootstrap.servers": self._bootstrap, **idempotence, **options})
+            if options:
                 producer.init_transactions(TIMEOUT)
-            self._clients[role] = producer
             self._ends.callback(producer.purge)
-        producer = self._clients[role]
-        assert isinstance(producer, rdkafka.Producer)
-        return producer
+            return producer
 
-    def _consumer(self, role: str, topic: str) -> rdkafka.Consumer:
-        if role not in self._clients:
+        return self._client(role, make)
+
+    def _consumer(self, role: str, topic: str) -> Any:
+        def make() -> rdkafka.Consumer:
             options: dict[str, Any] = {
                 "bootstrap.servers": self._bootstrap,
                 "group.id": f"{self._name}-{role}",
                 "auto.offset.reset": "error" if role == "strict" else "earliest",
                 "enable.auto.commit": False,
             }
-            if role in MEMBERS:
-                options["group.protocol"] = role
-            consumer = rdkafka.Consumer(options)
+            consumer = rdkafka.Consumer({**options, "group.protocol": role} if role in MEMBERS else options)
             if role in MEMBERS:
                 consumer.subscribe([topic])
             else:
                 consumer.assign([rdkafka.TopicPartition(topic, 0, rdkafka.OFFSET_BEGINNING)])
-            self._clients[role] = consumer
             self._ends.callback(consumer.close)
-        consumer = self._clients[role]
-        assert isinstance(consumer, rdkafka.Consumer)
-        return consumer
+            return consumer
 
-    def send(self, role: str, topic: str, value: str) -> None:
+        return self._client(role, make)
+
+    def topics(self) -> list[str]:
+        return list(self._admin.list_topics(timeout=TIMEOUT).topics)
+
+    def _send(self, role: str, topic: str, value: str) -> None:
         errors: list[rdkafka.KafkaError | None] = []
         producer = self._producer(role)
-        try:
-            producer.produce(topic, value.encode(), partition=0, on_delivery=lambda error, _: errors.append(error))
-            assert not producer.flush(TIMEOUT)
-        except rdkafka.KafkaException as error:
-            raise StayError(repr(error)) from None
+        producer.produce(topic, value.encode(), partition=0, on_delivery=lambda error, _: errors.append(error))
+        assert not producer.flush(TIMEOUT)
         if errors[0] is not None:
-            raise StayError(repr(errors[0]))
+            raise rdkafka.KafkaException(errors[0])
 
-    def begin(self, topic: str, value: str) -> None:
-        try:
-            self._producer("transactional").begin_transaction()
-        except rdkafka.KafkaException as error:
-            raise StayError(repr(error)) from None
-        self.send("transactional", topic, value)
+    def _begin(self) -> None:
+        self._producer("transactional").begin_transaction()
 
-    def commit(self) -> None:
-        try:
-            self._producer("transactional").commit_transaction(TIMEOUT)
-        except rdkafka.KafkaException as error:
-            raise StayError(repr(error)) from None
+    def _commit(self) -> None:
+        self._producer("transactional").commit_transaction(TIMEOUT)
 
-    def read(self, role: str, topic: str, until: str) -> list[str]:
+    def _read(self, role: str, topic: str, until: str) -> list[str]:
         values: list[str] = []
         consumer = self._consumer(role, topic)
         while until not in values:
             message = consumer.poll(0.1)
             if message is None:
                 continue
-            error = message.error()
-            if error is not None:
-                raise StayError(repr(error))
+            if message.error() is not None:
+                raise rdkafka.KafkaException(message.error())
             values.append((message.value() or b"").decode())
         if role in MEMBERS:
-            try:
-                consumer.commit(asynchronous=False)
-            except rdkafka.KafkaException as error:
-                raise StayError(repr(error)) from None
+            consumer.commit(asynchronous=False)
         return values
-
-    def topics(self) -> list[str]:
-        return list(self._admin.list_topics(timeout=TIMEOUT).topics)
 
 
 class KafkaPythonStaying(Staying):
     """kafka-python."""
 
     roles = ("plain", "idempotent", "transactional", "assigned", "strict", "classic")
+    errors: ClassVar = (kafka_errors.KafkaError,)
 
     def __init__(self, bootstrap: str, name: str) -> None:
         super().__init__(bootstrap, name)
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
         self._ends.callback(self._admin.close)
-
-    def _client(self, role: str, make: Callable[[], Any]) -> Any:
-        if role not in self._clients:
-            self._clients[role] = make()
-        return self._clients[role]
 
     def _producer(self, role: str) -> Any:
         def make() -> Any:
@@ -239,46 +246,34 @@ class KafkaPythonStaying(Staying):
 
         return self._client(role, make)
 
-    def send(self, role: str, topic: str, value: str) -> None:
-        try:
-            self._producer(role).send(topic, value.encode(), partition=0).get(TIMEOUT)
-        except kafka_errors.KafkaError as error:
-            raise StayError(repr(error)) from None
-
-    def begin(self, topic: str, value: str) -> None:
-        try:
-            self._producer("transactional").begin_transaction()
-        except kafka_errors.KafkaError as error:
-            raise StayError(repr(error)) from None
-        self.send("transactional", topic, value)
-
-    def commit(self) -> None:
-        try:
-            self._producer("transactional").commit_transaction()
-        except kafka_errors.KafkaError as error:
-            raise StayError(repr(error)) from None
-
-    def read(self, role: str, topic: str, until: str) -> list[str]:
-        values: list[str] = []
-        try:
-            consumer = self._consumer(role, topic)
-            while until not in values:
-                for records in consumer.poll(timeout_ms=100).values():
-                    values += [record.value.decode() for record in records]
-            if role in MEMBERS:
-                consumer.commit()
-        except kafka_errors.KafkaError as error:
-            raise StayError(repr(error)) from None
-        return values
-
     def topics(self) -> list[str]:
         return list(self._admin.list_topics())
+
+    def _send(self, role: str, topic: str, value: str) -> None:
+        self._producer(role).send(topic, value.encode(), partition=0).get(TIMEOUT)
+
+    def _begin(self) -> None:
+        self._producer("transactional").begin_transaction()
+
+    def _commit(self) -> None:
+        self._producer("transactional").commit_transaction()
+
+    def _read(self, role: str, topic: str, until: str) -> list[str]:
+        values: list[str] = []
+        consumer = self._consumer(role, topic)
+        while until not in values:
+            for records in consumer.poll(timeout_ms=100).values():
+                values += [record.value.decode() for record in records]
+        if role in MEMBERS:
+            consumer.commit()
+        return values
 
 
 class AiokafkaStaying(Staying):
     """aiokafka, whose event loop runs in a thread of its own."""
 
     roles = ("plain", "idempotent", "transactional", "assigned", "strict", "classic")
+    errors: ClassVar = (aiokafka.errors.KafkaError, AssertionError)  # an assertion after a fatal error
 
     def __init__(self, bootstrap: str, name: str) -> None:
         super().__init__(bootstrap, name)
@@ -290,14 +285,10 @@ class AiokafkaStaying(Staying):
         self._ends.callback(lambda: self._loop.call_soon_threadsafe(self._loop.stop))
 
     def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
-        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(call, TIMEOUT), self._loop)
-        try:
-            return future.result()
-        except (aiokafka.errors.KafkaError, AssertionError) as error:  # an assertion after a fatal error
-            raise StayError(repr(error)) from None
+        return asyncio.run_coroutine_threadsafe(asyncio.wait_for(call, TIMEOUT), self._loop).result()
 
     def _stop(self, client: Any) -> None:
-        with suppress(StayError):
+        with suppress(*self.errors):
             self._run(client.stop())
 
     async def _producer(self, role: str) -> Any:
@@ -328,23 +319,22 @@ class AiokafkaStaying(Staying):
                 await consumer.seek_to_beginning()
         return self._clients[role]
 
-    def send(self, role: str, topic: str, value: str) -> None:
+    def _send(self, role: str, topic: str, value: str) -> None:
         async def send() -> None:
             await (await self._producer(role)).send_and_wait(topic, value.encode(), partition=0)
 
         self._run(send())
 
-    def begin(self, topic: str, value: str) -> None:
+    def _begin(self) -> None:
         async def begin() -> None:
             await (await self._producer("transactional")).begin_transaction()
 
         self._run(begin())
-        self.send("transactional", topic, value)
 
-    def commit(self) -> None:
+    def _commit(self) -> None:
         self._run(self._clients["transactional"].commit_transaction())
 
-    def read(self, role: str, topic: str, until: str) -> list[str]:
+    def _read(self, role: str, topic: str, until: str) -> list[str]:
         async def read() -> list[str]:
             consumer, values = await self._consumer(role, topic), list[str]()
             while until not in values:

@@ -1,16 +1,14 @@
 """Groups and transactions of real clients go on after a restart of the broker, however it ended."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from tests.clients.broker_process import BrokerProcess
-from tests.clients.contract import Message, eventually
-from tests.clients.group_members import Member, MemberOptions, wait_until
+from tests.clients.contract import eventually
+from tests.clients.group_members import MEMBER_PROGRAMS, Group
 from tests.clients.librdkafka_client import Librdkafka
-from tests.clients.member_programs import MEMBER_PROGRAMS
 from tests.clients.transactional import TRANSACTIONAL, TransactionalProducer
 from tests.sweeps import one_in
 
@@ -30,38 +28,22 @@ def closing() -> Iterator[ExitStack]:
 def test_members_of_a_group_keep_their_partitions_and_their_offsets(
     broker_process: StartBroker, closing: ExitStack, name: str
 ) -> None:
-    broker = broker_process("--topic", "numbers:4")
-    client = Librdkafka(broker.bootstrap)
-    changed = threading.Condition()
-    partitions = {("numbers", partition) for partition in range(4)}
-
-    def start(client_id: str) -> Member:
-        options = MemberOptions(broker.bootstrap, "group", ["numbers"], client_id=client_id)
-        member = Member(MEMBER_PROGRAMS[name], options, changed)
-        closing.callback(member.close)
-        return member
-
-    def until_delivered(value: str) -> None:
-        client.produce("numbers", [Message(value.encode(), partition=partition) for partition in range(4)])
-
-        def delivered() -> set[tuple[str, int]]:
-            return {record[:2] for member in members for record in member.records if record.value == value}
-
-        wait_until(changed, lambda: delivered() == partitions, f"the records {value!r}", members)
-
-    members = [start("first"), start("second")]
-    wait_until(changed, lambda: [len(member.holding) for member in members] == [2, 2], "a share each", members)
-    until_delivered("before")
+    broker = broker_process()
+    group = Group(broker.bootstrap, 4)
+    closing.callback(group.close)
+    members = [group.start(MEMBER_PROGRAMS[name]) for _ in range(2)]
+    group.until_shared_by(*members)
+    group.until_delivered("before", *members)
     for member in members:
         assert member.commit([(*partition, 1, "kept") for partition in member.holding]) is None
     before = [set(member.holding) for member in members]
     for end in ENDS:
         end(broker)
         broker.start()
-        until_delivered(f"after {end.__name__}")
+        group.until_delivered(f"after {end.__name__}", *members)
         assert [member.holding for member in members] == before
     for member in members:
-        assert {offset for offset, _ in member.committed(partitions).values()} == {1}
+        assert {offset for offset, _ in member.committed(group.partitions).values()} == {1}
         member.leave()
     broker.terminate()
 

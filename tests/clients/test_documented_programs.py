@@ -22,8 +22,7 @@ def java(folder: Path) -> Sequence[str]:
 
 
 def node(folder: Path) -> Sequence[str]:
-    interpreter, _ = node_programs.command("member")
-    return [interpreter, str(folder / "main.js")]
+    return node_programs.command(folder / "main.js")
 
 
 def go(folder: Path) -> Sequence[str]:
@@ -59,7 +58,6 @@ def test_the_program_that_is_shown_sends_its_record(
     with Broker(topics=["orders"]) as broker:
         environment: Mapping[str, str] = {
             **os.environ,
-            **(node_programs.environment() if language == "js" else {}),
             "CGO_ENABLED": "0",  # of Go
             "BOOTSTRAP_SERVERS": broker.bootstrap_servers,
         }

@@ -4,19 +4,14 @@ Every program of the registry goes through the same scenarios, eager and coopera
 session has to end have a short one; all others have a long one, so that a slow machine throws nobody out.
 """
 
-import threading
-import uuid
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import pytest
-from kafka import KafkaAdminClient  # type: ignore[import-untyped]  # it has no types
 
-from minibroker import Broker
-from tests.clients.contract import Message, eventually
-from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
-from tests.clients.librdkafka_client import Librdkafka
-from tests.clients.member_programs import MEMBER_PROGRAMS
+from tests.clients.contract import eventually
+from tests.clients.group_members import MEMBER_PROGRAMS, Group, Member, MemberProgram, Partition, Strategy
+from tests.clients.kafka_python_client import committed_offsets
 
 PARTITIONS: Final = 6
 SHORT_SESSION: Final = 1_500
@@ -36,106 +31,28 @@ every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 @pytest.fixture(scope="module")
-def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A broker that allows short sessions, or the Kafka of --kafka, which has to allow them, too."""
-    given: str | None = request.config.getoption("--kafka")
-    if given is not None:
-        yield given
-        return
-    with Broker(config={"group.min.session.timeout.ms": "500", "group.initial.rebalance.delay.ms": "0"}) as broker:
-        yield broker.bootstrap_servers
+def config() -> Mapping[str, str]:
+    """Short sessions are allowed."""
+    return {"group.min.session.timeout.ms": "500", "group.initial.rebalance.delay.ms": "0"}
 
 
-class Group:
-    """The members of one group that share one topic, and whoever produces for them."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.topic = f"topic-{uuid.uuid4().hex[:12]}"
-        self.name = f"group-{uuid.uuid4().hex[:12]}"
-        self.partitions: set[Partition] = {(self.topic, number) for number in range(PARTITIONS)}
-        self._client = Librdkafka(bootstrap)
-        self._client.create_topic(self.topic, PARTITIONS)
-        self._members: list[Member] = []
-        self._changed = threading.Condition()
-
-    def start(self, program: MemberProgram, **options: Any) -> Member:
-        """Start a member."""
-        chosen = MemberOptions(
-            self._client.bootstrap, self.name, [self.topic], client_id=f"member-{len(self._members)}", **options
-        )
-        member = Member(program, chosen, self._changed)
-        self._members.append(member)
-        return member
-
-    def until_shared_by(self, *members: Member, evenly: bool = True) -> None:
-        """Wait until these members hold every partition, and none of them twice."""
-
-        def is_shared() -> bool:
-            sizes = [len(member.holding) for member in members]
-            united = set[Partition]().union(*(member.holding for member in members))
-            fair = not evenly or max(sizes) - min(sizes) <= 1
-            return united == self.partitions and sum(sizes) == len(united) and fair
-
-        wait_until(self._changed, is_shared, f"{len(members)} members to share all partitions", members)
-
-    def until_delivered(self, value: str, *members: Member) -> None:
-        """Produce one record into every partition, and wait until the owner of each has got it, and nobody else."""
-        self.produce(value)
-
-        def receivers() -> dict[Partition, Member]:
-            return {
-                (record.topic, record.partition): member
-                for member in members
-                for record in member.records
-                if record.value == value
-            }
-
-        wait_until(self._changed, lambda: receivers().keys() == self.partitions, f"the records {value!r}", members)
-        for partition, member in receivers().items():
-            assert partition in member.holding, (partition, members)
-
-    def produce(self, value: str, count: int = 1) -> None:
-        """Produce records with this value into every partition."""
-        messages = [Message(value.encode(), partition=partition) for _, partition in self.partitions] * count
-        self._client.produce(self.topic, messages)
-
-    def committed(self) -> dict[Partition, tuple[int, str]]:
-        """The group's offsets for a client that is no member: (offset, metadata) where there is one."""
-        # Not with confluent-kafka, which may read beyond the end of a committed offset's metadata.
-        admin = KafkaAdminClient(bootstrap_servers=self._client.bootstrap)
-        try:
-            found = admin.list_group_offsets(self.name)[self.name]
-        finally:
-            admin.close()
-        # It commits the NUL behind its strings, too.
-        return {
-            (each.topic, each.partition): (known.offset, (known.metadata or "").removesuffix("\0"))
-            for each, known in found.items()
-        }
-
-    def close(self) -> None:
-        """End all processes."""
-        for member in self._members:
-            member.close()
+def committed(group: Group) -> dict[Partition, tuple[int, str]]:
+    """The group's offsets for a client that is no member: (offset, metadata) where there is one."""
+    # Not with confluent-kafka, which may read beyond the end of a committed offset's metadata.
+    # It commits the NUL behind its strings, too.
+    return {
+        partition: (offset, metadata.removesuffix("\0"))
+        for partition, (offset, metadata) in committed_offsets(group.client.bootstrap, group.name).items()
+    }
 
 
 @pytest.fixture
 def group(bootstrap: str) -> Iterator[Group]:
-    running = Group(bootstrap)
+    running = Group(bootstrap, PARTITIONS)
     try:
         yield running
     finally:
         running.close()
-
-
-def needlessly_revoked(members: Sequence[Member], marks: Sequence[int]) -> set[Partition]:
-    """The partitions that members have had revoked since these marks and hold again."""
-    return {
-        (topic, partition)
-        for member, mark in zip(members, marks, strict=True)
-        for event in member.since(mark, "revoked", "lost")
-        for topic, partition in event["partitions"]
-    } & set[Partition]().union(*(member.holding for member in members))
 
 
 @every_program
@@ -199,7 +116,7 @@ def test_committed_offsets_are_where_the_next_member_starts(group: Group, progra
         assert {each: text or "" for each, (_, text) in shown.items()} == {
             each: text or "" for each, (_, text) in expected.items()
         }
-    assert group.committed() == {partition: (3, "three of five"), other: (5, "")}
+    assert committed(group) == {partition: (3, "three of five"), other: (5, "")}
     first.leave()
 
     automatic = group.start(program, auto_commit=True)
@@ -208,7 +125,7 @@ def test_committed_offsets_are_where_the_next_member_starts(group: Group, progra
     assert offsets == [3, 4]
     assert not [record for record in automatic.records if record[:2] == other]
     automatic.leave()
-    assert {each: offset for each, (offset, _) in group.committed().items()} == dict.fromkeys(group.partitions, 5)
+    assert {each: offset for each, (offset, _) in committed(group).items()} == dict.fromkeys(group.partitions, 5)
 
     last = group.start(program, auto_commit=True)
     group.until_shared_by(last)

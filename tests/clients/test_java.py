@@ -11,17 +11,16 @@ import json
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from minibroker import Broker
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.flow import PARTITIONS, SOURCE, TARGET, TOPICS, flow
-from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import VERSIONS, client_command
+from tests.clients.line_process import LineProcess
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
 
@@ -37,21 +36,13 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def bootstrap(request: pytest.FixtureRequest, version: str) -> Iterator[str]:
-    """A broker that soon aborts transactions that have timed out, or the Kafka of --kafka.
+def config(version: str) -> Mapping[str, str]:
+    """The broker soon aborts transactions that have timed out.
 
-    For the clients of Kafka 3.9 it is one that is taken for their Kafka, whose transactions have no epochs that are
-    raised.
+    For the clients of Kafka 3.9 it is taken for their Kafka, whose transactions have no epochs that are raised.
     """
-    given: str | None = request.config.getoption("--kafka")
-    if given is not None:
-        yield given
-        return
-    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
-    if version == VERSIONS[0]:
-        config["minibroker.emulate"] = "3.9"
-    with Broker(config=config) as broker:
-        yield broker.bootstrap_servers
+    emulated = {"minibroker.emulate": "3.9"} if version == VERSIONS[0] else {}
+    return {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100", **emulated}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -68,7 +59,7 @@ def test_a_java_copier_copies_each_record_once_while_the_broker_is_killed(
     command = client_command("Copier", version)
     broker = broker_process(*TOPICS)
     values = [b"%d" % number for number in range(1_000)]
-    with JavaProcess([*command, broker.bootstrap, "copying", SOURCE, TARGET, "copier", "20"]) as copier:
+    with LineProcess([*command, broker.bootstrap, "copying", SOURCE, TARGET, "copier", "20"]) as copier:
         arrived = flow(
             broker.bootstrap, copier, values, factor=1, turns=dict.fromkeys((300, 600), broker.kill_and_start)
         )

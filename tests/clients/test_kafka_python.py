@@ -29,23 +29,6 @@ def test_the_default_producer_is_idempotent_and_its_sequence_has_no_gaps(
     assert next_sequence == 5_000
 
 
-def test_a_topic_subscribed_to_without_a_group_is_read_from_all_its_partitions(bootstrap: str, topic: str) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics({topic: {"num_partitions": 4, "replication_factor": 1}})
-    admin.close()
-    producer = KafkaProducer(bootstrap_servers=bootstrap)
-    sent = {(partition, b"%d" % number) for partition in range(4) for number in range(25)}
-    for partition, value in sent:
-        producer.send(topic, value=value, partition=partition)
-    producer.close()
-    consumer = KafkaConsumer(
-        topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=TIMEOUT_MS
-    )
-    received = {(record.partition, record.value) for _, record in zip(range(len(sent)), consumer, strict=False)}
-    consumer.close()
-    assert received == sent
-
-
 def test_a_waiting_consumer_gets_each_record_as_it_is_produced(bootstrap: str, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     producer.send(topic, value=b"before").get(TIMEOUT)
@@ -107,14 +90,6 @@ def test_times_of_several_partitions_are_looked_up_at_once_and_can_be_sought(boo
     assert consumer.beginning_offsets(partitions) == dict.fromkeys(partitions, 0)
     assert consumer.end_offsets(partitions) == dict(zip(partitions, (100, 100, 0), strict=True))
     consumer.close()
-
-
-@pytest.mark.parametrize("linger", [0, 50])
-def test_batches_of_any_size_keep_the_order_of_a_key(bootstrap: str, topic: str, linger: int) -> None:
-    producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=linger, batch_size=1 << 10)
-    futures = [producer.send(topic, key=b"key", value=b"%d" % number) for number in range(2_000)]
-    producer.close()
-    assert [future.get(TIMEOUT).offset for future in futures] == list(range(2_000))
 
 
 def test_partitions_are_read_to_their_ends_with_room_for_less_than_two_batches(bootstrap: str, topic: str) -> None:

@@ -68,8 +68,7 @@ def node(lesson: Lesson | None, folder: Path) -> Sequence[str]:
     source = folder / "program.js"
     program = (answer_to(lesson, "js") if lesson else client_in("js")).replace(f"`{PAGE}", "`${process.env.PAGE}")
     source.write_text(with_addresses(program, "process.env.SERVER", "process.env.PAGE"))
-    interpreter, _ = node_programs.command("member")
-    return [interpreter, str(source)]
+    return node_programs.command(source)
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=[each.slug for each in LESSONS])
@@ -102,6 +101,6 @@ def test_the_client_to_begin_with_reads_what_it_has_written(
 
 def run(words: Sequence[str], lab: Broker) -> None:
     addresses = {"SERVER": server_of(lab), "PAGE": lab.page_url}
-    environment: Mapping[str, str] = {**os.environ, **node_programs.environment(), **addresses}
+    environment: Mapping[str, str] = {**os.environ, **addresses}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

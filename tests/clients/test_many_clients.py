@@ -3,16 +3,14 @@
 import asyncio
 import random
 import resource
-import socket
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 
 import pytest
 
-from minibroker_protocol.codec import decode, encode
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from minibroker_protocol.records.batch import iter_batches
+from tests.broker.harness import bytes_in, fetch_request, only_partition
+from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.aiokafka_client import AIOKafkaProducer
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import TIMEOUT, Client, Message
@@ -25,55 +23,26 @@ REQUESTS = 4
 DESCRIPTORS = 2_048
 
 
-def fetch_request(correlation_id: int, topic: str) -> bytes:
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=RECORDS * (RECORD_SIZE + 1_000),
-        topics=[
-            FetchTopic(
-                topic=topic,
-                partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=64 << 20)],
-            )
-        ],
-    )
-    frame = bytearray(struct.pack(">hhih", 1, FETCH_VERSION, correlation_id, -1))
-    encode(request, FETCH_VERSION, frame, [])
-    return struct.pack(">i", len(frame)) + frame
-
-
-def read_exactly(connection: socket.socket, size: int) -> memoryview:
-    data = memoryview(bytearray(size))
-    done = 0
-    while done < size:
-        count = connection.recv_into(data[done:])
-        assert count, f"the broker closed the connection {size - done} bytes too early"
-        done += count
-    return data
-
-
 def test_a_consumer_that_does_not_read_its_socket_holds_up_nobody_and_gets_everything_later(
     client: Client, bootstrap: str, topic: str
 ) -> None:
     values = [random.Random(number).randbytes(RECORD_SIZE) for number in range(RECORDS)]
     client.create_topic(topic, 1)
     client.produce(topic, [Message(value) for value in values])
-    host, _, port = bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as slow:
-        for correlation_id in range(REQUESTS):
-            slow.sendall(fetch_request(correlation_id, topic))
+    with SocketClient(address_of(bootstrap)) as slow:
+        size = RECORDS * (RECORD_SIZE + 1_000)
+        request = fetch_request((topic, 0, 0), max_bytes=size, partition_max_bytes=64 << 20)
+        for _ in range(REQUESTS):
+            slow.send(request, FETCH_VERSION)
         for number in range(5):
             other = f"{topic}-{number}"
             client.produce(other, [Message(b"meanwhile")])
             assert [record.value for record in client.consume(other, 1)] == [b"meanwhile"]
-        for correlation_id in range(REQUESTS):
-            size, answered = struct.unpack(">ii", read_exactly(slow, 8))
-            assert answered == correlation_id
-            response, _ = decode(FetchResponse, read_exactly(slow, size - 4), FETCH_VERSION)
-            (partition,) = response.responses[0].partitions
-            assert isinstance(partition.records, memoryview)
-            records = [record for batch in iter_batches(partition.records) for record in batch]
-            assert [record.value for record in records] == values
+        for number in range(1, REQUESTS + 1):
+            answered, response = slow.receive()
+            assert answered == number
+            data = bytes_in(only_partition(response))
+            assert [record.value for batch in iter_batches(memoryview(data)) for record in batch] == values
 
 
 @contextmanager

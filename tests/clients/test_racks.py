@@ -10,10 +10,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from minibroker import Broker
 from tests.clients.contract import TIMEOUT
-from tests.clients.group_members import Member, MemberOptions, Strategy, wait_until
+from tests.clients.group_members import MEMBER_PROGRAMS, Member, MemberOptions, Strategy
+from tests.clients.line_process import wait_until
 from tests.clients.matrix.clients import DRIVERS
 from tests.clients.matrix.runs import Run, prepare
-from tests.clients.member_programs import MEMBER_PROGRAMS
 
 BROKERS: Final = {"a": 1, "b": 2, "c": 3}
 """The broker in each rack."""

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from minibroker_protocol.records.batch import iter_batches
-from tests.clients.contract import Acks, Client, Compression, Message, eventually
+from tests.clients.contract import Client, Compression, Message
 
 EVERY_FIELD = [
     Message(b"value", b"key", (("trace", b"\x00\xff"), ("trace", b"again"), ("größe", b"")), 1_700_000_000_123),
@@ -77,16 +77,6 @@ def test_records_of_several_partitions_come_back_in_order(client: Client, topic:
         assert client.watermarks(topic, partition) == (0, len(sent))
 
 
-@pytest.mark.parametrize("acks", ["1", "0"])
-def test_fewer_acknowledgements_store_the_same_records(client: Client, topic: str, acks: Acks) -> None:
-    client.create_topic(topic, 1)
-    client.produce(topic, COMPRESSIBLE, acks=acks)
-    # With acks 0 nothing tells the producer when the broker has its records.
-    eventually(lambda: client.watermarks(topic) == (0, len(COMPRESSIBLE)))
-    records = client.consume(topic, len(COMPRESSIBLE))
-    assert [record.value for record in records] == [message.value for message in COMPRESSIBLE]
-
-
 def test_a_record_without_a_timestamp_gets_the_time_of_the_producer(client: Client, topic: str) -> None:
     client.create_topic(topic, 1)
     earlier = Message(b"", timestamp=1_000)
@@ -94,9 +84,3 @@ def test_a_record_without_a_timestamp_gets_the_time_of_the_producer(client: Clie
     now, then = client.consume(topic, 2)
     assert then.timestamp == 1_000
     assert now.timestamp > 1_700_000_000_000
-
-
-def test_producing_to_an_unknown_topic_creates_it(client: Client, topic: str) -> None:
-    assert client.produce(topic, [Message(b"first"), Message(b"second")]) == [0, 1]
-    assert client.topics()[topic] == 1
-    assert [record.value for record in client.consume(topic, 2)] == [b"first", b"second"]

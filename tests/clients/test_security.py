@@ -269,7 +269,7 @@ def test_the_client_of_2019_sends_its_tokens_bare(start: Callable[..., Broker]) 
     broker = start("SASL_PLAINTEXT", mechanisms=["PLAIN"])
     program = """
 import sys
-from tests.clients.old_client import import_kafka
+from tests.clients.kafka_versions import import_kafka
 kafka = import_kafka(sys.argv[1])
 given = {"bootstrap_servers": sys.argv[2], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
          "sasl_plain_username": "bob", "sasl_plain_password": sys.argv[3], "api_version": (0, 10, 2)}

@@ -1,11 +1,10 @@
 """Share consumers (KIP-932) of Java and franz-go: deliveries, acknowledgements, locks, wake-ups, kills."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from confluent_kafka import Producer
@@ -14,6 +13,7 @@ from minibroker import Broker
 from tests.clients import go_programs
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.java_programs import share_command
+from tests.clients.line_process import Event, LineProcess
 from tests.patience import PATIENCE_S
 
 _GROUP: Final = "sharers"
@@ -22,20 +22,17 @@ _FRANZ_GO: Final = "franz-go"
 _WAIT_MS: Final = int(PATIENCE_S * 1000)
 
 
-class Sharer:
+class Sharer(LineProcess):
     """A `Sharer.java`, or the program `sharer` of franz-go, each of which answers a line with an event."""
 
     def __init__(self, bootstrap: str, topic: str, mode: str) -> None:
         program = go_programs.command("sharer") if mode == _FRANZ_GO else share_command("Sharer")
-        command = [*program, bootstrap, _GROUP, topic, mode]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        super().__init__([*program, bootstrap, _GROUP, topic, mode])
 
-    def tell(self, line: str) -> dict[str, Any]:
+    def tell(self, line: str) -> Event:
         """Have a line served; returns the event."""
-        assert self._child.stdin is not None
-        self._child.stdin.write(line + "\n")
-        self._child.stdin.flush()
-        return self._event()
+        self.send(line)
+        return self.answer()
 
     def poll(self, wait_ms: int = _WAIT_MS) -> list[tuple[int, str, int]]:
         """Offset, value and number of deliveries of what a poll brings."""
@@ -48,25 +45,6 @@ class Sharer:
         """Commit what was acknowledged; there is no error."""
         assert self.tell("commit") == {"event": "committed", "partitions": 1, "errors": []}
 
-    def close(self) -> None:
-        """Close the consumer, which acknowledges what is left to it."""
-        assert self._child.stdin is not None
-        self._child.stdin.close()
-        assert self._event() == {"event": "closed"}
-        assert self._child.wait(PATIENCE_S) == 0
-
-    def kill(self) -> None:
-        self._child.kill()
-        self._child.wait()
-        for stream in (self._child.stdin, self._child.stdout):
-            assert stream is not None
-            stream.close()
-
-    def _event(self) -> dict[str, Any]:
-        assert self._child.stdout is not None
-        event: dict[str, Any] = json.loads(self._child.stdout.readline())
-        return event
-
 
 Start = Callable[..., Sharer]
 
@@ -78,7 +56,7 @@ def sharers(topic: str) -> Generator[Start]:
 
         def start(bootstrap: str, mode: str = _EXPLICIT) -> Sharer:
             sharer = Sharer(bootstrap, topic, mode)
-            ends.callback(sharer.kill)
+            ends.callback(sharer.close)
             return sharer
 
         yield start
@@ -117,13 +95,13 @@ def test_a_share_consumer_gets_records_and_acknowledges_them(broker: Broker) -> 
         consumer.commit()
         broker.produce("implicit", "d")
         assert consumer.poll() == [(3, "d", 1)]
-        consumer.close()
+        consumer.end()
         after = start(broker.bootstrap_servers, "implicit")
         broker.produce("implicit", "e")
         assert after.poll() == [(3, "d", 2), (4, "e", 1)], "what no poll has acknowledged was given back"
         assert after.tell("wakeup") == {"event": "woken"}
         assert after.tell("poll 0") == {"event": "wakeup"}
-        after.close()
+        after.end()
 
 
 @pytest.mark.parametrize("mode", [pytest.param(_EXPLICIT, marks=pytest.mark.torture), _FRANZ_GO])
@@ -138,7 +116,7 @@ def test_a_share_consumer_acknowledges_each_record_by_itself(broker: Broker, mod
         consumer.acknowledge("REJECT", 2)
         consumer.commit()
         assert consumer.poll() == [(1, "b", 2)], "again, and counted"
-        consumer.close()
+        consumer.end()
         broker.produce(topic, "d")
         assert start(broker.bootstrap_servers, mode).poll() == [(1, "b", 3), (3, "d", 1)], "closing gave it back"
 

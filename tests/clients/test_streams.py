@@ -14,8 +14,8 @@ from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import eventually
 from tests.clients.flow import SOURCE, TARGET, TOPICS, Arrived, Turns, flow
-from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import streams_command
+from tests.clients.line_process import LineProcess
 from tests.kafka import jars
 
 LINES = 1_500
@@ -76,7 +76,7 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     broker = broker_process(*TOPICS, *(word for setting in _QUICK for word in ("--set", setting)))
     lines = [f"every word{number % 13}" for number in range(LINES)]
     expected = Counter(word for line in lines for word in line.split())
-    with JavaProcess([*command, broker.bootstrap, "counting", SOURCE, TARGET, str(tmp_path), *protocol]) as words:
+    with LineProcess([*command, broker.bootstrap, "counting", SOURCE, TARGET, str(tmp_path), *protocol]) as words:
         turns: Turns = dict.fromkeys((600, 1_200, 1_800), broker.kill_and_start)
         arrived = flow(broker.bootstrap, words, [line.encode() for line in lines], factor=2, turns=turns)
         instances = [each.instance_id for each in described(broker, "counting").members]
@@ -97,11 +97,11 @@ def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_insta
     expected = Counter(str(number) for number in range(PAYMENTS))
     expected.update(f"{number % 10}@{(now + number * 100) // _WINDOW_MS * _WINDOW_MS}" for number in range(PAYMENTS))
 
-    def instance(name: str) -> JavaProcess:
-        return JavaProcess([*command, broker.bootstrap, "paying", SOURCE, TARGET, str(tmp_path / name), "streams"])
+    def instance(name: str) -> LineProcess:
+        return LineProcess([*command, broker.bootstrap, "paying", SOURCE, TARGET, str(tmp_path / name), "streams"])
 
     with instance("first") as first, ExitStack() as later:
-        others: list[JavaProcess] = []
+        others: list[LineProcess] = []
         turns: Turns = {200: lambda: others.append(later.enter_context(instance("second"))), 600: first.kill}
         arrived = flow(broker.bootstrap, first, [line.encode() for line in lines], factor=1, turns=turns)
         others[0].end()
@@ -118,14 +118,14 @@ def test_static_instances_are_bounced_one_after_the_other_and_tables_are_joined_
     lines = [f"{kind} {number}" for number in range(PAIRS) for kind in ("order", "payment")]
     expected = Counter(str(number) for number in range(PAIRS))
     expected.update(f"#{number % 10}" for number in range(PAIRS))
-    running: dict[str, JavaProcess] = {}
+    running: dict[str, LineProcess] = {}
     bounced: list[str] = []
 
     with ExitStack() as at_end:
 
         def start(name: str) -> None:
             words = [*command, broker.bootstrap, "ledger", SOURCE, TARGET, str(tmp_path / name), "streams", name]
-            running[name] = at_end.enter_context(JavaProcess(words))
+            running[name] = at_end.enter_context(LineProcess(words))
 
         def bounce(name: str) -> None:
             """Close an instance and start it again: nobody's tasks move, meanwhile and afterwards."""

@@ -12,8 +12,7 @@ import pytest
 from minibroker import Broker
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import Message
-from tests.clients.member_programs import MEMBER_PROGRAMS
-from tests.clients.test_groups import Group
+from tests.clients.group_members import MEMBER_PROGRAMS, Group
 from tests.clients.trace_process import TraceProcess
 from tests.sweeps import one_in
 
@@ -76,7 +75,7 @@ def test_groups_share_partitions_through_it(behind: Broker, name: str, tmp_path:
     """Behind three brokers each client has to find the coordinator; a sample leaves out the one broker, which is it."""
     with (
         TraceProcess(behind.bootstrap_servers.split(",")[0], tmp_path) as trace,
-        closing(Group(trace.bootstrap)) as group,
+        closing(Group(trace.bootstrap, 6)) as group,
     ):
         first = group.start(MEMBER_PROGRAMS[name])
         group.until_shared_by(first)

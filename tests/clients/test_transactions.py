@@ -1,14 +1,13 @@
 """Transactions of real producers: the visibility of their records, fencing, and their end."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from minibroker import Broker
 from tests.clients.contract import TIMEOUT, Client, Isolation, Message, eventually
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.transactional import TRANSACTIONAL, FencedError, TransactionalProducer
@@ -17,14 +16,9 @@ ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 
 
 @pytest.fixture(scope="module")
-def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A broker that looks every 100 ms whether a transaction has been open for too long, or the Kafka of --kafka."""
-    given: str | None = request.config.getoption("--kafka")
-    if given is not None:
-        yield given
-        return
-    with Broker(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}) as broker:
-        yield broker.bootstrap_servers
+def config() -> Mapping[str, str]:
+    """The broker looks every 100 ms whether a transaction has been open for too long."""
+    return {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
 
 class Producers:

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -112,6 +112,40 @@ def compile_java(sources: Iterable[Path], class_path: Iterable[str], classes: Pa
     command = [*compiler, "-d", str(classes), "-cp", os.pathsep.join(class_path), *map(str, sorted(set(sources)))]
     failure = run(command, classes.parent)
     assert failure is None, failure
+
+
+def node_modules(name: str, folder: Path) -> Path:
+    """The folder of the packages that a folder's lock file pins; npm fetches them once."""
+    packages = [folder / "package.json", folder / "package-lock.json"]
+
+    def install(made: Path) -> None:
+        for path in packages:
+            shutil.copy(path, made)
+        if failure := run([tool("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], made):
+            missing(failure)
+
+    return build(place(name, packages), install) / "node_modules"
+
+
+def go_build(module: Path, made: Path, *packages: str, options: Sequence[str] = ()) -> None:
+    """Build programs of a Go module into a folder."""
+    go = tool("go")
+    if failure := run([go, "mod", "download", *options[:1]], module):
+        missing(failure)
+    command = [go, "build", "-trimpath", "-buildvcs=false", *options, "-o", f"{made}/", *packages]
+    failure = run(command, module, {"CGO_ENABLED": "0"})
+    assert failure is None, failure
+
+
+def cargo_build(package: Path, made: Path, name: str) -> None:
+    """Build a crate, and copy its program of this name into a folder."""
+    path, variables = cargo()
+    if failure := run([path, "fetch", "--locked"], package, variables):
+        missing(failure)
+    flags = cargo_variables()
+    failure = run([path, "build", "--locked", "--offline"], package, {**variables, **flags})
+    assert failure is None, failure
+    shutil.copy(Path(flags["CARGO_TARGET_DIR"]) / "debug" / name, made)
 
 
 def run(command: list[str], cwd: Path, env: Mapping[str, str] | None = None) -> str | None:

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker import Broker
-from tests.kafka.real_kafka import RealKafka
+from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
 from tests.patience import NO_RETENTION
 
 
 @pytest.fixture(scope="module")
 def minibroker() -> Iterator[str]:
-    with Broker(config={"node.id": "1", "minibroker.emulate": "3.9", **NO_RETENTION}) as broker:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "3.9", **NO_RETENTION, **KEEPS_RECORDS}) as broker:
         yield broker.bootstrap_servers
 
 

@@ -1,13 +1,33 @@
-"""The tools of the newest Kafka: their classes in a JVM that lives as long as the tests need it."""
+"""The classes of Kafka's tools, and those of the newest Kafka in a JVM that lives as long as the tests need it."""
 
 import re
 from base64 import b64decode, b64encode
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-from tests.clients.operator_tools import TOOLS
 from tests.kafka.line_oracle import LineOracle
 
+KAFKA_TOOLS: Final = {
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+}
+"""The classes of Kafka 3.9's tools."""
 _SOURCE: Final = Path(__file__).with_name("ToolOracle.java")
 _OF_LOG4J: Final = re.compile(r"^log4j:.*\n", re.MULTILINE)
 """It complains once in a JVM."""
@@ -30,23 +50,16 @@ class Answer(NamedTuple):
     status: int
 
 
-class NewestTools:
-    """Kafka's newest tools. Use it in a `with` statement. NoJarsError where Java lacks its compiler."""
+class NewestTools(LineOracle):
+    """Kafka's newest tools."""
 
     def __init__(self, libs: Path) -> None:
-        self._oracle = LineOracle(_SOURCE, libs, heap="256m")
-
-    def __enter__(self) -> Self:
-        self._oracle.__enter__()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._oracle.__exit__(*exception)
+        super().__init__(_SOURCE, libs, heap="256m")
 
     def run(self, tool: str, *arguments: str) -> Answer:
         """Run a tool of Kafka by its name."""
-        words = (_MOVED.get(tool) or TOOLS[tool], *arguments)
-        answer = self._oracle.ask(*(b64encode(word.encode()).decode() for word in words))
+        words = (_MOVED.get(tool) or KAFKA_TOOLS[tool], *arguments)
+        answer = self.ask(*(b64encode(word.encode()).decode() for word in words))
         status, _, text = answer.partition("\t")
-        assert status, f"{tool} {' '.join(arguments)}: {self._oracle.complaints()}"
+        assert status, f"{tool} {' '.join(arguments)}: {self.complaints()}"
         return Answer(_OF_LOG4J.sub("", b64decode(text).decode()), int(status))

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from minibroker_tools import dispatch
-from tests.clients.operator_tools import TOOLS
-from tests.command_line_tools.newest_jars import NewestTools
+from tests.command_line_tools.newest_jars import KAFKA_TOOLS, NewestTools
 from tests.kafka.oracle import Oracle
 
 _NOISE: Final = re.compile(r"log4j:|\s*at |\s*\.\.\. \d+ more|.*exit status \d|IllegalStateException: *$|\s*$")
@@ -61,7 +60,7 @@ def kafkas_run(oracle: Oracle | NewestTools, tool: str, *arguments: str) -> Run:
     if isinstance(oracle, NewestTools):
         answer = oracle.run(tool, *arguments)
         return Run(_lines(answer.text), answer.status)
-    printed = oracle.attempt(TOOLS[tool], *arguments)
+    printed = oracle.attempt(KAFKA_TOOLS[tool], *arguments)
     text = _UNCAUGHT.sub("", printed.removeprefix(_REFUSED))
     status = _EXIT.search(text)  # the first one counts: a tool's own handler may call exit again
     uncaught = int(printed.startswith(_REFUSED))

@@ -1,8 +1,7 @@
 """kafka-consumer-groups prints, plans and commits what Kafka's own tool does, on Apache Kafka and on this broker."""
 
-import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -13,16 +12,13 @@ from minibroker_tools.commands.group_resets import duration_ms, milliseconds_of
 from minibroker_tools.failures import ToolError
 from tests.clients.contract import Message, eventually
 from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.runs import Run, kafkas_run, our_run
 from tests.kafka.oracle import Oracle
 
 _GROUPS = "kafka-consumer-groups --bootstrap-server {B} --timeout 60000"
 _TIMESTAMP = 1_600_000_000_000
 """Of the first record of each partition, in ms: 2020-09-13T12:26:40Z. The others follow second by second."""
-_ROWS = {"--reset-offsets", "--delete-offsets"}
-"""Kafka 3.9 prints the rows of these into one line, in any order; 4.x and ours do not."""
-
-Compare = Callable[..., None]
 
 
 @pytest.fixture
@@ -44,25 +40,6 @@ def commit(bootstrap: str, group: str, topic: str, offsets: Sequence[int]) -> No
     places = [TopicPartition(topic, partition, offset) for partition, offset in enumerate(offsets)]
     committer.commit(offsets=places, asynchronous=False)
     committer.close()
-
-
-def shown(run: Run, words: Sequence[str], name: str) -> tuple[tuple[str, ...], int]:
-    lines = [re.sub(r" +", " ", line).strip() for line in run.lines]
-    if _ROWS & set(words):
-        lines = sorted(cell for line in lines for cell in line.replace(f".{name}", f". {name}").split())
-    return tuple(lines), run.status
-
-
-def compare(oracle: Oracle, bootstrap: str, name: str, *calls: str, prepare: Callable[[], None] | None = None) -> None:
-    """Run both families of tools in turns, from the same state; {} is the name of topic and group."""
-    for call in calls:
-        words = call.replace("{B}", bootstrap).replace("{}", name).split()
-        found: list[tuple[tuple[str, ...], int]] = []
-        for mine in (False, True):
-            if prepare is not None:
-                prepare()
-            found.append(shown(our_run(*words) if mine else kafkas_run(oracle, *words), words, name))
-        assert found[1] == found[0], call
 
 
 def test_groups_with_members_are_listed_and_described(
@@ -87,7 +64,6 @@ def test_groups_with_members_are_listed_and_described(
         compare(
             oracle,
             bootstrap,
-            name,
             f"{_GROUPS} --describe --group {{}}",
             f"{_GROUPS} --describe --group {{}} --offsets --verbose",
             f"{_GROUPS} --describe --group {{}} --group {{}}-none",
@@ -99,6 +75,7 @@ def test_groups_with_members_are_listed_and_described(
             f"{_GROUPS} --delete --group {{}} --group {{}}-none",
             f"{_GROUPS} --delete-offsets --group {{}} --topic {{}}",
             f"{_GROUPS} --reset-offsets --group {{}} --topic {{}} --to-earliest --execute",
+            name=name,
         )
         if bootstrap == minibroker:  # Kafka has groups of other tests, some with assignments that no tool can read
             everything = our_run(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
@@ -122,7 +99,6 @@ def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: 
     compare(
         oracle,
         bootstrap,
-        name,
         *(f"{reset} --all-topics {scenario} --dry-run" for scenario in scenarios),
         f"{reset} --topic {{}}:0,2 --to-latest --execute",
         f"{reset} --topic {{}} --to-current",
@@ -139,6 +115,7 @@ def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: 
         f"{_GROUPS} --delete-offsets --group {{}}-none --topic {{}}",
         f"{_GROUPS} --delete --group {{}} --group {{}}-none",
         f"{_GROUPS} --delete --group {{}}",
+        name=name,
         prepare=lambda: commit(bootstrap, name, name, [2, 5]),
     )
     words = f"{_GROUPS} --reset-offsets --group {name} --from-file {broken}".replace("{B}", bootstrap).split()
@@ -161,7 +138,6 @@ def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap:
     compare(
         oracle,
         bootstrap,
-        name,
         "kafka-consumer-groups",
         "kafka-consumer-groups --list",
         "kafka-consumer-groups --version",
@@ -180,6 +156,7 @@ def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap:
         f"{_GROUPS} --reset-offsets --group a --to-earliest --dry-run",
         f"{_GROUPS} --describe --group",
         f"{_GROUPS} --describe --all-groups --topic b",
+        name=name,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from minibroker import Broker
 from minibroker.cli.main import main
 from tests.command_line_tools.runs import ours
+from tests.kafka import jvm
 from tests.patience import PATIENCE_S
 
 
@@ -43,6 +44,29 @@ def test_what_is_produced_is_consumed_and_committed() -> None:
         assert consumed[3] == {"name": "record_data", "key": "1", "value": "7.1", **place, "offset": 1}
         assert consumed[5]["partitions"] == [{**place, "count": 3, "minOffset": 0, "maxOffset": 2}]
         assert consumed[6] == {"name": "offsets_committed", "offsets": [{**place, "offset": 3}], "success": True}
+
+
+@pytest.mark.torture
+def test_programs_of_kafkas_system_tests_end_well(kafka_libs: Path) -> None:
+    def run(name: str, *words: str) -> list[dict[str, Any]]:
+        command = [*jvm.command(kafka_libs), f"org.apache.kafka.tools.{name}", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    with Broker(topics=["in", "out"], config={"minibroker.emulate": "3.9"}) as broker:
+        server = ("--bootstrap-server", broker.bootstrap_servers)
+        produced = run("VerifiableProducer", *server, "--topic", "in", "--max-messages", "20")
+        assert (produced[-1]["sent"], produced[-1]["acked"]) == (20, 20)
+        places = ("--input-topic", "in", "--input-partition", "0", "--output-topic", "out")
+        ids = ("--transactional-id", "id", "--consumer-group", "copier")
+        sizes = ("--max-messages", "20", "--transaction-size", "5")
+        copied = run("TransactionalMessageCopier", "--broker-list", broker.bootstrap_servers, *places, *ids, *sizes)
+        assert (copied[-1]["totalProcessed"], copied[-1]["remaining"]) == (20, 0)
+        asked = ("--topic", "out", "--group-id", "reader", "--max-messages", "20", "--reset-policy", "earliest")
+        consumed = run("VerifiableConsumer", *server, *asked)
+        assert sum(event.get("count", 0) for event in consumed if event["name"] == "records_consumed") == 20
+        assert consumed[-1]["name"] == "shutdown_complete"
 
 
 def test_a_refused_record_is_an_event() -> None:

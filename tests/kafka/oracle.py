@@ -4,18 +4,14 @@ A call takes many cases and answers them in one round trip, so that ten thousand
 refuses is answered with a `Refusal`.
 """
 
-import contextlib
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
-from typing import IO, Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from tests.kafka.jvm import oracle_command
-from tests.patience import PATIENCE_S
+from tests.kafka.line_oracle import JavaOracle
 
 T = TypeVar("T")
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -148,32 +144,11 @@ class Printed(NamedTuple):
     errors: str
 
 
-class Oracle:
-    """The JVM. Close it, or use it in a `with` statement. NoJarsError where Java lacks its compiler."""
+class Oracle(JavaOracle):
+    """The JVM of Kafka's record classes and tools."""
 
     def __init__(self, libs: Path) -> None:
-        command = oracle_command(_SOURCE, libs, heap="512m")
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the JVM
-        self._jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the JVM."""
-        stdin, stdout = self._pipes()
-        try:
-            with contextlib.suppress(BrokenPipeError):
-                stdin.close()
-            self._jvm.wait(PATIENCE_S)
-        finally:
-            self._jvm.kill()
-            self._jvm.wait()
-            stdout.close()
-            self._complaints.close()
+        super().__init__(_SOURCE, libs, heap="512m")
 
     def build(self, cases: Iterable[Description]) -> list[bytes | Refusal]:
         """The bytes that Kafka writes."""
@@ -207,7 +182,7 @@ class Oracle:
         self, operation: Operation, questions: Iterable[bytes], read: "Callable[[_Reader], T]"
     ) -> list[T | Refusal]:
         content = [_sized(question) for question in questions]
-        stdin, stdout = self._pipes()
+        stdin, stdout = self.pipes()
         size = sum(map(len, content)) + _REQUEST.size - _INT32.size
         try:
             stdin.write(_REQUEST.pack(size, operation, len(content)))
@@ -215,17 +190,11 @@ class Oracle:
             stdin.flush()
             (size,) = _INT32.unpack(stdout.read(_INT32.size))
         except (BrokenPipeError, StructError):
-            self._complaints.seek(0)
-            raise AssertionError(f"the oracle has died:\n{self._complaints.read().decode()}") from None
+            raise AssertionError(f"the oracle has died:\n{self.complaints()}") from None
         reader = _Reader(stdout.read(size))
         answers = [read(reader) if reader.byte() else Refusal(reader.bytes().decode()) for _ in content]
         assert reader.position == len(reader.data)
         return answers
-
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        assert self._jvm.stdin is not None
-        assert self._jvm.stdout is not None
-        return self._jvm.stdin, self._jvm.stdout
 
 
 class _Reader:

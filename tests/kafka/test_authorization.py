@@ -1,14 +1,14 @@
 """Responses to clients without any right, and with one of them: Kafka's held against ours."""
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 
 from minibroker.cluster.routing.routes import ROUTES
 from minibroker.security.authorization.acls import Operation, ResourceType
 from tests.broker.harness import Harness
-from tests.broker.security.authorization.attempts import Attempt, Names, attempts
+from tests.broker.security.authorization.attempts import attempts
 from tests.broker.security.authorization.rules import guarded
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
@@ -37,57 +37,66 @@ SERVED_BY_3_9 = {route.message for route in ROUTES if not route.history.startswi
 """Kafka 3.9 closes the connection on the other APIs."""
 
 
-def compared() -> list[Attempt]:
-    return [
-        each
-        for each in attempts(PLACEHOLDERS)
-        if each.api in SERVED_BY_3_9 and each.api not in NOT_FOR_CLIENTS and each.title not in OTHERWISE_IN_3_9
-    ]
+SERVED = {
+    jars.VERSION: SERVED_BY_3_9 - NOT_FOR_CLIENTS,
+    jars.NEWEST: {route.message for route in ROUTES} - SERVED_BY_3_9 - NOT_FOR_CLIENTS,
+}
+"""What is compared with each release: with the newest one the APIs that came after 3.9."""
+STATES = "share.coordinator.state.topic"
+PROPERTIES = {
+    jars.VERSION: {},
+    jars.NEWEST: {f"{STATES}.replication.factor": "1", f"{STATES}.min.isr": "1", f"{STATES}.num.partitions": "1"},
+}
+
+
+@pytest.fixture(scope="module", params=SERVED)
+def release(request: pytest.FixtureRequest) -> str:
+    """Of Kafka."""
+    version: str = request.param
+    return version
 
 
 @pytest.fixture(scope="module")
-def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+def titles(release: str) -> set[str]:
+    """The attempts that are compared."""
+    titles = {each.title for each in attempts(PLACEHOLDERS) if each.api in SERVED[release]}
+    return titles - OTHERWISE_IN_3_9.keys() if release == jars.VERSION else titles
+
+
+@pytest.fixture(scope="module")
+def kafka(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """A Kafka with an authorizer, where alice and bob may do nothing yet; its coordinators are ready."""
-    or_skip(jars.java)
-    made = SecuredKafka(tmp_path_factory.mktemp("kafka"), kafka_libs, ("alice", "bob"))
-    try:
+    libs = or_skip(lambda: jars.find(version=release))
+    made = SecuredKafka(tmp_path_factory.mktemp("kafka"), libs, ("alice", "bob"), PROPERTIES[release])
+    with closing(made):
         made.start()
         with made.client() as admin:
             ask_until_ready(admin)
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+def ours(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """A broker of ours of the same kind."""
-    made = guarded(tmp_path_factory.mktemp("ours"))
-    yield made
-    made.close()
+    with closing(guarded(tmp_path_factory.mktemp(f"ours-{release}"))) as made:
+        yield made
 
 
-@pytest.fixture(scope="module")
-def there(kafka: SecuredKafka, ours: Harness) -> tuple[Names, Names]:
-    """The resources, by Kafka's ids and by ours."""
-    return create_topic(kafka, ours)
-
-
-@pytest.mark.parametrize("title", [each.title for each in compared()])
-def test_who_has_no_rights_hears_the_same(
-    title: str, kafka: SecuredKafka, ours: Harness, there: tuple[Names, Names]
-) -> None:
-    theirs, mine = (next(each for each in attempts(names) if each.title == title) for names in there)
+def test_who_has_no_rights_hears_the_same(titles: set[str], kafka: SecuredKafka, ours: Harness) -> None:
+    theirs, mine = (
+        {each.title: each for each in attempts(names) if each.title in titles} for names in create_topic(kafka, ours)
+    )
     ours.user = "bob"
     try:
         with kafka.client("bob") as client:
-            assert told_by(ours, mine) == told_by(client, theirs)
+            for title in theirs:
+                assert told_by(ours, mine[title]) == told_by(client, theirs[title]), title
     finally:
         ours.user = None
 
 
 @pytest.mark.parametrize(("operation", "kind"), one_in(2, RIGHTS))
 def test_who_has_one_right_hears_the_same(
-    operation: Operation, kind: ResourceType, kafka: SecuredKafka, ours: Harness
+    operation: Operation, kind: ResourceType, titles: set[str], kafka: SecuredKafka, ours: Harness
 ) -> None:
-    assert differences(kafka, ours, operation, kind, {each.title for each in compared()}) == {}
+    assert differences(kafka, ours, operation, kind, titles) == {}

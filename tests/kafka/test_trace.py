@@ -12,8 +12,7 @@ from tests.broker.control.http import Control
 from tests.broker.socket_client import Address
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import Message
-from tests.clients.member_programs import MEMBER_PROGRAMS
-from tests.clients.test_groups import Group
+from tests.clients.group_members import MEMBER_PROGRAMS, Group
 from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
@@ -83,7 +82,7 @@ def test_the_page_shows_requests_fields_and_groups(kafka_address: Address, tmp_p
 def test_groups_share_partitions_through_it(kafka_address: Address, name: str, tmp_path: Path) -> None:
     with (
         TraceProcess(f"{kafka_address[0]}:{kafka_address[1]}", tmp_path) as trace,
-        closing(Group(trace.bootstrap)) as group,
+        closing(Group(trace.bootstrap, 6)) as group,
     ):
         first, second = (group.start(MEMBER_PROGRAMS[name]) for _ in range(2))
         group.until_shared_by(first, second)

@@ -23,7 +23,7 @@ from minibroker_pipeline import jars
 from tests.documented import ROOT
 from tests.kafka.own_tests import campaign as own_tests
 from tests.kafka.own_tests.releases import MODULES, RELEASES
-from tests.torture import coordinator_steps, equality, steps
+from tests.torture import coordinator_steps, steps
 from tests.torture.campaign import Campaign as Kills
 from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
@@ -163,14 +163,6 @@ def every_step(options: argparse.Namespace) -> None:
         say(f"{subject}, seed {options.seed}: killed at each of {count} steps, and within each write")
 
 
-def equal(options: argparse.Namespace) -> None:
-    """Compare rows that Spark reads through the broker and from files: 5,000,000 for each codec."""
-    if has_spark():
-        directory = options.directory / f"equal-{options.seed}"
-        equality.run(directory, options.seed, options.rounds or 5_000_000, say)
-        shutil.rmtree(directory)
-
-
 def kafkas_tests(options: argparse.Namespace) -> None:
     """Run Kafka's own tests, which takes hours; those with results in build/own-tests are not repeated."""
     campaign = own_tests.Campaign(options.emulate, options.modules.split(","), own_tests.DIRECTORY)
@@ -199,7 +191,6 @@ PARTS: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
     "streams": streams,
     "fuzz": fuzz,
     "steps": every_step,
-    "equal": equal,
     "own-tests": kafkas_tests,
 }
 PURPOSES: Final = {name: f"Run all tests of {folder} with all their rows." for name, folder in ROOMS.items()}

@@ -60,8 +60,7 @@ class Campaign:
         self.kills = 0
         self._rng = random.Random(seed)
         self._topics = topics
-        program = ("tests.torture.few_descriptors", str(seed))
-        self._broker = Broker(directory, options_for(topics), program=program)
+        self._broker = Broker(directory, options_for(topics), program=("tests.torture.few_descriptors", str(seed)))
         self._first_timestamp = int(time.time() * 1000) // 2 * 2 - _HOUR_MS
         self._mint = Mint(self._rng, self._first_timestamp)
         self._ledgers = [new_ledger(topic, partition) for topic in topics for partition in range(topic.partitions)]
@@ -104,7 +103,7 @@ class Campaign:
             )
             raise
         finally:
-            self._broker.close()
+            self._broker.end()
         self.counts = self._tally()
         self.counts["kills"] = self.kills
         return self.counts
@@ -129,9 +128,8 @@ class Campaign:
 
     def _play(self, end: Callable[[], None]) -> str:
         end()
-        complaints = self._broker.complaints()
-        if complaints:
-            raise TortureError("the broker complains: " + "\n".join(complaints))
+        if complaints := self._broker.complaints():
+            raise TortureError(f"the broker complains: {complaints}")
         return end.__name__.strip("_").replace("_", " ")
 
     def _kill_under_load(self) -> None:
@@ -151,7 +149,7 @@ class Campaign:
         with self._later(self._delay(0.3), signal.SIGTERM):
             drive([*self._producers, self._consumer, self._trimmer])
         if self._broker.wait(self._rng.uniform(0, 0.05)) is None:
-            self._broker.signal(signal.SIGKILL)
+            self._broker.send_signal(signal.SIGKILL)
         if self._broker.wait() == 0:
             self._stopped()
         else:
@@ -161,7 +159,7 @@ class Campaign:
         self._spawn()
         if self._broker.wait(self._rng.uniform(0, 0.5)) is not None:
             raise TortureError("the broker did not start")
-        self._broker.signal(signal.SIGKILL)
+        self._broker.send_signal(signal.SIGKILL)
         self._killed()
 
     def _kill_while_opening(self) -> None:
@@ -201,7 +199,7 @@ class Campaign:
         await_answers(idempotent)
         self._verify()
         if self._rng.random() < 0.5:
-            self._broker.signal(signal.SIGKILL)
+            self._broker.send_signal(signal.SIGKILL)
             self._killed()
         else:
             self._stop()
@@ -262,8 +260,8 @@ class Campaign:
 
     def _start(self) -> None:
         self._spawn()
-        if not self._broker.await_ready():
-            raise TortureError("the broker did not start")  # a note has the reason
+        if (line := self._broker.ready_line()) is not None:
+            raise TortureError(f"the broker did not start: {line}")  # a note has the reason
 
     def _verify(self) -> None:
         self.counts["verifications"] += 1
@@ -317,7 +315,7 @@ class Campaign:
     @contextlib.contextmanager
     def _later(self, delay: float, number: signal.Signals) -> Iterator[None]:
         """Send the broker a signal once the block has gone on for `delay` seconds, in whatever either of them does."""
-        timer = threading.Timer(delay, self._broker.signal, (number,))
+        timer = threading.Timer(delay, self._broker.send_signal, (number,))
         timer.start()
         try:
             yield
@@ -356,7 +354,7 @@ class Campaign:
                 self.counts["ends torn"] += 1
 
     def _stop(self) -> None:
-        self._broker.signal(signal.SIGTERM)
+        self._broker.send_signal(signal.SIGTERM)
         self._stopped()
 
     def _stopped(self) -> None:

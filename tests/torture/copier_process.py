@@ -1,20 +1,17 @@
 """Copiers as processes, which can be killed, or stopped and woken as zombies."""
 
 import json
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tests.clients.broker_process import environment
 from tests.clients.java_programs import client_command
-from tests.patience import PATIENCE_S
+from tests.clients.line_process import Event, LineProcess
 from tests.torture.copier import DISPLACED, FENCED
 from tests.torture.copies import CopyLedger
 from tests.torture.ledger import TortureError
@@ -92,36 +89,27 @@ class Errand:
         return [*names, *map(str, numbers), *([] if self.instance_id is None else [self.instance_id])]
 
 
-class CopierProcess:
+class CopierProcess(LineProcess):
     """One copier. Its events are appended to `log`, and what it was promised goes to the ledgers.
 
     What its client says, in thousands of lines, is appended to `log` with the suffix `.debug`.
     """
 
     def __init__(self, program: CopierProgram, errand: Errand, log: Path, ledgers: Sequence[CopyLedger]) -> None:
-        self.program = program
         self.log = log
-        self.counts: dict[str, int] = {}
         self._ledgers = ledgers
-        self._changed = threading.Condition()
-        self._killed = False
-        command = [*program.command(), *errand.arguments()]
-        with log.open("ab") as events, log.with_suffix(".debug").open("ab") as stderr:
-            for each in (events, stderr):
-                each.write(f"== {errand}\n".encode())
-                each.flush()
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=_DEBUG | environment()
-            )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        debug = log.with_suffix(".debug")
+        for each in (log, debug):
+            with each.open("a") as file:
+                file.write(f"== {errand}\n")
+        super().__init__([*program.command(), *errand.arguments()], stderr=debug, variables=_DEBUG)
 
-    def wait_for(self, event: str) -> None:
-        """Until it has said that. `TortureError` if it ends before, or takes too long."""
-        with self._changed:
-            self._changed.wait_for(lambda: event in self.counts or not self._reader.is_alive(), PATIENCE_S)
-            if event not in self.counts:
-                raise TortureError(f"no {event!r} of a copier; see {self.log}")
+    def __repr__(self) -> str:
+        return f"a copier; see {self.log}"
+
+    def wait_until_ready(self) -> None:
+        """Wait until it copies. AssertionError if it ends before, or takes too long."""
+        self.wait_for(lambda: self.count("ready") > 0, "a copier that is ready")
 
     def wait(self, timeout: float) -> int | None:
         """The exit status; None if it still runs."""
@@ -129,7 +117,7 @@ class CopierProcess:
             status = self._child.wait(timeout)
         except subprocess.TimeoutExpired:
             return None
-        self._close()
+        self.close()
         return status
 
     def is_displaced(self) -> bool:
@@ -139,44 +127,15 @@ class CopierProcess:
         is killed before, it knows the old one again, as Kafka does.
         """
         status = self._child.poll()
-        if status == DISPLACED:
-            self._close()
-        elif status is not None and not self._killed:
+        if status is not None and status != DISPLACED and not self._ended:
             why = "it was fenced, though no other client took its place" if status == FENCED else f"status {status}"
             raise TortureError(f"a copier has ended: {why}; see {self.log}")
         return status == DISPLACED
 
-    def pause(self) -> None:
-        """SIGSTOP: its connections stay open, and it does nothing."""
-        self._child.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """SIGCONT."""
-        self._child.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._killed = True
-        self._child.kill()
-        self._child.wait()
-        self._close()
-
-    def _close(self) -> None:
-        self._reader.join(PATIENCE_S)
-        for stream in (self._child.stdin, self._child.stdout):
-            if stream is not None:
-                stream.close()
-
-    def _read(self) -> None:
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            with self.log.open("ab") as log:
-                log.write(b"%.3f %b" % (time.time(), line))
-            event: dict[str, Any] = json.loads(line)
-            for _, partition, _, behind in event.get("ranges", ()):
-                self._ledgers[partition].promise(behind)
-            with self._changed:
-                self.counts[event["event"]] = self.counts.get(event["event"], 0) + 1
-                self._changed.notify_all()
-        with self._changed:
-            self._changed.notify_all()
+    def note(self, event: Event) -> None:
+        """Append an event to the log, and take the promises in it."""
+        with self.log.open("a") as log:
+            log.write(f"{time.time():.3f} {json.dumps(event)}\n")
+        for _, partition, _, behind in event.get("ranges", ()):
+            self._ledgers[partition].promise(behind)
+        super().note(event)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -99,7 +98,7 @@ class CopyCampaign:
         topics = [f"{self._source}:{PARTITIONS}:{_SEGMENTS}", f"{self._target}:{PARTITIONS}:{_SEGMENTS}"]
         options = [option for name, value in _SETTINGS.items() for option in ("--set", f"{name}={value}")]
         options += [option for topic in topics for option in ("--topic", topic)]
-        self._broker = None if bootstrap else Broker(directory, options, keeps_port=True)
+        self._broker = None if bootstrap else Broker(directory, options)
         self._copiers: list[CopierProcess] = []
         self._retired: list[CopierProcess] = []
 
@@ -126,7 +125,7 @@ class CopyCampaign:
         stack.callback(self._reader.close)
         self._copiers = [self._start_copier(slot) for slot in range(COPIERS)]
         for copier in self._copiers:
-            copier.wait_for("ready")
+            copier.wait_until_ready()
         self._feeder.go_on()
         while self.kills < kills:
             began = time.monotonic()
@@ -208,14 +207,14 @@ class CopyCampaign:
         self._wait_under_load()
         slot = self._rng.randrange(COPIERS)
         zombie = self._copiers[slot]
-        zombie.wait_for("ready")  # else it could be the one that takes the transactional id later
+        zombie.wait_until_ready()  # else it could be the one that takes the transactional id later
         zombie.pause()
         self._copiers[slot] = self._start_copier(slot)
-        self._copiers[slot].wait_for("ready")
+        self._copiers[slot].wait_until_ready()
         zombie.resume()
         status = zombie.wait(_ZOMBIE_S if self._program.ends_when_fenced else self._rng.uniform(0, 0.3))
         if status is None:
-            zombie.kill()  # it has nothing to copy, and so does not know; or it would take the name back
+            zombie.close()  # it has nothing to copy, and so does not know; or it would take the name back
         elif status in {FENCED, DISPLACED} and self._program.ends_when_fenced:
             self.counts["zombies fenced"] += 1
         else:
@@ -226,9 +225,8 @@ class CopyCampaign:
 
     def _begin(self) -> None:
         if self._broker is not None:
-            self._start_broker()
-            host, port = self._broker.address
-            self._bootstrap = f"{host}:{port}"
+            self._broker.start()
+            self._bootstrap = self._broker.bootstrap
             return
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         for future in admin.create_topics(
@@ -253,10 +251,7 @@ class CopyCampaign:
 
     def _crash(self) -> None:
         assert self._broker is not None
-        self._broker.signal(signal.SIGKILL)
-        status = self._broker.wait()
-        if status != -signal.SIGKILL:
-            raise TortureError(f"the broker ended with status {status} before it was killed")
+        self._broker.kill()
         self.counts["kills of brokers"] += 1
         if self._keep_crashed:
             crashed = self.directory / "crashed"
@@ -266,17 +261,12 @@ class CopyCampaign:
 
     def _stop(self) -> None:
         assert self._broker is not None
-        self._broker.signal(signal.SIGTERM)
-        status = self._broker.wait()
-        if status != 0:
-            raise TortureError(f"after SIGTERM the broker ended with status {status}")
+        self._broker.terminate()
         self.counts["clean stops"] += 1
 
     def _start_broker(self) -> None:
         assert self._broker is not None
-        self._broker.spawn()
-        if not self._broker.await_ready():
-            raise TortureError(f"the broker did not start: {self._broker.stderr.read_text()}")
+        self._broker.start()
 
     def _check_copiers(self) -> bool:
         """Start those again that are displaced. False; `TortureError` if one has ended."""
@@ -288,7 +278,7 @@ class CopyCampaign:
         return False
 
     def _retire(self, slot: int) -> None:
-        self._copiers[slot].kill()
+        self._copiers[slot].close()
         self._retired.append(self._copiers[slot])
 
     def _start_copier(self, slot: int) -> CopierProcess:
@@ -314,7 +304,7 @@ class CopyCampaign:
         )
         self.counts["verifications"] += 1
         if self._broker is not None and (complaints := self._broker.complaints()):
-            raise TortureError("the broker complains: " + "\n".join(complaints))
+            raise TortureError(f"the broker complains: {complaints}")
 
     def _rest(self) -> None:
         """Feed no more until everything is copied, and look at all there is."""
@@ -403,8 +393,7 @@ class CopyCampaign:
         self.counts["kills"] = self.kills
         self.counts["records copied"] = sum(self._copied())
         for copier in (*self._copiers, *self._retired):
-            for event, count in copier.counts.items():
-                self.counts[f"{event} (by copiers)"] += count
+            self.counts.update(f"{event['event']} (by copiers)" for event in copier.events)
         with self._client() as client:
             for ledger in self._ledgers:
                 walked = walk(read_entries(client, self._target, ledger.partition))
@@ -413,9 +402,9 @@ class CopyCampaign:
 
     def _end_processes(self) -> None:
         for copier in self._copiers:
-            copier.kill()
+            copier.close()
         if self._broker is not None:
-            self._broker.close()
+            self._broker.end()
 
     def _tails(self) -> str:
         """The last lines of all programs, without those that librdkafka writes for COPIER_DEBUG."""

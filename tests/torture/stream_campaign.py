@@ -8,7 +8,6 @@ hold the committed records of the topic, each of them once.
 import contextlib
 import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -64,7 +63,7 @@ class StreamCampaign:
         self._topic = f"stream-{seed}"
         self._ledger = StreamLedger(directory / "parquet")
         options = [option for name, value in _SETTINGS.items() for option in ("--set", f"{name}={value}")]
-        self._broker = Broker(directory, [*options, "--topic", f"{self._topic}:{PARTITIONS}:{_TOPIC}"], keeps_port=True)
+        self._broker = Broker(directory, [*options, "--topic", f"{self._topic}:{PARTITIONS}:{_TOPIC}"])
 
     def run(self, rounds: int) -> Counter[str]:
         """So many rounds and a last rest; returns what was done and found."""
@@ -78,10 +77,9 @@ class StreamCampaign:
         return self.counts
 
     def _run(self, rounds: int, stack: contextlib.ExitStack) -> None:
-        stack.callback(self._broker.close)
-        self._start_broker()
-        host, port = self._broker.address
-        bootstrap = f"{host}:{port}"
+        stack.callback(self._broker.end)
+        self._broker.start()
+        bootstrap = self._broker.bootstrap
         checkpoint = str(self.directory / "checkpoint")
         self._stream = self._make_run(StreamErrand(bootstrap, self._topic, str(self._ledger.folder), checkpoint))
         stack.callback(self._stream.close)
@@ -102,7 +100,7 @@ class StreamCampaign:
         self._feeder.rest()
         self._stream.stop()
         self._count()
-        self._stop_broker()
+        self._broker.terminate()
         for directory in sorted(self._broker.data_dir.glob(f"{self._topic}-*")):
             self.counts += check_partition(directory, is_compacted=False, was_killed=False)
 
@@ -125,7 +123,7 @@ class StreamCampaign:
         """Beneath a stream that goes on."""
         self._crash()
         time.sleep(self._rng.choice((0, 0, self._rng.uniform(0, 2))))
-        self._start_broker()
+        self._broker.start()
 
     def _restart_the_stream(self) -> None:
         self._stop_stream()
@@ -136,20 +134,20 @@ class StreamCampaign:
         self._crash()
         if self._rng.random() < 0.5:
             self._stop_stream()
-            self._start_broker()
+            self._broker.start()
             self._stream.start()
         else:
-            self._start_broker()
+            self._broker.start()
             self._stop_stream()
             self._crash()
             self._stream.start()
             time.sleep(self._rng.uniform(0, 1))
-            self._start_broker()
+            self._broker.start()
 
     def _stop_all(self) -> None:
         """The broker cleanly, which writes more than a kill does."""
-        self._stop_broker()
-        self._start_broker()
+        self._broker.terminate()
+        self._broker.start()
         self._restart_the_stream()
 
     def _kill_spark(self) -> None:
@@ -158,7 +156,7 @@ class StreamCampaign:
         self.counts["kills of Spark"] += 1
         if self._rng.random() < 0.5:
             self._crash()
-            self._start_broker()
+            self._broker.start()
         self._stream.start()
 
     # Their parts
@@ -180,29 +178,15 @@ class StreamCampaign:
         self.counts["stops of the stream"] += 1
 
     def _crash(self) -> None:
-        self._broker.signal(signal.SIGKILL)
-        status = self._broker.wait()
-        if status != -signal.SIGKILL:
-            raise TortureError(f"the broker ended with status {status} before it was killed")
+        self._broker.kill()
         self.counts["kills of brokers"] += 1
-
-    def _stop_broker(self) -> None:
-        self._broker.signal(signal.SIGTERM)
-        status = self._broker.wait()
-        if status != 0:
-            raise TortureError(f"after SIGTERM the broker ended with status {status}")
-
-    def _start_broker(self) -> None:
-        self._broker.spawn()
-        if not self._broker.await_ready():
-            raise TortureError(f"the broker did not start: {self._broker.stderr.read_text()}")
 
     def _verify(self) -> None:
         self._ledger.look()
         self._feeder.check()
         self._stream.check()
         if complaints := self._broker.complaints():
-            raise TortureError("the broker complains: " + "\n".join(complaints))
+            raise TortureError(f"the broker complains: {complaints}")
 
     def _rest(self) -> None:
         """Write no more until all is read, and compare."""

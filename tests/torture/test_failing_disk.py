@@ -159,9 +159,8 @@ def test_a_file_that_may_not_grow_is_an_error_until_it_may_again(tmp_path: Path,
     ledger = new_ledger(topic, 0)
     mint = Mint(random.Random(1), int(time.time() * 1000))
     broker = Broker(tmp_path, options_for([topic]))
-    broker.spawn()
+    broker.start()
     try:
-        assert broker.await_ready()
         with SocketClient(broker.address) as client:
             send(client, ledger, mint, 20)
             hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)[1]
@@ -176,13 +175,12 @@ def test_a_file_that_may_not_grow_is_an_error_until_it_may_again(tmp_path: Path,
                 ledger.acked(sent, ledger.acked_end)
             assert not send(client, ledger, mint, 20)
             ledger.check(read_log(client, ledger))
-        broker.close()
-        broker.spawn()
-        assert broker.await_ready()
+        broker.end()
+        broker.start()
         with SocketClient(broker.address) as client:
             ledger.check(read_log(client, ledger))
     finally:
-        broker.close()
+        broker.end()
 
 
 def send(client: SocketClient, ledger: Ledger, mint: Mint, count: int) -> Sequence[Sent]:

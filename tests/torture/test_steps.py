@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.steps import CHANGING, kill_at, steps_of
+from tests.torture.steps import kill_at, steps_of
 
 SEED = 2
 SHARES = 4
@@ -20,8 +20,3 @@ def test_a_kill_between_any_two_steps_loses_nothing(tmp_path: Path, share: int) 
         directory = tmp_path / f"killed-at-{step}"
         kill_at(directory, SEED, step, torn=number % 2 == 1)
         shutil.rmtree(directory)
-
-
-def test_a_life_has_steps_of_every_kind(tmp_path: Path) -> None:
-    names = steps_of(tmp_path, SEED).names
-    assert {"pwrite", "pwritev", "ftruncate", "open", "replace", "unlink"} <= set(names) <= set(CHANGING), names

@@ -17,9 +17,9 @@ REASSIGNED_S = 10.0
 
 class KafkaPython:
     def __init__(self, request: dict[str, Any]) -> None:
-        from tests.clients.members.kafka_python_member import import_kafka  # noqa: PLC0415 - only for this client
+        from tests.clients.kafka_versions import import_kafka  # noqa: PLC0415 - only for this client
 
-        self._consumer = import_kafka().KafkaConsumer(
+        self._consumer = import_kafka(sys.argv[1] if len(sys.argv) > 2 else None).KafkaConsumer(
             bootstrap_servers=request["bootstrap"],
             group_id=request["group"],
             auto_offset_reset="earliest",

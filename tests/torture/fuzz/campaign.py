@@ -8,6 +8,7 @@ as JSON lines, so that it can be sent again.
 import json
 import random
 import shutil
+import signal
 import socket
 import struct
 import time
@@ -162,20 +163,25 @@ class Round:
                 sent.append(case)
             self._check_memory(sent)
             self._check_service()
-            self.broker.stop()
+            self._stop()
             self._check_files()
             since = self.broker.stderr.stat().st_size
             self.broker.start()
             self._check_service()
-            self.broker.stop()
-            if complaints := self.broker.complaints(since):
+            self._stop()
+            if complaints := self.broker.complaints_since(since):
                 raise TortureError("started again, the broker complains:\n" + "\n".join(complaints)[-4000:])
         finally:
-            self.broker.close()
+            self.broker.end()
             if self._probe is not None:
                 self._probe.close()
             if self._attacker is not None:
                 self._attacker.socket.close()
+
+    def _stop(self) -> None:
+        status = self.broker.end(signal.SIGTERM)
+        if status != 0:
+            raise TortureError(f"the broker has stopped with status {status}")
 
     def _set_quotas(self) -> None:
         operations = [OpData(key=key, value=value, remove=False) for key, value in self.configuration.quotas.items()]
@@ -213,7 +219,7 @@ class Round:
             client.socket.close()
         self._ping()
         if self.broker.stderr.stat().st_size > since:
-            for complaint in self.broker.complaints(since):
+            for complaint in self.broker.complaints_since(since):
                 self._findings.note_fault(case, self.seed, complaint)
         return self.broker.hold.longest * 1000
 
@@ -402,7 +408,7 @@ def run(
         directory = root / f"fuzz-{seed}"
         try:
             Round(directory, seed, findings).run(requests)
-        except TortureError as error:
+        except AssertionError as error:
             again = f"python -m tests.torture --replay {directory / 'cases.jsonl'} --seed {seed}"
             raise TortureError(f"{error}\nfuzz, seed {seed} ({configuration_of(seed).name}). Again: {again}") from error
         shutil.rmtree(directory)

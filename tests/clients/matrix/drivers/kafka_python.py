@@ -7,11 +7,11 @@ such as 0.8.2: then it asks for none.
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from tests.clients.kafka_versions import import_kafka
 from tests.clients.matrix.drivers import harness
 
 FOLDER, BOOTSTRAP, PREFIX, *ASKED = sys.argv[1:]
@@ -19,26 +19,7 @@ TIMEOUT = harness.PATIENCE
 GROUP_TIMES = {"session_timeout_ms": harness.SESSION_MS, "heartbeat_interval_ms": 300}
 
 
-def _import_kafka() -> Any:
-    """A version before 2 gets a newer six, since its own ends with Python 3.12."""
-    if FOLDER != "-":
-        sys.path.insert(0, FOLDER)
-    try:
-        import six  # type: ignore[import-untyped] # noqa: PLC0415 - in some folders only
-        import six.moves  # type: ignore[import-untyped] # noqa: PLC0415 - the same
-    except ImportError:
-        pass
-    else:
-        sys.modules["kafka.vendor.six"] = six
-        sys.modules["kafka.vendor.six.moves"] = six.moves
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it is as it is
-        import kafka  # type: ignore[import-untyped] # noqa: PLC0415 - from the folder
-        import kafka.admin  # type: ignore[import-untyped] # noqa: PLC0415 - the same
-    return kafka
-
-
-kafka: Any = _import_kafka()
+kafka: Any = import_kafka(None if FOLDER == "-" else FOLDER)
 MAJOR = int(kafka.__version__.split(".")[0])
 VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:2])
 TOLD = tuple(int(part) for part in ASKED[0].split(".")) if ASKED else None
