@@ -75,7 +75,7 @@ class Subject:
 
     def ask(self, request: Any, version: int, wire: Wire | None = None) -> Any:
         """The response to a request in this version. The check is skipped where the broker does not serve it."""
-        self.need(key_of(type(request)), version)
+        self.need(key_of(request.__class__), version)
         wire = wire or self.wire
         wire.send(request, version)
         return wire.receive()

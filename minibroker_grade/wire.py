@@ -96,7 +96,7 @@ class Wire:
 
     def send_frame(self, frame: bytes, request: Any, version: int, *, already: int = 0) -> None:
         """Send bytes that stand for this request, whatever they are; so many of them were sent before."""
-        exchange = Exchange(key_of(type(request)), version, bytes(frame))
+        exchange = Exchange(key_of(request.__class__), version, bytes(frame))
         self._exchanges.append(exchange)
         self._waiting.append((exchange, request))
         with self._limited("the request could not be sent"):
@@ -236,7 +236,7 @@ def _decoded(exchange: Exchange, request: object) -> Any:
 
 def frame_of(request: object, version: int, correlation_id: int) -> bytes:
     """The bytes of a request with its length and its header."""
-    body = bytearray(_HEADER.pack(key_of(type(request)), version, correlation_id))
+    body = bytearray(_HEADER.pack(key_of(request.__class__), version, correlation_id))
     body += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
     cls = type(request)
     if version in schema_of(cls).flexible:

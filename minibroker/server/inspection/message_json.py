@@ -190,7 +190,7 @@ def memory_of(value: Any) -> int:
         return _VALUE_SIZE + sum(memory_of(each) for each in cast("Sequence[Any]", value))
     if isinstance(value, str | bytes):
         return _VALUE_SIZE + len(value)
-    names = getattr(type(value), "__dataclass_fields__", ())
+    names = getattr(value.__class__, "__dataclass_fields__", ())
     return _VALUE_SIZE + sum(memory_of(getattr(value, name)) for name in names)
 
 
