@@ -5,7 +5,7 @@ holds a batch, not a file. Files are opened for reading only, and a broker may b
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from minibroker_storage.dump.events import Event, FileBegins, Problem, UnknownFile
@@ -19,7 +19,7 @@ from minibroker_storage.dump.small_files import (
     snapshot_events,
 )
 
-_READERS: Final = {
+_READERS: Final[dict[FileKind, Callable[[DumpFile, DumpOptions], Iterable[Event]]]] = {
     FileKind.LOG: log_events,
     FileKind.LOG_07: log_events,
     FileKind.OFFSET_INDEX: offset_index_events,
@@ -33,28 +33,23 @@ _READERS: Final = {
 
 
 def find(paths: Iterable[str], options: DumpOptions) -> Iterator[Event]:
-    """The events of all files that `paths` stand for (see `files.expand`).
+    """Yield the events of all files that `paths` stand for (see `files.expand`).
 
     Whatever cannot be read is a `Problem` and ends its file alone. A file that a directory listed and that is gone
     when its turn comes (retention, a roll) is passed over.
     """
     for file in expand(paths):
-        yield from file_events(file, options)
-
-
-def file_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
-    """The events of one file."""
-    yield FileBegins(file)
-    reader = _READERS.get(file.kind)
-    try:
-        if reader is not None:
-            yield from reader(file, options)
-        else:
-            os.stat(file.path)
-            yield UnknownFile(file)
-    except OSError as error:
-        if not file.listed or os.path.exists(file.path):
-            yield Problem(file, None, _reason(file, error))
+        yield FileBegins(file)
+        reader = _READERS.get(file.kind)
+        try:
+            if reader is not None:
+                yield from reader(file, options)
+            else:
+                os.stat(file.path)
+                yield UnknownFile(file)
+        except OSError as error:
+            if not file.listed or os.path.exists(file.path):
+                yield Problem(file, None, _reason(file, error))
 
 
 def _reason(file: DumpFile, error: OSError) -> str:

@@ -103,14 +103,15 @@ def expand(paths: Iterable[str]) -> Iterator[DumpFile]:
             yield dump_file(path)
 
 
-def _directory(path: str, *, deep: bool) -> Iterator[DumpFile]:
+def _directory(path: str, *, deep: bool) -> list[DumpFile]:
     with os.scandir(path) as entries:
         found = [(entry.path, entry.is_dir()) for entry in entries]
     files = [dump_file(name, listed=True) for name, is_directory in found if not is_directory]
-    yield from sorted((file for file in files if file.kind is not FileKind.UNKNOWN), key=_place)
+    files = sorted((file for file in files if file.kind is not FileKind.UNKNOWN), key=_place)
     for directory in sorted((name for name, is_directory in found if is_directory and deep), key=_partition_place):
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-            yield from _directory(directory, deep=False)
+            files += _directory(directory, deep=False)
+    return files
 
 
 def _place(file: DumpFile) -> tuple[bool, int, int, str]:

@@ -74,15 +74,17 @@ class LogUnderIndex:
             raise DecodeError(f"position {position}, where no batch begins")
         return header
 
-    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position` on, as far as they can be read."""
+    def find(self, position: int, offset: int) -> tuple[int, BatchHeader] | None:
+        """Return position and header of the first batch from `position` on that reaches `offset`, if it can be read."""
         try:
             while self._reaches(position + 1):
                 header = self.header(position)
-                yield position, header
+                if header.last_offset >= offset:
+                    return position, header
                 position += header.size_in_bytes
         except DecodeError:
-            return
+            pass
+        return None
 
     def _reaches(self, end: int) -> bool:
         """Whether the log has `end` bytes by now."""
@@ -120,17 +122,16 @@ def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]
 
 def _offset_entry(
     file: DumpFile, slot: int, entry: tuple[int, ...], log: LogUnderIndex, options: DumpOptions
-) -> Iterator[Event]:
+) -> list[Event]:
     relative, position = entry
     offset = relative + (file.base_offset or 0)
+    events: list[Event] = [] if options.verify_index_only else [OffsetEntryFound(offset, position)]
     try:
         last_offset = log.header(position).last_offset
-        if last_offset != offset:
-            yield OffsetMismatch(file, offset, last_offset)
     except DecodeError as error:
-        yield Problem(file, slot * OffsetIndex.ENTRY.size, f"the entry of offset {offset} points to {error}")
-    if not options.verify_index_only:
-        yield OffsetEntryFound(offset, position)
+        reason = f"the entry of offset {offset} points to {error}"
+        return [Problem(file, slot * OffsetIndex.ENTRY.size, reason), *events]
+    return events if last_offset == offset else [OffsetMismatch(file, offset, last_offset), *events]
 
 
 def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
@@ -157,27 +158,25 @@ def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
             handle.close()
 
 
-def _time_entry(
-    file: DumpFile, entry: TimeEntryFound, previous: int, log: LogUnderIndex, position: int
-) -> Iterator[Event]:
+def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: LogUnderIndex, position: int) -> list[Event]:
     timestamp, offset = entry
-    found = next((found for found in log.headers(position) if found[1].last_offset >= offset), None)
+    found = log.find(position, offset)
     if found is None:
-        yield IndexedOffsetNotFound(file, offset, -1)
-        return
+        return [IndexedOffsetNotFound(file, offset, -1)]
     start, header = found
     if header.last_offset != offset:
-        yield IndexedOffsetNotFound(file, offset, header.last_offset)
-        return
+        return [IndexedOffsetNotFound(file, offset, header.last_offset)]
     try:
         max_timestamp = log.max_timestamp(start, header)
     except DecodeError as error:
-        yield Problem(file, None, f"the batch of offset {offset}, at byte {start} of the log, cannot be read: {error}")
-        return
+        reason = f"the batch of offset {offset}, at byte {start} of the log, cannot be read: {error}"
+        return [Problem(file, None, reason)]
+    events: list[Event] = []
     if max_timestamp != timestamp:
-        yield TimestampMismatch(file, timestamp, max_timestamp)
+        events.append(TimestampMismatch(file, timestamp, max_timestamp))
     if previous >= timestamp:
-        yield TimestampOutOfOrder(file, timestamp, previous)
+        events.append(TimestampOutOfOrder(file, timestamp, previous))
+    return events
 
 
 def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
@@ -204,9 +203,9 @@ def _sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
     return IndexSane(file)
 
 
-def _part_of_entry(file: DumpFile, layout: Struct, size: int) -> Iterator[Event]:
-    if left := size % layout.size:
-        yield Problem(file, size - left, f"{left} of an entry's {layout.size} bytes")
+def _part_of_entry(file: DumpFile, layout: Struct, size: int) -> list[Event]:
+    left = size % layout.size
+    return [Problem(file, size - left, f"{left} of an entry's {layout.size} bytes")] if left else []
 
 
 def _entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> Iterator[tuple[int, ...]]:
@@ -225,14 +224,15 @@ def _entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> 
         rest = rest[whole:]
 
 
-def txn_index_events(file: DumpFile, _options: DumpOptions) -> Iterator[Event]:
-    """An `AbortedTxnFound` for each entry."""
+def txn_index_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
+    """Return an `AbortedTxnFound` for each entry."""
+    events: list[Event] = []
     position = 0
     try:
         with open(file.path, "rb") as index:
             while data := index.read(_ABORTED_TXN_BYTES):
-                for transaction in decode_all(data):
-                    yield AbortedTxnFound(transaction)
+                events += [AbortedTxnFound(transaction) for transaction in decode_all(data)]
                 position += len(data)
     except CorruptIndexError as error:
-        yield Problem(file, position, str(error))
+        events.append(Problem(file, position, str(error)))
+    return events

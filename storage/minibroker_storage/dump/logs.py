@@ -5,7 +5,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, UnsupportedMagicError
 from minibroker_protocol.records.batch import Batch, iter_batches
@@ -17,8 +17,8 @@ from minibroker_protocol.records.header import (
     MIN_MESSAGE_LENGTH,
     NO_OFFSET,
 )
-from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
-from minibroker_protocol.records.legacy import LegacyRecordBatch, read_wrapped
+from minibroker_protocol.records.kafka07 import iter_messages
+from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_storage.dump.events import (
     BatchFound,
     Event,
@@ -54,14 +54,6 @@ class Tail(NamedTuple):
     reason: str | None
 
 
-class Readable(Protocol):
-    """A source that a log is read from."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """At most `size` bytes, none at the end."""
-        ...
-
-
 class LogFile:
     """A log that is read once, forwards: a file with the size that it has when reading begins, or a pipe.
 
@@ -71,9 +63,14 @@ class LogFile:
     """
 
     def __init__(
-        self, file: Readable, size_now: Callable[[], int] | None, options: DumpOptions, *, is_07: bool
+        self,
+        read: Callable[[int], bytes | None],
+        size_now: Callable[[], int] | None,
+        options: DumpOptions,
+        *,
+        is_07: bool,
     ) -> None:
-        self._file = file
+        self._read = read
         self._size_now = size_now
         self._size = size_now() if size_now else 0
         self._is_limited = options.max_bytes is not None
@@ -126,7 +123,7 @@ class LogFile:
         pieces = [self._window[at:]]
         missing = count if self._left is None else min(count, self._left)
         while missing:
-            piece = self._file.read(missing)
+            piece = self._read(missing)
             if not piece:
                 self._left = 0
                 break
@@ -152,12 +149,12 @@ def open_log(file: DumpFile, options: DumpOptions) -> Generator[LogFile]:
     """The log in `file`; standard input for `-`. `OSError`."""
     is_07 = file.kind is FileKind.LOG_07
     if file.path == STANDARD_INPUT:
-        yield LogFile(sys.stdin.buffer, None, options, is_07=is_07)
+        yield LogFile(sys.stdin.buffer.read, None, options, is_07=is_07)
         return
     with open(file.path, "rb", buffering=0) as opened:
         is_regular = stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
         size_now = (lambda: os.fstat(opened.fileno()).st_size) if is_regular else None
-        yield LogFile(opened, size_now, options, is_07=is_07)
+        yield LogFile(opened.read, size_now, options, is_07=is_07)
 
 
 def looks_like_07(data: bytes) -> bool:
@@ -230,17 +227,12 @@ def _batch_events(_file: DumpFile, entry: Entry, options: DumpOptions) -> Iterat
             for record in batch:
                 yield RecordFound(record, header, None, None)
         elif isinstance(batch, LegacyRecordBatch) and batch.is_compressed:
-            yield from _wrapped_events(batch)
+            data = batch.records_data()
+            for message, record in zip(iter_batches(data), batch.read(data), strict=True):
+                yield RecordFound(record, header, message.header.crc, crc_is_valid(message))
         else:
             for record in batch:
                 yield RecordFound(record, header, header.crc, is_valid)
-
-
-def _wrapped_events(wrapper: LegacyRecordBatch) -> Iterator[Event]:
-    header = wrapper.header
-    data = wrapper.records_data()
-    for message, record in zip(iter_batches(data), read_wrapped(data, header), strict=True):
-        yield RecordFound(record, header, message.header.crc, crc_is_valid(message))
 
 
 def _message_07_events(file: DumpFile, entry: Entry, options: DumpOptions) -> Iterator[Event]:
@@ -249,8 +241,4 @@ def _message_07_events(file: DumpFile, entry: Entry, options: DumpOptions) -> It
         yield Message07Found(message, entry.position, len(entry.data), message.is_valid)
     if options.deep_iteration:
         for message in iter_messages(entry.data, base_position=base_position):
-            yield _record_07(message)
-
-
-def _record_07(message: Kafka07Message) -> Record07Found:
-    return Record07Found(message, message.is_valid)
+            yield Record07Found(message, message.is_valid)
