@@ -34,7 +34,7 @@ with lazy:
     from minibroker.server import silent
     from minibroker.server.faults import fault, registry
     from minibroker.server.inspection import recording
-    from minibroker_storage import atomic_files
+    from minibroker_storage import files
 
 if TYPE_CHECKING:
     from minibroker.broker import Broker
@@ -209,7 +209,7 @@ def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
         return
     _remove(path)  # an old one would say "ready" while the broker starts
     try:
-        yield lambda address: atomic_files.write_atomically(path, f"{address}\n".encode())
+        yield lambda address: files.write_atomically(path, f"{address}\n".encode())
     finally:
         _remove(path)
 

@@ -3,6 +3,7 @@
 `services.Services` has it as `core`, and adds what serves clients. Code below `services` knows the core alone.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
@@ -30,6 +31,8 @@ from minibroker_storage.files import FilePool
 if TYPE_CHECKING:
     from minibroker.cluster.durability import Background
     from minibroker.cluster.logs.log_cleaner import RunCleaning
+
+_logger = logging.getLogger(__name__)
 
 
 class Surroundings(TypedDict):
@@ -153,8 +156,11 @@ class Core:
             self.durability.sync()
         try:
             self.logs.close(keep=keep)
-            if keep:
-                yield from self.logs.make_missing_directories()
+            for make_directory in self.logs.missing_directories() if keep else ():
+                make_directory()
+                yield
+        except OSError as error:
+            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
         finally:
             self._data_dir.release()
 

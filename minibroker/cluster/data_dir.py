@@ -19,7 +19,6 @@ from typing import Final
 from minibroker.cluster.temporary import is_temporary
 from minibroker.config.properties import parse_properties
 from minibroker_protocol.uuids import new_uuid, uuid_text
-from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.clean_shutdown import (
     MAX_BOOT_ID,
     LastStop,
@@ -31,6 +30,7 @@ from minibroker_storage.data_directory.clean_shutdown import (
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES, SNAPSHOT_FILE
 from minibroker_storage.data_directory.staged_write import finish
+from minibroker_storage.files import read_file, write_atomically
 
 DEFAULT_NODE_ID: Final = 1
 

@@ -16,8 +16,8 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from minibroker_storage.atomic_files import fsync_directory, read_file, replace_file, write_atomically
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX
+from minibroker_storage.files import fsync_directory, read_file, replace_file, write_atomically
 
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)

@@ -36,8 +36,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from minibroker_protocol.records.batch import Batch, RecordBatch
-from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_TIMESTAMP
-from minibroker_protocol.records.names import control_type
+from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_TIMESTAMP, control_type
 from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint

@@ -11,9 +11,9 @@ from minibroker.cluster.errors import ConflictError
 from minibroker.cluster.topics import Topic
 from minibroker.server.inspection.recording import journal_of
 from minibroker.server.services import Services
-from minibroker_storage.atomic_files import fsync_directory
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, CLUSTER_FILE, OFFSET_CHECKPOINTS, TOPICS_FILE
 from minibroker_storage.data_directory.staged_write import NEW, UNFINISHED, StagedWrite, publish, staging_name, undo
+from minibroker_storage.files import fsync_directory
 
 
 def reset(services: Services, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:

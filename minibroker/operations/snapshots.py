@@ -29,7 +29,6 @@ from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.cluster.topics import Topics
 from minibroker.operations.reset import METADATA_FILES, forget_visitors, replace, staging, sync_tree
 from minibroker.server.services import Services
-from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import (
     BACKUP_SUFFIX,
@@ -45,7 +44,7 @@ from minibroker_storage.data_directory.names import (
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED, staging_name
 from minibroker_storage.data_directory.topics_file import TopicsFileError
-from minibroker_storage.files import pwrite_all
+from minibroker_storage.files import pwrite_all, read_file, write_atomically
 from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_directory_name, rename_if_there
 
 __tracebackhide__ = is_the_callers

@@ -4,8 +4,8 @@ from bisect import bisect_right
 from typing import Final, NamedTuple, Self
 
 from minibroker_protocol.uuids import parse_uuid, uuid_text
-from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.errors import CorruptCheckpointError
+from minibroker_storage.files import read_file, write_atomically
 
 CHECKPOINT_VERSION: Final = 0
 UNDEFINED_EPOCH: Final = -1

@@ -11,7 +11,6 @@ from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import CONTROL_FLAG, CONTROL_KEY, NO_OFFSET, TRANSACTIONAL_FLAG, BatchHeader
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_storage.atomic_files import read_file
 from minibroker_storage.errors import (
     CorruptSnapshotError,
     InvalidProducerEpochError,
@@ -19,7 +18,7 @@ from minibroker_storage.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from minibroker_storage.files import pwrite_all
+from minibroker_storage.files import pwrite_all, read_file
 from minibroker_storage.layout import SNAPSHOT_SUFFIX, file_name
 from minibroker_storage.producer_snapshot import (
     NO_COORDINATOR_EPOCH,

@@ -17,9 +17,9 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 
-from minibroker_storage.atomic_files import TMP_SUFFIX
 from minibroker_storage.entries import read_headers
 from minibroker_storage.errors import StorageError
+from minibroker_storage.files import TMP_SUFFIX
 from minibroker_storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

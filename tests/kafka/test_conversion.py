@@ -6,11 +6,11 @@ import pytest
 
 from minibroker_protocol.errors import UnsupportedCodecError
 from minibroker_protocol.records.batch import iter_batches
-from minibroker_protocol.records.conversion import down_convert
 from minibroker_protocol.records.header import CompressionCodec
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import BatchLine, Conversion, Oracle, Refusal
 from tests.kafka.our_side import accepted, lines, written
+from tests.protocol.records.converting import down_converted
 from tests.sweeps import one_in
 
 CASES = 250
@@ -18,7 +18,7 @@ WAYS = [(target, *source) for target in (0, 1) for source in FORMATS if source[1
 
 
 def converted(case: Conversion) -> bytes:
-    return bytes(down_convert(case.data, case.magic, case.first_offset, max_bytes=1 << 30))
+    return bytes(down_converted(case.data, case.magic, case.first_offset, max_bytes=1 << 30))
 
 
 def content(batches: list[BatchLine]) -> list[BatchLine]:
@@ -64,14 +64,14 @@ def test_zstd_cannot_be_converted(oracle: Oracle, target: int) -> None:
         assert theirs.text.startswith("UnsupportedCompressionTypeException: ")
     for each in data:
         with pytest.raises(UnsupportedCodecError):
-            down_convert(each, target, 0, max_bytes=1 << 30)
+            down_converted(each, target, 0, max_bytes=1 << 30)
 
 
 def test_a_limit_ends_the_conversion_at_a_whole_batch(oracle: Oracle) -> None:
     chance = random.Random("limits")
     cases = descriptions(2, CompressionCodec.GZIP, 200, seed="limits")
     ours = [
-        bytes(down_convert(b"".join(map(written, chance.sample(cases, 5))), 1, 0, max_bytes=chance.randrange(3_000)))
+        bytes(down_converted(b"".join(map(written, chance.sample(cases, 5))), 1, 0, max_bytes=chance.randrange(3_000)))
         for _ in range(300)
     ]
     for data, theirs in zip(ours, oracle.read(ours), strict=True):

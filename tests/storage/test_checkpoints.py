@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage.atomic_files import write_atomically
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint, partition_metadata, read_partition_metadata
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.errors import CorruptCheckpointError
+from minibroker_storage.files import write_atomically
 from tests.storage.helpers import TOPIC_ID, Disk
 
 

@@ -8,7 +8,7 @@ client, such as transaction markers, is passed over, or the client would ask for
 from typing import Final
 
 from minibroker_protocol.messages.fetch import FetchRequest
-from minibroker_protocol.records.conversion import down_convert_in_steps, overflow_message
+from minibroker_protocol.records.conversion import down_convert, overflow_message
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V0, MAGIC_V1, entry_bounds, read_entry_header
 from minibroker_protocol.schema import first_version
 from minibroker_protocol.steps import Steps
@@ -35,7 +35,7 @@ def converted(
     if not allowed:
         return None
     while True:
-        records = yield from down_convert_in_steps(content, magic, offset, max_bytes=max_bytes)
+        records = yield from down_convert(content, magic, offset, max_bytes=max_bytes)
         if records:
             return records
         behind = _offset_behind(content)

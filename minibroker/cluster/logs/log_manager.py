@@ -299,22 +299,21 @@ class LogManager:
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
 
-    def make_missing_directories(self) -> Steps[None]:
-        """Make the directories of partitions that have held no record: a Kafka may be next to use them.
+    def missing_directories(self) -> list[Callable[[], None]]:
+        """Return functions that make the directories of partitions that have held no record.
 
-        It comes after `close`: a kill amid this leaves a clean stop, and partitions that are empty. An error is logged.
+        A Kafka may be next to use them. They are made after `close`: a kill amid this leaves a clean stop, and
+        partitions that are empty. Both raise OSError.
         """
-        try:
-            there = set(os.listdir(self._data_dir.path))
-            twin: Partition | None = None
-            for partition in self._partitions():
-                if os.path.basename(partition.directory) not in there:
-                    alike = twin.directory if twin is not None and twin.topic is partition.topic else None
-                    create_unused_directory(partition.directory, partition.topic.id, twin=alike)
-                    twin = partition
-                yield
-        except OSError as error:
-            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
+        there = set(os.listdir(self._data_dir.path))
+        makers: list[Callable[[], None]] = []
+        twin: Partition | None = None
+        for partition in self._partitions():
+            if os.path.basename(partition.directory) not in there:
+                alike = twin.directory if twin is not None and twin.topic is partition.topic else None
+                makers.append(partial(create_unused_directory, partition.directory, partition.topic.id, twin=alike))
+                twin = partition
+        return makers
 
     def stop_chores(self) -> None:
         """Begin no more chores; a cleaning that is under way is given up (see `RunCleaning`)."""

@@ -230,36 +230,34 @@ class SharePartitions:
 
     # Ends
 
-    def release(self, node: Node, member: MemberKey) -> Steps[None]:
-        """End a member's session, and give back what it has acquired."""
+    def release(self, node: Node, members: Sequence[MemberKey], *, are_lost: bool = False) -> Steps[None]:
+        """End members' sessions, and give back what they have acquired.
+
+        If they `are_lost` with their connection, the share-partitions of groups without any session are given up.
+        """
         sessions = self.sessions(node)
-        session = sessions.close(member)
-        if session is None:
-            return
-        group_id, member_id = member
-        for topic_id, index in session.partitions:
-            share_partition = self.get(SharePartitionKey(group_id, topic_id, index), node)
-            if share_partition is not None:
-                share_partition.release(member_id)
-            yield
-            if sessions.get(member) is not None:  # it has begun again: what it has now is its own
-                return
+        for member in members:
+            session = sessions.close(member)
+            group_id, member_id = member
+            for topic_id, index in session.partitions if session is not None else ():
+                share_partition = self.get(SharePartitionKey(group_id, topic_id, index), node)
+                if share_partition is not None:
+                    share_partition.release(member_id)
+                yield
+                if sessions.get(member) is not None:  # it has begun again: what it has now is its own
+                    break
+        for group_id in dict.fromkeys(group_id for group_id, _ in members) if are_lost else ():
+            if not sessions.has_group(group_id):
+                for key, in_use in tuple(self._in_use.items()):
+                    if key.group_id == group_id and in_use.node is node:
+                        self.forget(key)
+                yield
 
     def connection_lost(self, node: Node, connection: object) -> None:
         """End the sessions that a connection has opened; with a group's last one its share-partitions are given up."""
         members = self.sessions(node).opened_by(connection)
         if members:
-            self._core.slices.begin(self._end_sessions(node, members))
-
-    def _end_sessions(self, node: Node, members: Sequence[MemberKey]) -> Steps[None]:
-        for member in members:
-            yield from self.release(node, member)
-        for group_id in dict.fromkeys(group_id for group_id, _ in members):
-            if not self.sessions(node).has_group(group_id):
-                for key, in_use in tuple(self._in_use.items()):
-                    if key.group_id == group_id and in_use.node is node:
-                        self.forget(key)
-                yield
+            self._core.slices.begin(self.release(node, members, are_lost=True))
 
     def leader_moved(self, place: Partition) -> None:
         """Another broker leads a partition: it loads the state."""

@@ -21,8 +21,7 @@ from minibroker_protocol.coordinator_records import (
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.records.batch import Batch
-from minibroker_protocol.records.header import MAGIC_V1, MAGIC_V2
-from minibroker_protocol.records.names import control_type
+from minibroker_protocol.records.header import MAGIC_V1, MAGIC_V2, control_type
 from minibroker_storage.errors import StorageError
 from minibroker_storage.views.record_view import batches_from
 

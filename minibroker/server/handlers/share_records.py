@@ -96,7 +96,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchRespo
         return refused
     outcomes = yield from acknowledge(request, call)
     if request.share_session_epoch == FINAL_EPOCH:
-        yield from call.services.share_partitions.release(call.node, member)
+        yield from call.services.share_partitions.release(call.node, [member])
     answer = partial(_answer, request, call, session, outcomes)
     if is_renewal or request.share_session_epoch == FINAL_EPOCH or not request.max_records or not request.max_bytes:
         return answer({})
@@ -212,7 +212,7 @@ def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Steps[Sha
         return _refuse_share_acknowledge(request, call.api_version, error.code)
     outcomes = yield from acknowledge(request, call)
     if request.share_session_epoch == FINAL_EPOCH:
-        yield from manager.release(call.node, member)
+        yield from manager.release(call.node, [member])
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     leaders: dict[int, NodeEndpoint] = {}
     for (topic_id, index), code in outcomes.items():

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from minibroker_lab.page.lessons.look import Behind, Facts, LogMark, Look, Seen
-from minibroker_storage.atomic_files import write_atomically
 from minibroker_storage.data_directory.names import LESSONS_FILE
+from minibroker_storage.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

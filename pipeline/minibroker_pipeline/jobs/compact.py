@@ -39,12 +39,11 @@ from minibroker_pipeline.log_directories.partition_logs import (
 )
 from minibroker_pipeline.log_directories.segment_writer import fsync_file
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
-from minibroker_storage.atomic_files import fsync_directory
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.files import FilePool
+from minibroker_storage.files import FilePool, fsync_directory
 from minibroker_storage.layout import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple, Self
 from minibroker_pipeline.filesystem import LocalFileSystem, filesystem_of, read_if_there
 from minibroker_pipeline.log_directories.partition_logs import PartitionLog
 from minibroker_pipeline.log_directories.staging import is_staging, new_staging, remove_staging, staged_partition
-from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.data_directory import staged_write
 from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
@@ -37,6 +36,7 @@ from minibroker_storage.data_directory.names import (
 )
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import NEW, StagedWrite
+from minibroker_storage.files import fsync_directory, write_atomically
 from minibroker_storage.layout import LOG_SUFFIX
 
 _SCHEME: Final = "://"

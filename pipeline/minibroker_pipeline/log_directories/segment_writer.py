@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from minibroker_protocol.records.header import HEADER, MAGIC_V2, make_header
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
-from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, partition_metadata
 from minibroker_storage.config import LogConfig
-from minibroker_storage.files import pwritev_all
+from minibroker_storage.files import fsync_directory, pwritev_all, write_atomically
 from minibroker_storage.index_writer import BufferedIndexWriter
 from minibroker_storage.layout import (
     INDEX_SUFFIX,

@@ -39,14 +39,15 @@ from minibroker_protocol.records.header import (
     LOG_OVERHEAD,
     MAGIC_AT,
     MAGIC_V2,
+    MARKERS,
     MIN_MESSAGE_LENGTH,
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
     CompressionCodec,
     compute_crc,
+    control_type,
     read_header,
 )
-from minibroker_protocol.records.names import MARKERS, control_type
 from minibroker_protocol.records.varint import decode_varint
 
 _RECORDS_PER_LEAF: Final = 1_000

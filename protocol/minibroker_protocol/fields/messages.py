@@ -33,9 +33,9 @@ from minibroker_protocol.records.header import (
     MIN_MESSAGE_LENGTH,
     BatchHeader,
     CompressionCodec,
+    codec_name,
     read_entry_header,
 )
-from minibroker_protocol.records.names import codec_name
 
 _CRC_FROM: Final = INT64.size + INT32.size + UINT32.size
 

@@ -4,8 +4,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from minibroker_protocol.fields.tree import Note
-from minibroker_protocol.records.header import DELETE_HORIZON_FLAG, NO_SEQUENCE, BatchHeader, TimestampType
-from minibroker_protocol.records.names import TIMESTAMP_TYPES, codec_name
+from minibroker_protocol.records.header import (
+    DELETE_HORIZON_FLAG,
+    NO_SEQUENCE,
+    TIMESTAMP_TYPES,
+    BatchHeader,
+    TimestampType,
+    codec_name,
+)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

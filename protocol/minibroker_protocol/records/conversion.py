@@ -37,7 +37,7 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.legacy import build_message_set, encode_wrapper
 from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_protocol.steps import Steps, collect, drain
+from minibroker_protocol.steps import Steps, collect
 
 CONVERTED_RECORDS: Final = 100_000
 """Records that make a set long enough: a reader comes again for the rest."""
@@ -125,12 +125,7 @@ def _writable(records: Sequence[Record]) -> list[NewRecord]:
     return [NewRecord(key, value, timestamp, headers) for _, timestamp, _, key, value, headers in records]
 
 
-def down_convert(data: bytes | bytearray | memoryview, magic: int, first_offset: int, *, max_bytes: int) -> bytearray:
-    """`down_convert_in_steps` with all steps at once."""
-    return drain(down_convert_in_steps(data, magic, first_offset, max_bytes=max_bytes))
-
-
-def down_convert_in_steps(
+def down_convert(
     data: bytes | bytearray | memoryview, magic: int, first_offset: int, *, max_bytes: int
 ) -> Steps[bytearray]:
     """Convert batches of any format to a message set that a reader of format `magic` (0 or 1) understands.
@@ -167,7 +162,10 @@ def down_convert_in_steps(
         while records := _next_piece(unread):
             yield
             if records := _wanted(records, header, first_offset):
-                piece = yield from _down_converted(records, header, magic)
+                piece = _message_set(records, header, magic)
+                if header.codec is not CompressionCodec.NONE:
+                    packed = yield from collect(compressed(header.codec, piece, magic=magic))
+                    piece = _wrapper(b"".join(packed), records, header, magic)
                 if message_set and len(message_set) + len(piece) > max_bytes:
                     return message_set
                 message_set += piece
@@ -196,31 +194,44 @@ def _wanted(records: list[Record], header: BatchHeader, first_offset: int) -> li
     return [] if len(records) < header.record_count and records[-1].offset < first_offset else records
 
 
-def _down_converted(records: Sequence[Record], header: BatchHeader, magic: int) -> Steps[bytearray]:
-    """Make a message set, or one wrapper, of records of a batch."""
-    codec = header.codec
+def _append_time(header: BatchHeader, magic: int) -> int | None:
     by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME and magic > MAGIC_V0
-    append_time = header.max_timestamp if by_append else None
-    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0
+    return header.max_timestamp if by_append else None
+
+
+def _times(records: Sequence[Record]) -> list[int]:
+    """The records' timestamps. One that only a broken clock can have set would make Kafka refuse the whole fetch."""
+    return [max(record.timestamp, NO_TIMESTAMP) for record in records]
+
+
+def _message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
+    """Make a message set of records of a batch."""
+    is_relative = header.codec is not CompressionCodec.NONE and magic > MAGIC_V0
     base = records[0].offset if is_relative else 0
-    # A timestamp that only a broken clock can have set would make Kafka refuse the whole fetch.
-    times = [max(record.timestamp, NO_TIMESTAMP) for record in records]
     try:
-        message_set = build_message_set(
-            [NewRecord(record.key, record.value, time) for record, time in zip(records, times, strict=True)],
+        return build_message_set(
+            [NewRecord(record.key, record.value, time) for record, time in zip(records, _times(records), strict=True)],
             magic=magic,
             base_offset=records[0].offset - base,
             offsets=[record.offset - base for record in records],
             timestamp_type=header.timestamp_type,
-            log_append_time=append_time,
+            log_append_time=_append_time(header, magic),
         )
     except EncodeError as error:  # such as offsets that do not ascend, in a batch that was trusted for its checksum
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
-    if codec is CompressionCodec.NONE:
-        return message_set
-    packed = b"".join((yield from collect(compressed(codec, message_set, magic=magic))))
-    time = max(times) if append_time is None else append_time
-    return encode_wrapper(packed, codec, magic=magic, last_offset=records[-1].offset, time=time, by_append=by_append)
+
+
+def _wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
+    """Make the wrapper of their compressed message set."""
+    append_time = _append_time(header, magic)
+    return encode_wrapper(
+        packed,
+        header.codec,
+        magic=magic,
+        last_offset=records[-1].offset,
+        time=max(_times(records)) if append_time is None else append_time,
+        by_append=append_time is not None,
+    )
 
 
 def overflow_message(max_bytes: int) -> bytes:

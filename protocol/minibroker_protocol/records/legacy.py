@@ -142,7 +142,8 @@ class LegacyRecordBatch:
     def read(self, data: bytes) -> Iterator[Record]:
         """Return the records of the entry, given its `records_data`."""
         if self.is_compressed:
-            return read_wrapped(data, self.header)
+            number, last_inner_offset = _survey(data, self.header.magic)
+            return _read_messages(data, number, _absolute_base(self.header, last_inner_offset), self.header)
         header = self.header
         key, value = _find_key_and_value(self.buffer, _KEY_AT[header.magic])
         record = make_record(
@@ -156,16 +157,6 @@ class LegacyRecordBatch:
             )
         )
         return iter((record,))
-
-
-def read_wrapped(data: bytes, wrapper: BatchHeader) -> Iterator[Record]:
-    """Return the records of the decompressed message set `data`, given the header of the wrapper that held it.
-
-    Raises as iterating over a `LegacyRecordBatch` does; what is wrong with sizes, magics and offsets, before the first
-    record.
-    """
-    number, last_inner_offset = _survey(data, wrapper.magic)
-    return _read_messages(data, number, _absolute_base(wrapper, last_inner_offset), wrapper)
 
 
 def check_inner_crcs(data: bytes, magic: int) -> None:

@@ -51,12 +51,6 @@ def encode_varlong(value: int) -> bytes:
     return _encode_raw((value << 1) ^ (value >> 63))
 
 
-def size_of_varlong(value: int) -> int:
-    """Bytes that `encode_varint` and `encode_varlong` take: 1 for 0 to 63, 2 up to 8,191, 3 up to 1,048,575."""
-    raw = (value << 1) ^ (value >> 63)
-    return (raw.bit_length() + 6) // 7 or 1
-
-
 def finish_varint(buffer: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
     """The raw value whose first byte (high bit set) lies before `position`, and the position after it.
 

@@ -10,8 +10,8 @@ import sys
 from enum import Enum
 from typing import Final
 
-from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN
+from minibroker_storage.files import fsync_directory, write_atomically
 
 _TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 

@@ -1,6 +1,6 @@
 """The names of files and directories in a data directory, Kafka's and minibroker's own.
 
-`layout` has those of a partition's files. `staged_write` and `atomic_files` have those of files that are being written.
+`layout` has those of a partition's files. `staged_write` and `files` have those of files that are being written.
 """
 
 import re

@@ -5,10 +5,10 @@ import os
 import threading
 from collections.abc import Mapping
 
-from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError
+from minibroker_storage.files import read_file, write_atomically
 
 Offsets = Mapping[TopicPartition, int]
 _logger = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from minibroker_storage.atomic_files import fsync_directory, read_file, write_atomically
 from minibroker_storage.data_directory.names import SNAPSHOT_FILE
 from minibroker_storage.errors import StorageError
+from minibroker_storage.files import fsync_directory, read_file, write_atomically
 from minibroker_storage.layout import delete_directory_name, purge, rename_if_there
 
 UNFINISHED: Final = "minibroker-unfinished-write"

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TextIO
 
-from minibroker_protocol.records.header import MAGIC_V2, NO_OFFSET
-from minibroker_protocol.records.names import (
+from minibroker_protocol.records.header import (
+    MAGIC_V2,
     MARKERS,
+    NO_OFFSET,
     TIMESTAMP_TYPES,
     codec_name,
     control_type,

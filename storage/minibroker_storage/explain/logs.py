@@ -4,8 +4,7 @@ from minibroker_protocol.errors import DecodeError, UnsupportedMagicError
 from minibroker_protocol.fields.batches import add_header, record_nodes
 from minibroker_protocol.fields.tree import BATCH, COMPRESSED, ERROR, Node
 from minibroker_protocol.records.batch import RecordBatch
-from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, CompressionCodec
-from minibroker_protocol.records.names import codec_name
+from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, CompressionCodec, codec_name
 from minibroker_storage.dump.files import DumpFile, DumpOptions
 from minibroker_storage.dump.logs import Entry, Tail, open_log
 from minibroker_storage.explain.legacy import explain_message, explain_message_07

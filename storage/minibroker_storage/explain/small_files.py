@@ -8,9 +8,9 @@ from typing import Final
 from minibroker_protocol.fields.notes import moment
 from minibroker_protocol.fields.tree import INT16, INT32, INT64, UINT32, Note
 from minibroker_protocol.records.header import crc32c
-from minibroker_storage.atomic_files import read_file
 from minibroker_storage.dump.files import DumpFile
 from minibroker_storage.explain.page import Fields, Page
+from minibroker_storage.files import read_file
 
 _Row = tuple[str, Struct, Note]
 

@@ -8,8 +8,7 @@ from typing import Final
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch
 from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
-from minibroker_protocol.records.header import MAGIC_V2, BatchHeader
-from minibroker_protocol.records.names import MARKERS, control_type
+from minibroker_protocol.records.header import MAGIC_V2, MARKERS, BatchHeader, control_type
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment

@@ -11,8 +11,16 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from minibroker_protocol.records.batch import RecordBatch
-from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_V2, MIN_MESSAGE_LENGTH, BatchHeader
-from minibroker_protocol.records.names import TIMESTAMP_TYPES, codec_name, control_type
+from minibroker_protocol.records.header import (
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    MIN_MESSAGE_LENGTH,
+    TIMESTAMP_TYPES,
+    BatchHeader,
+    codec_name,
+    control_type,
+)
 from minibroker_storage.index_file import IndexFile
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment

@@ -333,7 +333,7 @@ def test_records_that_are_deleted_hold_nobody_up(harness: Harness, member: Share
     assert member.fetch().responses == [], "as in Kafka: the next fetch goes on"
     assert acquired(member.one()) == [(2, 2, 1)]
     other = ShareMember(harness, "n")
-    drain(harness.services.share_partitions.release(harness.core.cluster.first, ("g", "m")))
+    drain(harness.services.share_partitions.release(harness.core.cluster.first, [("g", "m")]))
     assert acquired(other.one(T0)) == [(2, 2, 2)]
 
 

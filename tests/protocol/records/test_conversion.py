@@ -12,7 +12,6 @@ from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.conversion import (
     PIECE_RECORDS,
     down_convert,
-    down_convert_in_steps,
     overflow_message,
     pack_batch,
     up_convert,
@@ -20,6 +19,7 @@ from minibroker_protocol.records.conversion import (
 from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_header
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord, Record
+from tests.protocol.records.converting import down_converted
 from tests.sweeps import one_in
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
@@ -48,7 +48,7 @@ def compacted(codec: CompressionCodec) -> bytearray:
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
 def test_v1_keeps_all_but_headers(codec: CompressionCodec) -> None:
-    converted = down_convert(build_batch(RECORDS, base_offset=2**40, codec=codec), 1, 0, max_bytes=PLENTY)
+    converted = down_converted(build_batch(RECORDS, base_offset=2**40, codec=codec), 1, 0, max_bytes=PLENTY)
     create_time = TimestampType.CREATE_TIME
     assert read(converted) == [
         Record(2**40, 10, create_time, b"k", b"v"),
@@ -69,7 +69,7 @@ def test_v0_has_no_timestamps_either(source: int, codec: CompressionCodec) -> No
         if source == 2
         else build_message_set(plain, magic=1, base_offset=5, codec=codec)
     )
-    converted = down_convert(data, 0, 0, max_bytes=PLENTY)
+    converted = down_converted(data, 0, 0, max_bytes=PLENTY)
     assert {(batch.header.magic, batch.header.codec) for batch in iter_batches(converted)} == {(0, codec)}
     no_timestamp = TimestampType.NO_TIMESTAMP_TYPE
     assert read(converted) == [
@@ -82,31 +82,35 @@ def test_v0_has_no_timestamps_either(source: int, codec: CompressionCodec) -> No
 @pytest.mark.parametrize("codec", [NONE, LZ4])
 def test_the_brokers_time_stays_the_brokers_time(codec: CompressionCodec) -> None:
     batch = build_batch(RECORDS, codec=codec, timestamp_type=TimestampType.LOG_APPEND_TIME)
-    stored = read(down_convert(batch, 1, 0, max_bytes=PLENTY))
+    stored = read(down_converted(batch, 1, 0, max_bytes=PLENTY))
     assert {(record.timestamp, record.timestamp_type) for record in stored} == {(30, TimestampType.LOG_APPEND_TIME)}
 
 
 @pytest.mark.parametrize("codec", [NONE, LZ4])
 def test_gaps_between_offsets_stay(codec: CompressionCodec) -> None:
-    assert [record.offset for record in read(down_convert(compacted(codec), 0, 0, max_bytes=PLENTY))] == [100, 103, 107]
+    assert [record.offset for record in read(down_converted(compacted(codec), 0, 0, max_bytes=PLENTY))] == [
+        100,
+        103,
+        107,
+    ]
 
 
 def test_plain_records_begin_at_the_offset_asked_for() -> None:
     batch = build_batch(RECORDS, base_offset=50)
     for first, offsets in ((0, [50, 51, 52]), (51, [51, 52]), (52, [52]), (53, [])):
-        converted = down_convert(batch, 1, first, max_bytes=PLENTY)
+        converted = down_converted(batch, 1, first, max_bytes=PLENTY)
         assert [record.offset for record in read(converted)] == offsets
 
 
 def test_wrappers_come_whole() -> None:
     batch = build_batch(RECORDS, base_offset=50, codec=GZIP)
-    assert [record.offset for record in read(down_convert(batch, 1, 52, max_bytes=PLENTY))] == [50, 51, 52]
+    assert [record.offset for record in read(down_converted(batch, 1, 52, max_bytes=PLENTY))] == [50, 51, 52]
 
 
 def test_what_the_reader_understands_passes_as_it_is() -> None:
     v1, v0 = compacted(GZIP), build_message_set(RECORDS[1:], magic=0, codec=LZ4)
-    assert down_convert(v0 + v1, 1, 105, max_bytes=PLENTY) == v0 + v1
-    assert down_convert(v0, 0, 105, max_bytes=PLENTY) == v0
+    assert down_converted(v0 + v1, 1, 105, max_bytes=PLENTY) == v0 + v1
+    assert down_converted(v0, 0, 105, max_bytes=PLENTY) == v0
 
 
 def test_transaction_markers_are_left_out() -> None:
@@ -121,44 +125,44 @@ def test_transaction_markers_are_left_out() -> None:
     )
     last = build_batch(RECORDS[1:2], base_offset=2)
     for magic in (0, 1):
-        converted = down_convert(data + marker + last, magic, 0, max_bytes=PLENTY)
+        converted = down_converted(data + marker + last, magic, 0, max_bytes=PLENTY)
         assert [record.offset for record in read(converted)] == [0, 2]
-        assert down_convert(marker, magic, 0, max_bytes=PLENTY) == b""
+        assert down_converted(marker, magic, 0, max_bytes=PLENTY) == b""
 
 
 def test_zstd_cannot_be_converted_but_what_stands_before_it_can() -> None:
     before, zstd = build_batch(RECORDS), build_batch(RECORDS, base_offset=3, codec=ZSTD)
     with pytest.raises(UnsupportedCodecError, match="zstandard"):
-        down_convert(zstd + before, 1, 0, max_bytes=PLENTY)
-    assert [record.offset for record in read(down_convert(before + zstd, 1, 0, max_bytes=PLENTY))] == [0, 1, 2]
+        down_converted(zstd + before, 1, 0, max_bytes=PLENTY)
+    assert [record.offset for record in read(down_converted(before + zstd, 1, 0, max_bytes=PLENTY))] == [0, 1, 2]
 
 
 def test_max_bytes_holds_for_all_but_the_first_batch() -> None:
     batches = [build_batch(RECORDS[:1], base_offset=offset) for offset in range(4)]
     data = b"".join(batches)
-    one = len(down_convert(batches[0], 1, 0, max_bytes=0))
+    one = len(down_converted(batches[0], 1, 0, max_bytes=0))
     assert one == 12 + 22 + 2
     for max_bytes, count in ((0, 1), (one, 1), (2 * one - 1, 1), (2 * one, 2), (3 * one + 5, 3), (PLENTY, 4)):
-        converted = down_convert(data, 1, 0, max_bytes=max_bytes)
+        converted = down_converted(data, 1, 0, max_bytes=max_bytes)
         assert [record.offset for record in read(converted)] == list(range(count))
 
 
 def test_a_batch_that_is_cut_short_ends_the_set() -> None:
     first, second = build_batch(RECORDS), build_batch(RECORDS, base_offset=3)
-    assert len(read(down_convert((first + second)[:-1], 1, 0, max_bytes=PLENTY))) == 3
-    assert down_convert(first[:-1], 1, 0, max_bytes=PLENTY) == b""
-    assert down_convert(b"", 1, 0, max_bytes=PLENTY) == b""
+    assert len(read(down_converted((first + second)[:-1], 1, 0, max_bytes=PLENTY))) == 3
+    assert down_converted(first[:-1], 1, 0, max_bytes=PLENTY) == b""
+    assert down_converted(b"", 1, 0, max_bytes=PLENTY) == b""
 
 
 def test_broken_records_are_not_passed_on() -> None:
     batch = build_batch(RECORDS)
     batch[61] += 2
     with pytest.raises(InvalidRecordError):
-        down_convert(batch, 1, 0, max_bytes=PLENTY)
+        down_converted(batch, 1, 0, max_bytes=PLENTY)
 
 
 def test_a_timestamp_before_the_epoch_becomes_none_at_all() -> None:
-    converted = down_convert(build_batch([NewRecord(b"k", b"v", -77)]), 1, 0, max_bytes=PLENTY)
+    converted = down_converted(build_batch([NewRecord(b"k", b"v", -77)]), 1, 0, max_bytes=PLENTY)
     assert [record.timestamp for record in read(converted)] == [-1]
 
 
@@ -199,7 +203,7 @@ def test_a_batch_of_very_many_records_is_converted_in_pieces_from_the_asked_one_
     count = 2 * PIECE_RECORDS + 10
     batch = build_batch([NewRecord(None, b"%d" % n, 1_000 + n) for n in range(count)], base_offset=7, codec=codec)
     for first, piece in ((0, 0), (7 + PIECE_RECORDS - 1, 0), (7 + PIECE_RECORDS, 1), (7 + count - 1, 2)):
-        stored = read(down_convert(batch, magic, first, max_bytes=PLENTY))
+        stored = read(down_converted(batch, magic, first, max_bytes=PLENTY))
         begin = 7 + piece * PIECE_RECORDS if codec else max(first, 7)
         assert [(record.offset, record.value) for record in stored] == [
             (offset, b"%d" % (offset - 7)) for offset in range(begin, 7 + count)
@@ -210,8 +214,8 @@ def test_a_batch_of_very_many_records_is_converted_in_pieces_from_the_asked_one_
 
 def test_a_piece_that_does_not_fit_is_left_for_the_next_fetch_but_never_the_first() -> None:
     batch = build_batch([NewRecord(None, b"", 5)] * (3 * PIECE_RECORDS), codec=CompressionCodec.GZIP)
-    assert len(read(down_convert(batch, 1, 0, max_bytes=1))) == PIECE_RECORDS
-    assert [record.offset for record in read(down_convert(batch, 1, PIECE_RECORDS, max_bytes=1))] == list(
+    assert len(read(down_converted(batch, 1, 0, max_bytes=1))) == PIECE_RECORDS
+    assert [record.offset for record in read(down_converted(batch, 1, PIECE_RECORDS, max_bytes=1))] == list(
         range(PIECE_RECORDS, 2 * PIECE_RECORDS)
     )
 
@@ -222,5 +226,5 @@ def test_a_piece_that_does_not_fit_is_left_for_the_next_fetch_but_never_the_firs
 def test_a_large_batch_is_unpacked_converted_and_packed_in_steps(codec: CompressionCodec, count: int) -> None:
     value = bytes(20 * STEP_SIZE // count)
     batch = build_batch([NewRecord(None, value, 5)] * count, codec=codec)
-    assert len(list(down_convert_in_steps(batch, 1, 0, max_bytes=PLENTY))) >= 2 * 19
-    assert len(read(down_convert(batch, 1, 0, max_bytes=PLENTY))) == count
+    assert len(list(down_convert(batch, 1, 0, max_bytes=PLENTY))) >= 2 * 19
+    assert len(read(down_converted(batch, 1, 0, max_bytes=PLENTY))) == count

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from minibroker_protocol.records.conversion import down_convert
 from minibroker_protocol.records.header import MAGIC_V2, CompressionCodec, TimestampType, stamp
 from minibroker_protocol.records.log_validator import AppendPolicy, prepare
+from tests.protocol.records.converting import down_converted
 
 BASE_OFFSET = 2**33 + 5
 KAFKAS_LEADER_EPOCH = 0
@@ -395,5 +395,5 @@ DOWN_CONVERTED = {
 
 @pytest.mark.parametrize(("magic", "first_offset"), list(DOWN_CONVERTED))
 def test_a_log_of_several_formats_is_converted_as_kafka_does_it(magic: int, first_offset: int) -> None:
-    converted = down_convert(bytes.fromhex(LOG), magic, first_offset, max_bytes=10_000)
+    converted = down_converted(bytes.fromhex(LOG), magic, first_offset, max_bytes=10_000)
     assert converted.hex() == DOWN_CONVERTED[magic, first_offset]

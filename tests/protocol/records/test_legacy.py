@@ -27,7 +27,6 @@ from minibroker_protocol.records.legacy import (
     build_message_set,
     check_inner_crcs,
     encode_message,
-    read_wrapped,
 )
 from minibroker_protocol.records.record import NewRecord, Record
 from tests.sweeps import one_in
@@ -337,7 +336,7 @@ def test_what_is_decompressed_once_can_be_checked_and_read() -> None:
     batch = LegacyRecordBatch(memoryview(build_message_set(THREE, magic=1, codec=CompressionCodec.SNAPPY)))
     data = batch.records_data()
     assert data == build_message_set(THREE, magic=1)
-    assert list(read_wrapped(data, batch.header)) == list(batch)
+    assert list(batch.read(data)) == list(batch)
 
 
 def test_a_plain_message_is_its_own_record_set_and_can_be_read_twice() -> None:

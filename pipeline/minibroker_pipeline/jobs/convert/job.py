@@ -36,10 +36,10 @@ from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.query_logs import QueryLog, QueryLogs
 from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_storage.atomic_files import write_atomically
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError
+from minibroker_storage.files import write_atomically
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from minibroker_storage.transaction_index import AbortedTxn
 
