@@ -86,7 +86,7 @@ def test_the_documentation_has_no_row_too_many() -> None:
 
 @pytest.mark.parametrize("route", ROUTES, ids=ids)
 def test_a_route_has_tests(route: Route) -> None:
-    assert (ROOT / "tests" / "broker" / "handlers" / f"test_{route.key.name.lower()}.py").exists()
+    assert (ROOT / "tests" / "broker" / "handlers" / f"test_{MODULES[route.key]}.py").exists()
 
 
 def test_a_key_has_one_route_and_names_follow_the_keys() -> None:

@@ -1,0 +1,450 @@
+"""JoinGroup by its versions; what waiting members are told is in tests/broker/groups.
+
+SyncGroup by its versions; what waiting members are told is in tests/broker/groups.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.cluster.topic_admin import TopicError
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.server.requests.dispatch import accept
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    ListGroupsRequest,
+)
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.coordinators.groups.driver import Members
+from tests.broker.coordinators.groups.member_requests import (
+    BOTH,
+    RANGE,
+    SESSION_MS,
+    heartbeat_request,
+    join_request,
+    leave_request,
+)
+from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, response_of
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_the_coordinator_is_this_broker_at_the_first_request(version: int, harness: Harness) -> None:
+    found = harness.ask(FindCoordinatorRequest(key="g"), version)
+    assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, *ADVERTISED)
+    assert found.error_message == ("NONE" if version else None)
+    assert harness.core.topics.get("__consumer_offsets") is not None
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_many_coordinators_are_found_at_once(version: int, harness: Harness) -> None:
+    found = harness.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["b", "a", "b"]), version).coordinators
+    assert [(each.key, each.error_code, each.error_message) for each in found] == [
+        ("b", 0, ""),
+        ("a", 0, ""),
+        ("b", 0, ""),
+    ]
+    assert {(each.node_id, each.host, each.port) for each in found} == {(1, *ADVERTISED)}
+    assert harness.core.topics.get("__transaction_state") is not None
+    assert harness.core.topics.get("__consumer_offsets") is None
+
+
+def test_coordinators_of_more_keys_are_found_in_steps(harness: Harness) -> None:
+    keys = [f"g{number}" for number in range(100)]
+    found = harness.ask(FindCoordinatorRequest(coordinator_keys=keys), 6).coordinators
+    assert [(each.key, each.error_code, each.node_id) for each in found] == [(key, 0, 1) for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("version", "key_type", "code"),
+    [
+        (1, 2, ErrorCode.INVALID_REQUEST),
+        (5, 2, ErrorCode.INVALID_REQUEST),
+        (6, 2, ErrorCode.INVALID_REQUEST),
+        (6, 3, ErrorCode.INVALID_REQUEST),
+        (3, -1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_other_kinds_of_coordinators_are_not_here(version: int, key_type: int, code: int, harness: Harness) -> None:
+    found = harness.ask(FindCoordinatorRequest(key="x", key_type=key_type, coordinator_keys=["x"]), version)
+    if version >= 4:
+        (found,) = found.coordinators
+    assert (found.error_code, found.node_id, found.host, found.port) == (code, -1, "", -1)
+    assert bool(found.error_message) == (version < 4 or key_type != 2)
+
+
+@pytest.mark.parametrize("key", ["g", "g:t:0", f":{'A' * 22}:0", f"g:{'A' * 22}:-1", f"g:{'A' * 22}:x"])
+def test_a_key_that_names_no_share_partition_is_refused(key: str, harness: Harness) -> None:
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
+    assert harness.ask(request, 6).coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_the_coordinator_of_a_share_partition_leads_its_state(several: Harness) -> None:
+    key = f"a:group:{'A' * 21}Q:3"
+    found = several.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6).coordinators[0]
+    log = several.services.share_states.store.log
+    leader = log.coordinator(key)
+    assert leader is not None
+    assert (found.error_code, found.node_id) == (0, leader.id)
+
+
+def test_there_is_no_coordinator_when_its_topic_cannot_be_made(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise TopicError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
+
+    monkeypatch.setattr(harness.services.groups.store.log, "ensure", refuse)
+    assert harness.ask(FindCoordinatorRequest(key="g"), 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_the_topic_of_the_coordinator_is_internal_and_compacted(harness: Harness) -> None:
+    harness.ask(FindCoordinatorRequest(key="g"), 3)
+    (topic,) = [each for each in harness.ask(MetadataRequest(topics=None), 12).topics if each.is_internal]
+    assert (topic.name, len(topic.partitions)) == ("__consumer_offsets", 50)
+
+
+def test_a_topic_that_cannot_be_made_is_told_with_its_reason_and_logged_once(
+    configured: Callable[[dict[str, str]], Harness], errors: Callable[[], list[str]]
+) -> None:
+    harness = configured({"offsets.topic.segment.bytes": "10"})
+    for _ in range(2):
+        (found,) = harness.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "__consumer_offsets: " in found.error_message
+        assert "segment.bytes" in found.error_message
+    (logged,) = errors()
+    assert logged.startswith("__consumer_offsets cannot be made: ")
+
+
+INCONSISTENT_GROUP_PROTOCOL = 23
+
+
+MEMBER_ID_REQUIRED = 79
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_old_members_join_without_an_id(version: int, members: Members) -> None:
+    joined = members.join(version=version)
+    assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, joined.member_id)
+
+
+@pytest.mark.parametrize("version", range(4, 10))
+def test_dynamic_members_are_given_an_id_first(version: int, members: Members) -> None:
+    given = members.join(version=version)
+    assert (given.error_code, given.generation_id) == (MEMBER_ID_REQUIRED, -1)
+    assert members.ids == set()
+    joined = members.join(given.member_id, version=version)
+    assert (joined.error_code, joined.member_id) == (0, given.member_id)
+
+
+def test_a_member_id_begins_with_the_name_of_the_client_or_of_the_instance(members: Members) -> None:
+    dynamic, static = members.new_id(), members.new_id(instance="one")
+    assert (dynamic.rpartition("-")[0][:5], static[:4]) == ("test-", "one-")
+    assert (len(dynamic), len(static)) == (len("test-") + 36, len("one-") + 36)
+
+
+def test_a_member_id_of_a_client_with_a_very_long_name_still_fits(harness: Harness) -> None:
+    name = "ü" * 16_000
+    frame = frame_of(join_request("g"), 4, client_id=name)
+    from_bytes = _answer(harness, frame, join_request("g"), 4)
+    assert from_bytes.error_code == MEMBER_ID_REQUIRED
+    assert from_bytes.member_id.startswith("ü" * 15_000)
+
+
+def test_a_client_without_a_name_may_join(harness: Harness) -> None:
+    response = _answer(harness, frame_of(join_request("g"), 3, client_id=None), join_request("g"), 3)
+    assert (response.error_code, response.member_id[0]) == (0, "-")
+
+
+def _answer(harness: Harness, frame: bytes, request: Any, version: int) -> Any:
+    outcome = accept(memoryview(bytearray(frame)), harness.session())
+    assert isinstance(outcome, Answer)
+    return response_of(request, version, bytes_of(outcome))
+
+
+def test_the_limits_of_session_timeouts_are_configured(configured: Callable[[dict[str, str]], Harness]) -> None:
+    harness = configured({"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "20"})
+    members = Members(harness)
+    assert [members.join(session_ms=each).error_code for each in (9, 10, 20, 21)] == [26, 79, 79, 26]
+
+
+def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(members: Members) -> None:
+    first = members.join(version=0, session_ms=SESSION_MS).member_id
+    group = members.harness.services.groups.store.get("g")
+    assert group is not None
+    assert group.members[first].rebalance_timeout_ms == SESSION_MS
+    second = members.begin_join(version=1, session_ms=SESSION_MS, rebalance_ms=SESSION_MS + 1)
+    assert group.rebalance_timeout_ms == SESSION_MS + 1
+    assert not second.is_answered
+
+
+@pytest.mark.parametrize("version", [3, 5, 9])
+@pytest.mark.parametrize(
+    "fields", [{"protocols": (("other", b""),)}, {"protocol_type": "connect"}, {"instance": "i", "protocols": ()}]
+)
+def test_a_member_has_to_offer_what_the_others_do(version: int, fields: dict[str, Any], members: Members) -> None:
+    first = members.alone(protocols=BOTH)
+    assert members.join(version=version, **fields).error_code == INCONSISTENT_GROUP_PROTOCOL
+    assert members.heartbeat(first, 1) == 0
+
+
+def test_version_7_tells_the_type_of_the_protocol(members: Members) -> None:
+    assert members.join(version=6, instance="one").protocol_type is None
+    assert members.join(version=7, instance="one").protocol_type == "consumer"
+
+
+def test_a_given_id_is_not_for_static_members(members: Members) -> None:
+    given = members.new_id()
+    assert members.join(given, instance="one").error_code == -1
+    assert members.join(given).error_code == 0
+
+
+def test_what_members_say_outlives_the_buffer_that_it_came_in(harness: Harness) -> None:
+    frame = bytearray(frame_of(join_request("g", protocols=RANGE), 3))
+    accept(memoryview(frame), harness.session())
+    frame[:] = bytes(len(frame))
+    group = harness.services.groups.store.get("g")
+    assert group is not None
+    (member,) = group.members.values()
+    assert [(each.name, each.metadata) for each in member.protocols] == list(RANGE)
+
+
+every_version = pytest.mark.parametrize("version", range(6))
+
+
+@every_version
+def test_a_member_is_given_its_assignment(version: int, members: Members) -> None:
+    member = members.new_id()
+    members.join(member)
+    synced = members.sync(member, 1, {member: b"all"}, version=version)
+    assert (synced.error_code, bytes(synced.assignment)) == (0, b"all")
+    known = ("consumer", "range") if version >= 5 else (None, None)
+    assert (synced.protocol_type, synced.protocol_name) == known
+
+
+@pytest.mark.parametrize(
+    "protocol", [(None, "range"), ("consumer", None), ("connect", "range"), ("consumer", "sticky")]
+)
+def test_version_5_has_to_name_the_protocol(protocol: tuple[str | None, str | None], members: Members) -> None:
+    member = members.alone()
+    assert members.sync(member, 1, protocol=protocol).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert members.sync(member, 1, protocol=protocol, version=4).error_code == ErrorCode.NONE
+
+
+def test_a_member_joins_again_while_the_coordinator_loads(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = members.alone()
+    monkeypatch.setattr(GroupStore, "readiness", lambda *_: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert members.sync(member, 1).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert members.heartbeat(member, 1) == ErrorCode.NONE
+    assert members.join(member).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert members.describe().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert members.describe().group_state == ""
+
+
+heartbeat_versions = pytest.mark.parametrize("version", range(5))
+
+
+@heartbeat_versions
+def test_a_member_of_the_generation_is_welcome(version: int, members: Members) -> None:
+    member = members.alone(instance="one")
+
+    def beat(member_id: str, generation: int) -> int:
+        return int(members.harness.ask(heartbeat_request("g", member_id, generation), version).error_code)
+
+    assert beat(member, 1) == ErrorCode.NONE
+    assert beat(member, 0) == beat(member, 2) == beat(member, -1) == ErrorCode.ILLEGAL_GENERATION
+    assert beat("nobody", 1) == beat("", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_heartbeat_tells_of_a_rebalance_until_the_next_generation_has_begun(members: Members) -> None:
+    first, second, generation = members.pair()
+    members.leave(second)
+    assert members.heartbeat(first, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    members.join(first)
+    assert members.heartbeat(first, generation) == ErrorCode.ILLEGAL_GENERATION
+    assert members.heartbeat(first, generation + 1) == ErrorCode.NONE  # the assignment is still to come
+
+
+STRANGER = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_old_members_leave_alone(version: int, members: Members) -> None:
+    member = members.alone()
+    assert members.harness.ask(leave_request("g", ("nobody", None)), version).error_code == STRANGER
+    assert members.harness.ask(leave_request("g", (member, None)), version).error_code == 0
+    assert members.state == "Empty"
+    assert members.harness.ask(leave_request("nowhere", (member, None)), version).error_code == STRANGER
+    assert members.harness.ask(leave_request("", (member, None)), version).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_many_members_leave_at_once_each_with_an_outcome_of_its_own(version: int, members: Members) -> None:
+    static = members.alone(instance="one")
+    pending, lost = members.new_id(), members.new_id()
+    leaving = [("", "one"), ("", "two"), ("", None), (pending, None), (lost, "any"), ("nobody", None), (static, "one")]
+    response = members.harness.ask(leave_request("g", *leaving), version)
+    assert response.error_code == 0
+    assert [(each.member_id, each.group_instance_id) for each in response.members] == leaving
+    assert [each.error_code for each in response.members] == [0, STRANGER, STRANGER, 0, 0, STRANGER, STRANGER]
+    assert members.state == "Empty"
+    assert members.harness.ask(leave_request("", (static, None)), version).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_nobody_without_a_name_is_taken_for_the_instance_without_a_name(members: Members) -> None:
+    members.alone(instance="")
+    assert members.leave(("", None)) == [STRANGER]
+    assert members.leave(("", "")) == [0]
+
+
+describe_versions = pytest.mark.parametrize("version", range(7))
+
+
+ALL_OPERATIONS = 0b1101_0100_1000
+
+
+@describe_versions
+def test_a_stable_group_is_described_with_all_that_its_members_know(version: int, members: Members) -> None:
+    member = members.alone(instance="one")
+    (group,) = members.harness.ask(DescribeGroupsRequest(groups=["g"]), version).groups
+    assert (group.error_code, group.group_id, group.group_state) == (0, "g", "Stable")
+    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
+    (described,) = group.members
+    assert described.member_id == member
+    assert described.group_instance_id == ("one" if version >= 4 else None)
+    assert (described.client_id, described.client_host) == ("test", "/127.0.0.1")
+    assert bytes(described.member_metadata) == RANGE[0][1]
+    assert bytes(described.member_assignment) == b"all"
+
+
+@describe_versions
+def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> None:
+    groups = harness.ask(DescribeGroupsRequest(groups=["g", "", "g"]), version).groups
+    code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
+    assert [(each.error_code, each.group_id, each.group_state) for each in groups] == [
+        (code, "g", "Dead"),
+        (code, "", "Dead"),
+        (code, "g", "Dead"),
+    ]
+    assert [each.error_message for each in groups] == [
+        f"Group {each} not found." if version >= 6 else None for each in ("g", "", "g")
+    ]
+
+
+@pytest.mark.parametrize(("release", "assignments"), [("3.9", {b""}), ("4.0", {b"", b"all"})])
+def test_a_group_that_is_not_stable_tells_little_of_its_members(
+    release: str, assignments: set[bytes], configured: Callable[[dict[str, str]], Harness]
+) -> None:
+    """Members that had an assignment still show it since Kafka 4."""
+    members = Members(configured({"minibroker.emulate": release}))
+    first, second, _ = members.unsynced_pair()
+    group = members.describe()
+    assert (group.group_state, group.protocol_type, group.protocol_data) == ("CompletingRebalance", "consumer", "")
+    assert {each.member_id for each in group.members} == {first, second}
+    assert {bytes(each.member_metadata) for each in group.members} == {b""}
+    assert {bytes(each.member_assignment) for each in group.members} == assignments
+
+
+@pytest.mark.parametrize("version", range(3, 7))
+def test_operations_are_told_if_asked(version: int, members: Members) -> None:
+    members.alone()
+    asked = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=True)
+    groups = members.harness.ask(asked, version).groups
+    # From version 6 on a group that is not known is an error.
+    others = ALL_OPERATIONS if version < 6 else -(2**31)
+    assert [each.authorized_operations for each in groups] == [ALL_OPERATIONS, others]
+    assert members.describe().authorized_operations == -(2**31)
+
+
+def test_members_are_described_with_the_host_that_they_come_from(harness: Harness) -> None:
+    frame = memoryview(bytearray(frame_of(join_request("g"), 3)))
+    accept(frame, harness.session(client_host="/192.0.2.7"))
+    (member,) = Members(harness).describe().members
+    assert member.client_host == "/192.0.2.7"
+
+
+@pytest.fixture
+def groups(harness: Harness) -> Harness:
+    """A broker with an empty, a stable and a rebalancing group."""
+    Members(harness, "empty").new_id()
+    Members(harness, "stable").alone()
+    Members(harness, "rebalancing").unsynced_pair()
+    return harness
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_all_groups_are_listed(version: int, groups: Harness) -> None:
+    response = groups.ask(ListGroupsRequest(), version)
+    assert response.error_code == 0
+    listed = {each.group_id: each for each in response.groups}
+    assert {name: each.protocol_type for name, each in listed.items()} == {
+        "empty": "",
+        "stable": "consumer",
+        "rebalancing": "consumer",
+    }
+    states = {name: each.group_state for name, each in listed.items()}
+    known = {"empty": "Empty", "stable": "Stable", "rebalancing": "CompletingRebalance"}
+    assert states == (known if version >= 4 else dict.fromkeys(known, ""))
+    assert {each.group_type for each in response.groups} == {"classic" if version >= 5 else ""}
+
+
+def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(groups: Harness) -> None:
+    groups.restart()
+    groups.run_soon()
+    assert {each.group_id for each in groups.ask(ListGroupsRequest(), 5).groups} == {"empty", "stable", "rebalancing"}
+
+
+@pytest.mark.parametrize(
+    ("config", "listed"),
+    [
+        ({"offsets.topic.num.partitions": "1"}, [2, 4, 1, 3, 5]),
+        ({"offsets.topic.num.partitions": "5"}, [3, 1, 2, 4, 5]),
+        ({"offsets.topic.num.partitions": "1", "minibroker.emulate": "3.9"}, [1, 2, 3, 4, 5]),
+    ],
+)
+def test_groups_are_listed_in_the_order_of_kafkas_hash_tables(
+    config: dict[str, str], listed: list[int], configured: Callable[[dict[str, str]], Harness]
+) -> None:
+    harness = configured(config)
+    for number in range(1, 6):
+        Members(harness, f"grp-{number}").alone()
+    groups = harness.ask(ListGroupsRequest(), 5).groups
+    assert [each.group_id for each in groups] == [f"grp-{number}" for number in listed]
+
+
+def test_a_list_that_is_not_all_says_so(groups: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupStore, "is_loading", True)
+    response = groups.ask(ListGroupsRequest(), 5)
+    assert (response.error_code, len(response.groups)) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 3)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_groups_without_members_are_deleted(version: int, harness: Harness) -> None:
+    members, other = Members(harness), Members(harness, "other")
+    members.leave(members.alone())
+    other.alone()
+    names = ["g", "nowhere", "other", "g", ""]
+    results = harness.ask(DeleteGroupsRequest(groups_names=names), version).results
+    assert [(each.group_id, each.error_code) for each in results] == [
+        ("g", 0),
+        ("nowhere", ErrorCode.GROUP_ID_NOT_FOUND),
+        ("other", ErrorCode.NON_EMPTY_GROUP),
+        ("", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
+    assert (members.state, other.state) == ("Dead", "Stable")
+
+
+def test_an_id_that_was_given_by_a_deleted_group_is_worth_nothing(harness: Harness) -> None:
+    members = Members(harness)
+    given = members.new_id(session_ms=7_000)
+    (deleted,) = harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results
+    assert deleted.error_code == 0
+    assert members.join(given).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    again = members.new_id()
+    harness.clock.advance(7_000)
+    assert members.join(again).error_code == 0
