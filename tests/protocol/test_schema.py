@@ -1,6 +1,5 @@
 """Declarations: versions, nullability, tags and defaults."""
 
-from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import Annotated, Any
 
@@ -249,12 +248,6 @@ def test_a_version_that_does_not_exist_has_no_codec() -> None:
             encoder_for(Tree, version)
 
 
-@pytest.mark.parametrize("made_for", [decoder_for, encoder_for])
-def test_a_codec_is_compiled_once(made_for: Callable[[type[Any], int], object]) -> None:
-    assert made_for(Tree, 2) is made_for(Tree, 2)
-    assert made_for(Tree, 2) is not made_for(Tree, 3)
-
-
 def test_decoding_compiles_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request of an API waits for what is compiled."""
 
@@ -271,16 +264,6 @@ def test_fields_next_to_each_other_are_read_and_written_in_one_call() -> None:
     assert "unpack_from_?bhiqHId16s(buf, p)" in text.replace("B0", "?")
     assert text.count("unpack_from_") == 1
     assert text.count("pack_") - text.count("unpack_") == 1
-
-
-def test_the_nullable_type_of_a_structure_field_is_an_ordinary_python_type() -> None:
-    @message(versions="0")
-    class Named:
-        name: String
-        other: NullableString = None
-
-    assert Named(name="a") == Named(name="a", other=None)
-    assert decode(Named, memoryview(encoded(Named(name="a"), 0)), 0) == (Named(name="a"), 5)
 
 
 @dataclass(slots=True, kw_only=True)

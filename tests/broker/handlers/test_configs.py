@@ -5,6 +5,7 @@ IncrementalAlterConfigs: single keys, which count at once and are kept.
 ListConfigResources: what there is to describe.
 Configuration for one broker of several is that broker's own; configuration for all is everyone's.
 IncrementalAlterConfigs with as many keys as Kafka's controller writes at once, and with more.
+These tests are one file because their handlers are one module.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Produce: what is appended, what is refused, and how. Outcomes are Kafka 3.9.1's unless a test says otherwise.
 
 Records that have to be looked at one by one are validated in slices, while other requests are served.
-More records than are looked at within one step.
+These tests are one file because their handlers are one module.
 """
 
 import errno

@@ -3,6 +3,7 @@
 CreatePartitions: topics grow and never shrink; compared with Kafka 3.9.1.
 DeleteTopics: by name and by id, and what is refused; compared with Kafka 3.9.1.
 Limits of one request: partitions and replicas; codes and sentences as in Kafka's controller.
+These tests are one file because their handlers are one module.
 """
 
 import os

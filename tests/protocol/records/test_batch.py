@@ -5,8 +5,6 @@ import struct
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from minibroker_protocol.errors import (
     CorruptRecordError,
@@ -19,16 +17,8 @@ from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import HEADER, CompressionCodec, TimestampType, compute_crc, read_header
-from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
 from minibroker_protocol.records.record import NewRecord, Record
 
-INT64 = st.integers(-(2**63), 2**63 - 1)
-NULLABLE_BYTES = st.none() | st.binary(max_size=100)
-HEADERS = st.lists(st.tuples(st.text(max_size=20), NULLABLE_BYTES), max_size=4).map(tuple)
-NEAR = st.integers(1_700_000_000_000 - 10_000, 1_700_000_000_000 + 10_000)
-NEW_RECORDS = st.lists(
-    st.builds(NewRecord, NULLABLE_BYTES, NULLABLE_BYTES, NEAR | INT64, HEADERS), min_size=1, max_size=100
-)
 SAMPLE = [
     NewRecord(b"key", b"value", 1_700_000_000_000, (("name", b"content"), ("null", None))),
     NewRecord(None, None, 1_700_000_000_500),
@@ -48,44 +38,11 @@ def batch_of(payload: bytes, *, count: int, attributes: int = 0) -> RecordBatch:
     return RecordBatch(memoryview(with_crc(bytearray(header + payload))))
 
 
-@given(records=NEW_RECORDS, codec=st.sampled_from(CompressionCodec), base_offset=st.integers(0, 2**62))
-@settings(deadline=None)
-def test_records_come_back_under_every_codec(
-    records: list[NewRecord], codec: CompressionCodec, base_offset: int
-) -> None:
-    (batch,) = iter_batches(build_batch(records, codec=codec, base_offset=base_offset))
-    batch.check_crc()
-    assert list(batch) == [
-        Record(
-            base_offset + index, record.timestamp, TimestampType.CREATE_TIME, record.key, record.value, record.headers
-        )
-        for index, record in enumerate(records)
-    ]
-    assert batch.header.last_offset == base_offset + len(records) - 1
-    assert batch.header.max_timestamp == max(record.timestamp for record in records)
-
-
-def test_under_log_append_time_every_record_carries_the_max_timestamp() -> None:
-    (batch,) = iter_batches(build_batch(SAMPLE, timestamp_type=TimestampType.LOG_APPEND_TIME))
-    assert {(record.timestamp, record.timestamp_type) for record in batch} == {
-        (1_700_000_000_500, TimestampType.LOG_APPEND_TIME)
-    }
-
-
 def test_a_batch_can_be_read_twice_and_lies_over_the_callers_buffer() -> None:
     data = build_batch(SAMPLE)
     batch = RecordBatch(memoryview(data))
     assert list(batch) == list(batch)
     assert batch.buffer.obj is data
-
-
-def test_batches_follow_one_another_and_a_last_one_cut_short_ends_them() -> None:
-    first, second = build_batch(SAMPLE), build_batch(SAMPLE, base_offset=3, codec=CompressionCodec.LZ4)
-    whole = bytes(first + second)
-    for size in range(len(whole) + 1):
-        batches = list(iter_batches(whole[:size]))
-        assert len(batches) == (size >= len(first)) + (size == len(whole))
-    assert [batch.header.base_offset for batch in iter_batches(whole)] == [0, 3]
 
 
 @pytest.mark.parametrize("batch_length", [-(2**31), -1, 0, 13])
@@ -122,31 +79,11 @@ def test_a_magic_above_two_ends_the_iteration_with_its_position(magic: int) -> N
         list(iter_batches(build_batch([NewRecord(b"key", b"value", 5)]) + data))
 
 
-def test_one_record_set_may_hold_all_three_formats() -> None:
-    plain = [NewRecord(b"key", b"value", 5)]
-    data = build_message_set(plain * 2, magic=0)
-    data += build_message_set(plain * 3, magic=1, base_offset=2, codec=CompressionCodec.GZIP)
-    data += build_batch(plain * 2, base_offset=5)
-    batches = list(iter_batches(data))
-    assert [type(batch) for batch in batches] == [LegacyRecordBatch] * 3 + [RecordBatch]
-    assert [batch.header.last_offset for batch in batches] == [0, 1, 4, 6]
-    assert [record.offset for batch in batches for record in batch] == list(range(7))
-
-
 def test_a_single_batch_cut_short_is_corrupt() -> None:
     data = build_batch(SAMPLE)
     for size in range(len(data)):
         with pytest.raises(CorruptRecordError):
             RecordBatch(memoryview(data)[:size])
-
-
-def test_a_flip_of_any_bit_under_the_crc_is_noticed() -> None:
-    data = build_batch(SAMPLE)
-    for position in range(17, len(data)):
-        data[position] ^= 1 << position % 8
-        with pytest.raises(CorruptRecordError, match="crc: stored"):
-            RecordBatch(memoryview(data)).check_crc()
-        data[position] ^= 1 << position % 8
 
 
 def test_a_codec_that_does_not_exist_is_refused() -> None:

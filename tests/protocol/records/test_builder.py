@@ -5,7 +5,7 @@ import pytest
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_header
+from minibroker_protocol.records.header import CompressionCodec, read_header
 from minibroker_protocol.records.record import NewRecord
 
 ONE = [NewRecord(b"key", b"value", 5)]
@@ -14,29 +14,6 @@ ONE = [NewRecord(b"key", b"value", 5)]
 def test_defaults_are_those_of_a_producer_without_idempotence() -> None:
     header = read_header(build_batch(ONE))
     assert header._replace(crc=0) == (0, 64, -1, 2, 0, 0, 0, 5, 5, -1, -1, -1, 1)
-
-
-def test_every_argument_lands_in_its_field() -> None:
-    batch = build_batch(
-        (NewRecord(None, b"x", timestamp) for timestamp in (50, 70, 60)),
-        base_offset=11,
-        codec=CompressionCodec.LZ4,
-        timestamp_type=TimestampType.LOG_APPEND_TIME,
-        producer_id=12,
-        producer_epoch=13,
-        base_sequence=14,
-        partition_leader_epoch=15,
-        is_transactional=True,
-        is_control=True,
-    )
-    header = read_header(batch)
-    assert (header.base_offset, header.last_offset, header.record_count) == (11, 13, 3)
-    assert (header.base_timestamp, header.max_timestamp) == (50, 70)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (12, 13, 14)
-    assert header.partition_leader_epoch == 15
-    assert header.attributes == 0b111011
-    assert header.size_in_bytes == len(batch)
-    RecordBatch(memoryview(batch)).check_crc()
 
 
 def test_a_delete_horizon_takes_the_base_timestamps_place_and_leaves_the_records_theirs() -> None:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from binascii import crc32
 from importlib.machinery import PathFinder
 
 import pytest
@@ -19,8 +18,6 @@ from minibroker_protocol.records.header import (
     BatchHeader,
     CompressionCodec,
     TimestampType,
-    compute_crc,
-    crc32c,
     entry_bounds,
     increment_sequence,
     load_crc32c,
@@ -36,27 +33,6 @@ FIELDS = BatchHeader(1, 49, 2, 2, 0xFFFFFFFF, 0, 3, 4, 5, 6, 7, 8, 9)
 
 def test_the_header_takes_61_bytes() -> None:
     assert HEADER.size == RECORD_BATCH_OVERHEAD == 61
-
-
-def test_each_field_stands_where_the_format_says() -> None:
-    data = (
-        b"\x00\x00\x00\x00\x00\x00\x00\x01"  # base offset
-        b"\x00\x00\x00\x31"  # batch length
-        b"\x00\x00\x00\x02"  # partition leader epoch
-        b"\x02"  # magic
-        b"\xff\xff\xff\xff"  # crc, unsigned
-        b"\x00\x00"  # attributes
-        b"\x00\x00\x00\x03"  # last offset delta
-        b"\x00\x00\x00\x00\x00\x00\x00\x04"  # base timestamp
-        b"\x00\x00\x00\x00\x00\x00\x00\x05"  # max timestamp
-        b"\x00\x00\x00\x00\x00\x00\x00\x06"  # producer id
-        b"\x00\x07"  # producer epoch
-        b"\x00\x00\x00\x08"  # base sequence
-        b"\x00\x00\x00\x09"  # record count
-    )
-    assert read_header(data) == FIELDS
-    assert read_header(b"??" + data, 2) == FIELDS
-    assert HEADER.pack(*FIELDS) == data
 
 
 def test_a_header_knows_its_batchs_size_and_last_offset() -> None:
@@ -100,22 +76,6 @@ def test_bit_6_makes_the_base_timestamp_a_delete_horizon() -> None:
 def test_any_entry_header_is_that_of_the_batch_in_v2() -> None:
     batch = b"1234567" + build_batch([NewRecord(b"key", b"value", 1)], base_offset=9, producer_id=5, base_sequence=0)
     assert read_entry_header(batch, 7) == read_header(batch, 7)
-
-
-def test_a_v0_entry_fills_what_it_knows() -> None:
-    entry = encode_message(41, b"key", b"value", magic=0)
-    header = read_entry_header(b"12345" + entry, 5)
-    assert header == (41, 22, -1, 0, crc32(entry[16:]), 0, 0, -1, -1, -1, -1, -1, 1)
-    assert (header.last_offset, header.size_in_bytes) == (41, len(entry))
-    assert header.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE
-
-
-def test_a_v1_entry_has_a_timestamp_and_its_type_besides() -> None:
-    entry = encode_message(41, b"key", b"value", magic=1, timestamp=777, attributes=0x08)
-    header = read_entry_header(entry)
-    assert header == (41, 30, -1, 1, crc32(entry[16:]), 0x08, 0, 777, 777, -1, -1, -1, 1)
-    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    assert header._replace(attributes=0).timestamp_type is TimestampType.CREATE_TIME
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -172,11 +132,6 @@ def test_stamping_writes_base_offset_and_leader_epoch_and_leaves_the_crc_right()
     assert (header.base_offset, header.partition_leader_epoch) == (2**40 + 5, 77)
     assert batch[8:12] + batch[16:] == before[8:12] + before[16:]
     RecordBatch(memoryview(batch)).check_crc()
-
-
-def test_the_crc_is_castagnolis_and_starts_at_the_attributes() -> None:
-    assert crc32c(b"123456789") == 0xE3069283
-    assert compute_crc(memoryview(bytes(21) + b"123456789")) == 0xE3069283
 
 
 def test_the_checksum_is_the_packages_own_when_its_compiled_module_is_not_found(

@@ -7,7 +7,7 @@ from binascii import crc32
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import (
@@ -34,13 +34,7 @@ from tests.sweeps import one_in
 MEGABYTE = 1024 * 1024
 CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
 COMPRESSING = CODECS[1:]
-NULLABLE_BYTES = st.none() | st.binary(max_size=100)
-TIMESTAMPS = st.integers(-1, 2**63 - 1)
-NEW_RECORDS = st.lists(
-    st.builds(NewRecord, NULLABLE_BYTES, NULLABLE_BYTES, TIMESTAMPS, st.just(())), min_size=1, max_size=60
-)
 THREE = [NewRecord(b"a", b"1", 5), NewRecord(None, b"22", 9), NewRecord(b"c", None, 7)]
-TYPES = [TimestampType.NO_TIMESTAMP_TYPE, TimestampType.CREATE_TIME]
 
 
 def wrapper(
@@ -67,54 +61,6 @@ def v1_entry(rest: bytes, *, offset: int = 0) -> bytes:
     return with_crc(struct.pack(">qiIBBq", offset, 14 + len(rest), 0, 1, 0, 5) + rest)
 
 
-@given(
-    records=NEW_RECORDS,
-    magic=st.sampled_from([0, 1]),
-    codec=st.sampled_from(CODECS),
-    base_offset=st.integers(0, 2**62),
-)
-@settings(deadline=None)
-def test_records_come_back_under_every_codec(
-    records: list[NewRecord], magic: int, codec: CompressionCodec, base_offset: int
-) -> None:
-    batches = list(iter_batches(build_message_set(records, magic=magic, codec=codec, base_offset=base_offset)))
-    for batch in batches:
-        batch.check_crc()
-        assert batch.header.codec is codec
-    assert len(batches) == (1 if codec else len(records))
-    assert batches[-1].header.last_offset == base_offset + len(records) - 1
-    assert max(batch.header.max_timestamp for batch in batches) == (
-        max(record.timestamp for record in records) if magic else -1
-    )
-    assert [record for batch in batches for record in batch] == [
-        Record(base_offset + index, record.timestamp if magic else -1, TYPES[magic], record.key, record.value)
-        for index, record in enumerate(records)
-    ]
-
-
-@given(
-    records=NEW_RECORDS,
-    magic=st.sampled_from([0, 1]),
-    codec=st.sampled_from(CODECS),
-    gaps=st.lists(st.integers(1, 1000), min_size=60, max_size=60),
-)
-@settings(deadline=None)
-def test_offsets_with_gaps_come_back_under_every_codec(
-    records: list[NewRecord], magic: int, codec: CompressionCodec, gaps: list[int]
-) -> None:
-    offsets = list(accumulate(gaps, initial=10**12))[1 : len(records) + 1]
-    data = build_message_set(records, magic=magic, codec=codec, base_offset=10**12, offsets=offsets)
-    assert [record.offset for batch in iter_batches(data) for record in batch] == offsets
-
-
-def test_inner_offsets_are_absolute_in_v0_and_relative_in_v1() -> None:
-    for magic, expected in ((0, [100, 101, 102]), (1, [0, 1, 2])):
-        data = build_message_set(THREE, magic=magic, codec=CompressionCodec.GZIP, base_offset=100)
-        batch = LegacyRecordBatch(memoryview(data))
-        assert [inner.header.base_offset for inner in iter_batches(batch.records_data())] == expected
-        assert (batch.header.last_offset, batch.base_offset) == (102, 100)
-
-
 @pytest.mark.parametrize(
     ("offset", "expected"), [(0, [3, 7, 9]), (9, [3, 7, 9]), (10, [4, 8, 10]), (500, [494, 498, 500])]
 )
@@ -139,29 +85,6 @@ def test_the_wrappers_offset_does_not_move_the_inner_ones_of_v0() -> None:
     assert [record.offset for record in batch] == [50, 51, 52]
 
 
-def test_under_create_time_a_wrapper_has_the_highest_inner_timestamp() -> None:
-    (batch,) = iter_batches(build_message_set(THREE, magic=1, codec=CompressionCodec.LZ4))
-    assert (batch.header.max_timestamp, batch.header.timestamp_type) == (9, TimestampType.CREATE_TIME)
-    assert [record.timestamp for record in batch] == [5, 9, 7]
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_under_log_append_time_every_record_has_the_brokers_time(codec: CompressionCodec) -> None:
-    for log_append_time, expected in ((777, 777), (None, 9)):
-        data = build_message_set(
-            THREE,
-            magic=1,
-            codec=codec,
-            timestamp_type=TimestampType.LOG_APPEND_TIME,
-            log_append_time=log_append_time,
-        )
-        for batch in iter_batches(data):
-            assert batch.header.max_timestamp == expected
-            assert {(record.timestamp, record.timestamp_type) for record in batch} == {
-                (expected, TimestampType.LOG_APPEND_TIME)
-            }
-
-
 def test_inner_timestamps_and_types_count_for_nothing_under_log_append_time() -> None:
     batch = wrapper(build_message_set(THREE, magic=1), timestamp=777, attributes=CompressionCodec.GZIP | 0x08)
     assert [(record.timestamp, record.timestamp_type) for record in batch] == [(777, TimestampType.LOG_APPEND_TIME)] * 3
@@ -179,16 +102,6 @@ def test_format_v0_has_no_timestamps_whatever_is_asked_for(timestamp_type: Times
     assert {(record.timestamp, record.timestamp_type) for batch in iter_batches(data) for record in batch} == {
         (-1, TimestampType.NO_TIMESTAMP_TYPE)
     }
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", CODECS)
-def test_a_message_set_cut_at_any_byte_gives_its_whole_entries(magic: int, codec: CompressionCodec) -> None:
-    one = build_message_set(THREE, magic=magic, codec=codec)
-    whole = bytes(one + build_message_set(THREE, magic=magic, codec=codec, base_offset=3))
-    ends = list(accumulate(batch.header.size_in_bytes for batch in iter_batches(whole)))
-    for size in range(len(whole) + 1):
-        assert len(list(iter_batches(whole[:size]))) == sum(end <= size for end in ends)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -232,16 +145,6 @@ def test_another_magic_is_unsupported(magic: int) -> None:
         LegacyRecordBatch(memoryview(data))
     with pytest.raises(EncodeError, match=f"magic: {magic} instead of 0 or 1"):
         encode_message(0, None, None, magic=magic)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_a_flip_of_any_bit_under_the_crc_is_noticed(magic: int) -> None:
-    data = bytearray(encode_message(0, b"key", b"value", magic=magic))
-    for position in (*range(12, 16), *range(17, len(data))):
-        data[position] ^= 1 << position % 8
-        with pytest.raises(CorruptRecordError, match="crc: stored"):
-            LegacyRecordBatch(memoryview(data)).check_crc()
-        data[position] ^= 1 << position % 8
 
 
 def test_inner_checksums_are_looked_at_only_when_asked() -> None:

@@ -1,72 +1,16 @@
 """F1 to F3 and F7: writing message sets of formats v0 and v1, to the byte, and what cannot be written."""
 
-import struct
-from binascii import crc32
-
 import pytest
 
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records.batch import iter_batches
-from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec, TimestampType
-from minibroker_protocol.records.legacy import build_message_set, encode_message
+from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 
 CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
 COMPRESSING = CODECS[1:]
 THREE = [NewRecord(b"a", b"1", 5), NewRecord(None, b"22", 9), NewRecord(b"c", None, 7)]
-
-
-def with_crc(entry: bytes) -> bytes:
-    """The entry with its CRC put right."""
-    return entry[:12] + struct.pack(">I", crc32(entry[16:])) + entry[16:]
-
-
-@pytest.mark.parametrize(
-    ("records", "v0", "v1", "v2"),
-    [
-        ([NewRecord(b"key", b"value", 5)], 34, 42, 76),
-        ([NewRecord(None, b"value", 5)], 31, 39, 73),
-        ([NewRecord(None, b"value1", 5)] * 10, 320, 400, 191),
-        ([NewRecord(None, bytes(16384), 5)], 16410, 16418, 16456),
-    ],
-)
-def test_sizes_on_disk(records: list[NewRecord], v0: int, v1: int, v2: int) -> None:
-    sizes = (
-        len(build_message_set(records, magic=0)),
-        len(build_message_set(records, magic=1)),
-        len(build_batch(records)),
-    )
-    assert sizes == (v0, v1, v2)
-
-
-def test_each_field_of_a_v0_message_stands_where_the_format_says() -> None:
-    expected = (
-        b"\x00\x00\x00\x00\x00\x00\x00\x29"  # offset
-        b"\x00\x00\x00\x16"  # message size
-        b"\x00\x00\x00\x00"  # CRC-32 of the rest, put right below
-        b"\x00"  # magic
-        b"\x00"  # attributes
-        b"\x00\x00\x00\x03key"
-        b"\x00\x00\x00\x05value"
-    )
-    assert encode_message(41, b"key", b"value", magic=0, timestamp=99) == with_crc(expected)
-    assert encode_message(41, None, None, magic=0)[18:] == b"\xff" * 8
-
-
-def test_each_field_of_a_v1_message_stands_where_the_format_says() -> None:
-    expected = (
-        b"\x00\x00\x00\x00\x00\x00\x00\x29"  # offset
-        b"\x00\x00\x00\x1e"  # message size
-        b"\x00\x00\x00\x00"  # CRC-32 of the rest, put right below
-        b"\x01"  # magic
-        b"\x08"  # attributes
-        b"\x00\x00\x00\x00\x00\x00\x00\x63"  # timestamp
-        b"\x00\x00\x00\x03key"
-        b"\x00\x00\x00\x05value"
-    )
-    assert encode_message(41, b"key", b"value", magic=1, timestamp=99, attributes=8) == with_crc(expected)
-    assert encode_message(41, None, None, magic=1)[18:] == b"\xff" * 16
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)

@@ -1,4 +1,4 @@
-"""Validation of produced records. Compared with Kafka 3.9.1's `LogValidator`; see the golden ones too."""
+"""Validation of produced records. Compared with Kafka 3.9.1's `LogValidator`."""
 
 from typing import Any
 

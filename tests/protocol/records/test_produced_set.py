@@ -12,7 +12,6 @@ from minibroker_protocol.errors import (
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_entry_header
 from minibroker_protocol.records.legacy import build_message_set, encode_message
@@ -225,23 +224,3 @@ def test_producer_ids_need_v2() -> None:
         with pytest.raises(UnsupportedMagicError, match="producer id: 5"):
             check_target(idempotent, magic)
         check_target(read_entry_header(build_batch(RECORDS)), magic)
-
-
-@pytest.mark.parametrize("magic", [1, 2])
-@pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4])
-def test_a_large_batch_is_opened_in_steps(codec: CompressionCodec, magic: int) -> None:
-    records = [NewRecord(b"key", bytes(10 * STEP_SIZE), 1000 + number) for number in range(2)]
-    data = build_batch(records, codec=codec) if magic == 2 else build_message_set(records, magic=magic, codec=codec)
-    (batch,) = iter_batches(memoryview(data))
-    steps = open_batch(batch)
-    taken = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            opened = end.value
-            break
-        taken += 1
-    assert taken >= 2 * 10
-    assert [record.value for record in opened.records] == [record.value for record in records]
-    assert opened.data == batch.records_data()

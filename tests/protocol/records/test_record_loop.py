@@ -9,8 +9,8 @@ import pytest
 from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.record import READ_RECORDS, WALK_RECORDS, NewRecord, read_records, walk_records
-from minibroker_protocol.records.record_loop import FIELDS, NUMBER, RecordLoop, become, source
+from minibroker_protocol.records.record import NewRecord, read_records, walk_records
+from minibroker_protocol.records.record_loop import FIELDS, RecordLoop, source
 from minibroker_protocol.records.record_times import read_times
 from minibroker_protocol.records.varint import decode_varint, decode_varlong
 from minibroker_storage.cleaner.entry_keys import v2_keys
@@ -56,53 +56,6 @@ def test_all_loops_read_what_a_call_for_each_field_reads() -> None:
     assert keys.keys == [each[3] for each in expected]
     assert keys.tombstones == [each[4] for each in expected]
     assert keys.bounds == [0, *(each[5] for each in expected)]
-
-
-def test_the_source_is_there_for_readers_and_reads_each_integer_in_line() -> None:
-    text = source("read_records", READ_RECORDS)
-    assert text.startswith("def read_records(data, header):\n    size = len(data)\n")
-    assert text.count("raw += (byte << 7) - 128") == 5
-    assert text.count("finish_varlong(") == 1
-    compile(text, "read_records", "exec")
-    assert "key = " not in source("walk_records", WALK_RECORDS)
-
-
-def add_deltas(data: bytes, position: int, count: int) -> int:
-    """The sum of the timestamp deltas."""
-    become(add_deltas, ADD_DELTAS)
-    return add_deltas(data, position, count)
-
-
-ADD_DELTAS = RecordLoop(
-    "data, position, count",
-    records="count",
-    before="total = start",
-    fields={"length": "end = position + (raw >> 1)", "timestamp_delta": f"total += {NUMBER}"},
-    skips_rest=True,
-    after="return total",
-    names={"start": 5},
-)
-
-
-def test_the_first_call_puts_the_generated_body_into_the_function() -> None:
-    written = add_deltas.__code__
-    total = 5 + sum(each[1] for each in fields_of_records())
-    assert add_deltas(DATA, 0, len(RECORDS)) == total
-    generated = add_deltas.__code__
-    assert generated is not written
-    assert add_deltas(DATA, 0, len(RECORDS)) == total
-    assert add_deltas.__code__ is generated
-    assert add_deltas.__doc__ == "The sum of the timestamp deltas."
-
-
-def test_a_function_is_a_generator_if_its_generated_body_is_one() -> None:
-    def deltas(data: bytes, position: int, count: int) -> Iterator[int]:
-        become(deltas, loop)
-        return deltas(data, position, count)
-
-    loop = ADD_DELTAS._replace(fields={"timestamp_delta": "yield raw"})
-    with pytest.raises(TypeError, match="deltas and its generated body must both be generators, or neither"):
-        deltas(DATA, 0, len(RECORDS))
 
 
 @pytest.mark.parametrize("field", [name for name in FIELDS if name != "attributes"])

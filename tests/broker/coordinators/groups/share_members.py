@@ -8,7 +8,6 @@ from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.harness import Harness
 
-HEARTBEAT_MS = 5_000
 SESSION_MS = 45_000
 ASSIGNMENT_MS = 1_000
 

@@ -62,10 +62,6 @@ def delete_topics(harness: Harness, *names: str) -> None:
         assert result.error_code == 0
 
 
-def group_log_end(harness: Harness, group_id: str = "g") -> int:
-    return log_of(harness, OFFSETS, harness.services.groups.store.partition_of(group_id)).log_end_offset
-
-
 def test_a_group_is_in_the_partition_that_javas_hash_of_its_name_chooses(harness: Harness) -> None:
     commit(harness, {T0: 1}, "group-1")
     assert harness.services.groups.store.partition_of("group-1") == 49
