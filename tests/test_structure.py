@@ -69,19 +69,6 @@ def _reached(loads: Mapping[str, Iterable[str]], first: str) -> set[str]:
     return reached
 
 
-def test_circles_are_found() -> None:
-    graph = {"a": ["b"], "b": ["c", "d"], "c": ["a"], "d": ["e"], "e": ["d"], "f": ["a"]}
-    assert circles(graph) == [["a", "b", "c"], ["d", "e"]]
-
-
-def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:
-    path = tmp_path / "m.py"
-    path.write_text(
-        "import a\nfrom . import b\nif TYPE_CHECKING:\n    from .c import d\ndef f():\n    from e.g import h\n"
-    )
-    assert sorted(imported_names("p.m", path)) == ["a", "e.g.h", "p.b", "p.c.d"]
-
-
 @pytest.mark.slow
 def test_no_circle_of_imports_is_larger_than_three_modules() -> None:
     large = [circle for circle in circles(import_graph()) if len(circle) > _LARGEST_CIRCLE]
@@ -105,19 +92,6 @@ def _needless(modules: Mapping[str, Path]) -> Iterator[str]:
 def test_an_import_in_a_function_defers_a_module() -> None:
     """A start loads little, so imports may stand in functions. One of a module that is loaded anyway may not."""
     assert list(_needless(modules_of_product())) == []
-
-
-def test_needless_imports_in_functions_are_found(tmp_path: Path) -> None:
-    sources = {
-        "p.a": "import json\nfrom p import b\ndef f():\n    import json\n    from p.c import x\n    import os\n",
-        "p.b": "import p.c",
-        "p.c": "if TYPE_CHECKING:\n    import os\ndef f():\n    from p import b, d\n",
-        "p.d": "from p import c",
-    }
-    modules = {name: tmp_path / f"{name}.py" for name in sources}
-    for name, source in sources.items():
-        modules[name].write_text(source)
-    assert list(_needless(modules)) == ["p.a.py:4: json", "p.a.py:5: p.c"]
 
 
 def test_the_core_does_not_grow(harness: Harness) -> None:

@@ -139,24 +139,6 @@ def test_dotnet_advertises_with_a_trailing_comma_and_executes_run(boxes: Callabl
     use(port)
 
 
-def test_python_sources_bash_config_in_sh_and_runs_configure_and_launch(boxes: Callable[..., Box]) -> None:
-    path = "/tc-start.sh"
-    box = boxes(command=["sh", "-c", loop(path, run="sh ")], environment=ZOOKEEPER)
-    port = box.publish(9093)
-    script = (
-        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://$(hostname -i):9092\n"
-        ". /etc/confluent/docker/bash-config\n"
-        "export KAFKA_ZOOKEEPER_CONNECT=localhost:2181\n"
-        "echo 'clientPort=2181' > zookeeper.properties\n"
-        "zookeeper-server-start zookeeper.properties &\n"
-        "/etc/confluent/docker/configure\n"
-        "/etc/confluent/docker/launch\n"
-    )
-    box.copy_in(path, script, 0o644)
-    wait_for(box, "[KafkaServer id=1] started")
-    use(port)
-
-
 @pytest.mark.parametrize("storage", [True, False], ids=["kafka-storage", "no kafka-storage"])
 def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[..., Box], *, storage: bool) -> None:
     if storage and not os.path.lexists(image.rootfs / "usr" / "bin" / "kafka-storage"):
@@ -184,28 +166,6 @@ def test_a_directory_of_another_cluster_is_refused_before_the_start(boxes: Calla
     box = boxes(entrypoint=["bash", "-c"], command=[command], environment=PUBLIC_9093)
     assert box.process.wait(PATIENCE_S) == 1
     assert f"not to {PUBLIC_9093['CLUSTER_ID']}\n" in box.logs("stderr")
-
-
-def test_node_waits_for_its_own_line_and_for_the_ports_inside(boxes: Callable[..., Box]) -> None:
-    path = "/testcontainers_start.sh"
-    box = boxes(
-        entrypoint=["sh"], command=["-c", f"echo 'Waiting for script...'; {loop(path)}"], environment=PUBLIC_9093
-    )
-    wait_for(box, "Waiting for script...")
-    port = box.publish(9093)
-    script = (
-        f"#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS=BROKER://box:9092,PLAINTEXT://localhost:{port}\n"
-        "/etc/confluent/docker/run\n"
-    )
-    box.copy_in(path, script, 0o777)
-    checks = (
-        "cat /proc/net/tcp* | awk '{print $2}' | grep -i :2385",
-        "nc -vz -w 1 localhost 9093",
-        "/bin/bash -c '</dev/tcp/localhost/9093'",
-    )
-    for check in checks:
-        box.wait_until(lambda check=check: box.execute(["/bin/sh", "-c", check]).returncode == 0, check)  # type: ignore[misc] # mypy cannot infer a lambda's default
-    use(port)
 
 
 def test_rust_writes_its_script_as_the_images_user_and_reads_stdout(boxes: Callable[..., Box]) -> None:

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TextIO, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
 from minibroker.security.sasl.jaas import parse_jaas
-from minibroker_container import entrypoint, files
+from minibroker_container import entrypoint
 from tests.broker.security.sasl.login import authenticate, handshake
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
@@ -298,32 +298,6 @@ def test_a_misspelt_variable_of_minibroker_is_named_on_stderr() -> None:
     completed = run({"MINIBROKER_TOPIC": "orders", "MINIBROKER_PORT": "tcp://10.0.0.1:9092"}, "--print-command")
     assert "MINIBROKER_TOPIC is not known" in completed.stderr
     assert "MINIBROKER_PORT" not in completed.stderr
-
-
-def test_a_start_with_tls_reads_each_password_and_login_file_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(entrypoint, "SECRETS_DIR", str(tmp_path))
-    login = tmp_path / "jaas.conf"
-    login.write_text("KafkaServer { org.apache.kafka.common.security.plain.PlainLoginModule required user_a='b'; };")
-    (tmp_path / "credentials").write_text("secret\n")
-    (tmp_path / "broker.p12").touch()
-    read: list[str] = []
-    opened = files.opened
-
-    def recorded(variable: str, path: str) -> TextIO:
-        read.append(variable)
-        return opened(variable, path)
-
-    monkeypatch.setattr(files, "opened", recorded)
-    environment = {
-        "KAFKA_LISTENERS": "SASL_SSL://:9093",
-        "KAFKA_SSL_KEYSTORE_FILENAME": "broker.p12",
-        "KAFKA_SSL_KEYSTORE_CREDENTIALS": "credentials",
-        "KAFKA_OPTS": f"-Djava.security.auth.login.config={login}",
-    }
-    entrypoint.container_command(environment, [], entrypoint.hidden, checks_files=True)
-    assert sorted(read) == ["KAFKA_OPTS", "KAFKA_SSL_KEYSTORE_CREDENTIALS", "KAFKA_SSL_KEYSTORE_FILENAME"]
 
 
 def test_a_mounted_server_properties_is_read_and_variables_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
 from pathlib import Path
 from typing import Final
 
-from tests.broker.harness import fetch_request
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
 from tests.sparse_copies import copy_directory
@@ -23,7 +20,6 @@ from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger, note_circumstances
 from tests.torture.producers import Consumer, Producer, Trimmer, await_answers, drive
 from tests.torture.reading import check_times, new_producer_id, read_log
-from tests.torture.starvation import STARVES, refused, starved
 from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
 TORN: Final = 0.2
@@ -60,7 +56,7 @@ class Campaign:
         self.kills = 0
         self._rng = random.Random(seed)
         self._topics = topics
-        self._broker = Broker(directory, options_for(topics), program=("tests.torture.few_descriptors", str(seed)))
+        self._broker = Broker(directory, options_for(topics))
         self._first_timestamp = int(time.time() * 1000) // 2 * 2 - _HOUR_MS
         self._mint = Mint(self._rng, self._first_timestamp)
         self._ledgers = [new_ledger(topic, partition) for topic in topics for partition in range(topic.partitions)]
@@ -72,24 +68,23 @@ class Campaign:
         self._torn = set[Ledger]()
         self._starts = 0
 
-    def run(self, kills: int, *, starvations: int = 0, signs: Sequence[str] = ()) -> Counter[str]:
+    def run(self, kills: int, *, signs: Sequence[str] = ()) -> Counter[str]:
         """So many kills and a last look at everything; returns what was done and found.
 
-        `starvations` is how often at least the broker runs out of descriptors, before all kills but those of theirs.
         `signs` are counts that have to rise: more rounds follow until each has, for `PATIENCE_S`. On a busy machine a
         round may be too short for what it is to show.
         """
         os.makedirs(self.directory, exist_ok=True)
         number = 0
         try:
-            while self.kills < kills or number < starvations:
+            while self.kills < kills:
                 number += 1
-                result = self._round() if number > starvations else self._play(self._starve_under_load)
+                result = self._round()
                 if self._on_round is not None:
                     self._on_round(f"seed {self.seed}, round {number}, {self.kills} kills: {result}")
             deadline = time.monotonic() + PATIENCE_S
             while not all(self._tally()[sign] for sign in signs) and time.monotonic() < deadline:
-                self._play(self._starve_under_load if starvations else self._kill_under_load)
+                self._play(self._kill_under_load)
             self._start()
             self._verify()
             self._await_chores()
@@ -116,8 +111,7 @@ class Campaign:
 
     def _round(self) -> str:
         ends = {
-            self._kill_under_load: 52,
-            self._starve_under_load: 8 if STARVES else 0,
+            self._kill_under_load: 60,
             self._kill_while_starting: 12,
             self._kill_while_opening: 12,
             self._kill_while_stopping: 8,
@@ -174,48 +168,7 @@ class Campaign:
                 producer.disconnect()
         self._killed()
 
-    def _starve_under_load(self) -> None:
-        """The broker runs out of descriptors again and again; then there are some, and it goes on."""
-        self._begin()
-        idempotent = [producer for producer in self._producers if producer.is_idempotent]
-        await_answers(idempotent)
-        for producer in idempotent:
-            producer.greet()
-        await_answers(idempotent)
-        parties = [*self._producers, self._consumer, self._trimmer]
-        for party in parties:
-            party.bears_refusals = True
-        famine = (starved, refused)[self.counts["starvations"] % 2]
-        with famine(self._broker.pid, self._rng) as fed, ThreadPoolExecutor(1) as others:
-            calls = others.submit(self._call_until, fed)
-            drive(parties, fed)
-        self.counts["calls amid a lack of descriptors"] += calls.result()
-        self._disconnect()
-        self.counts["starvations"] += 1
-        self.counts["batches refused"] += sum(len(work.batches) for each in self._producers for work in each.unanswered)
-        for party in parties:
-            party.bears_refusals = False
-        self._connect(idempotent)
-        await_answers(idempotent)
-        self._verify()
-        if self._rng.random() < 0.5:
-            self._broker.send_signal(signal.SIGKILL)
-            self._killed()
-        else:
-            self._stop()
-
     # Their parts
-
-    def _call_until(self, fed: threading.Event) -> int:
-        """Connect, fetch and go, again and again: each takes descriptors. Returns how many were answered."""
-        answered = 0
-        for ledger in cycle(self._ledgers):
-            if fed.is_set():
-                break
-            with contextlib.suppress(ConnectionError), SocketClient(self._broker.address) as client:
-                client.ask(fetch_request((ledger.topic.name, ledger.partition, ledger.start), max_wait_ms=0), 12)
-                answered += 1
-        return answered
 
     def _begin(self) -> None:
         """A broker that runs, verified, with all producers at work."""

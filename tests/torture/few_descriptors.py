@@ -1,26 +1,19 @@
 """The calls that give out a descriptor fail at random moments, as if the process or the machine had none left.
 
-That hits one call and lets the next one pass, which a limit of the kernel never does: see `starvation` for that.
-`python -m tests.torture.few_descriptors SEED serve ...` is a broker that begins with it at `BEGIN` and ends at `END`.
+That hits one call and lets the next one pass, which a limit of the kernel never does.
 """
 
 import builtins
 import errno
 import os
 import random
-import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from minibroker.cli.main import main
-
-BEGIN: Final = signal.SIGUSR1
-END: Final = signal.SIGUSR2
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
 _SHARES: Final = (0.2, 0.5, 0.8, 1.0)
 _GIVING: Final = (
@@ -50,11 +43,11 @@ class FewDescriptors:
         self._thread = thread
         self._share = 0.0
 
-    def begin(self, *_: object) -> None:
+    def begin(self) -> None:
         """From now on some calls fail, or all."""
         self._share = self._rng.choice(_SHARES)
 
-    def end(self, *_: object) -> None:
+    def end(self) -> None:
         """From now on none fails."""
         self._share = 0
 
@@ -81,11 +74,3 @@ class FewDescriptors:
         fails = self._rng.random() < self._share
         self.refused += fails
         return fails
-
-
-if __name__ == "__main__":
-    few = FewDescriptors(random.Random(sys.argv.pop(1)))
-    signal.signal(BEGIN, few.begin)
-    signal.signal(END, few.end)
-    with few.installed():
-        sys.exit(main())

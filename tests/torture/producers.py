@@ -28,20 +28,17 @@ _LENGTH: Final = struct.Struct(">i")
 _CORRELATION_ID_AT: Final = 8
 _FETCH_VERSION: Final = 11
 _OFFSET_OUT_OF_RANGE: Final = 1
-_REFUSALS: Final = frozenset((45, 56))
-"""OUT_OF_ORDER_SEQUENCE_NUMBER, of what is behind a batch that was refused, and KAFKA_STORAGE_ERROR."""
 _GLANCE: Final = 0.05
 _TRIMS: Final = 0.03
 """The number of turns of the load that a trimmer uses."""
 
 
 class Work(NamedTuple):
-    """A request, the batches in it by partition, and whether the broker has refused them."""
+    """A request, and the batches in it by partition."""
 
     request: Any
     version: int
     batches: tuple[tuple[Ledger, Sent], ...] = ()
-    is_refused: bool = False
 
 
 class Link:
@@ -109,8 +106,6 @@ class Party(ABC):
 
     def __init__(self) -> None:
         self.link: Link | None = None
-        #: Whether the broker may refuse what it is asked, because it lacks descriptors.
-        self.bears_refusals = False
 
     def connect(self, address: tuple[str, int]) -> None:
         """Take a new connection."""
@@ -125,13 +120,8 @@ class Party(ABC):
     def act(self) -> None:
         """Send what is due, as far as the socket takes it."""
         assert self.link is not None
-        if not self.link.has_output and not self.has_paused:
+        if not self.link.has_output:
             self._act(self.link)
-
-    @property
-    def has_paused(self) -> bool:
-        """Whether it sends nothing more over this connection."""
-        return False
 
     def receive(self) -> None:
         """Take the answers that have come. `TortureError` for one that is wrong."""
@@ -162,12 +152,6 @@ class Producer(Party):
         self._version = rng.choice((3, 7, 9)) if producer_id >= 0 else 2
         self._sequences = dict.fromkeys(ledgers, 0)
         self.unanswered: deque[Work] = deque()
-        self.refused: deque[Work] = deque()
-
-    @property
-    def has_paused(self) -> bool:
-        """After a refusal the next batches would be out of order: all of them are sent again over a new connection."""
-        return bool(self.refused)
 
     @property
     def is_idempotent(self) -> bool:
@@ -181,33 +165,19 @@ class Producer(Party):
         for work in again:
             self.link.send(work)
 
-    def greet(self) -> None:
-        """Send a batch to each log. One that does not know a producer takes any sequence number, not just the next."""
-        assert self.link is not None
-        work = self._work([(ledger, self._batch(ledger)) for ledger in self._ledgers])
-        for ledger, sent in work.batches:
-            ledger.sent(sent)
-        self.link.send(work)
-
     def disconnect(self) -> None:
-        """The connection is gone; requests without an answer, and what was refused before them, are kept."""
-        self.unanswered.extend(self.refused)
-        self.refused.clear()
+        """The connection is gone; requests without an answer are kept."""
         if self.link is not None:
             self.unanswered.extend(work for _, work in self.link.in_flight)
         super().disconnect()
 
     def settle(self) -> None:
-        """After all logs have been read: what was found there is answered, what was not is given up.
-
-        What was refused may still come: the broker that lacks descriptors may be unable to cut a batch away, and cuts
-        it before its next write; if it dies before that, recovery finds the batch.
-        """
+        """After all logs have been read: what was found there is answered, what was not is given up."""
         assert not self.is_idempotent
         for work in self.unanswered:
             for ledger, sent in work.batches:
                 assert isinstance(ledger, RecordLedger)
-                if sent.base_offset is None and not work.is_refused:
+                if sent.base_offset is None:
                     ledger.forget(sent)
         self.unanswered.clear()
 
@@ -220,22 +190,16 @@ class Producer(Party):
             link.send(work)
 
     def _answered(self, work: Work, response: Any) -> None:
-        refused: list[tuple[Ledger, Sent]] = []
         outcomes = [(topic.name, outcome) for topic in response.responses for outcome in topic.partition_responses]
         for (name, outcome), (ledger, sent) in zip(outcomes, work.batches, strict=True):
             if (name, outcome.index) != (ledger.topic.name, ledger.partition):
                 raise ledger.fail(f"answered as {name}-{outcome.index}")
-            if self.bears_refusals and outcome.error_code in _REFUSALS:
-                refused.append((ledger, sent))
-                continue
             if outcome.error_code:  # nothing that is sent gives a reason for one
                 raise ledger.fail(
                     f"Produce v{work.version}: error {outcome.error_code}, {outcome.error_message}, for sequence "
                     f"{sent.sequence} of producer {sent.producer_id}, known at offset {sent.base_offset}"
                 )
             ledger.acked(sent, outcome.base_offset)
-        if refused:
-            self.refused.append(self._work(refused)._replace(is_refused=True))
 
     def _batch(self, ledger: Ledger) -> Sent:
         topic = ledger.topic
@@ -292,8 +256,6 @@ class Consumer(Party):
         ledger = next(x for x in self._ledgers if x.name == f"{asked.topic}-{partition.partition}")
         if data.error_code == _OFFSET_OUT_OF_RANGE and ledger.topic.start_moves:
             self._positions[ledger] = ledger.acked_end  # the log's start has moved past where we were
-        elif self.bears_refusals and data.error_code in _REFUSALS:
-            return
         elif data.error_code:
             raise ledger.fail(f"Fetch from offset {partition.fetch_offset}: error {data.error_code}")
         for batch in iter_batches(data.records or b""):
@@ -321,8 +283,6 @@ class Trimmer(Party):
         (topic,), (asked,) = response.topics, work.request.topics
         (result,), (partition,) = topic.partitions, asked.partitions
         ledger = next(x for x in self._ledgers if x.name == f"{asked.name}-{partition.partition_index}")
-        if self.bears_refusals and result.error_code in _REFUSALS:
-            return
         if result.error_code or result.low_watermark < partition.offset:
             raise ledger.fail(f"DeleteRecords up to {partition.offset} was answered with {result}")
         ledger.start = max(ledger.start, result.low_watermark)

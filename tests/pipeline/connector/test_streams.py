@@ -3,13 +3,12 @@
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -26,7 +25,6 @@ from minibroker_pipeline.connector import (
 from minibroker_pipeline.payloads import Payload, compose, parse
 from minibroker_pipeline.progress import show_progress
 from minibroker_pipeline.sink_log import committed_files
-from tests.clients.broker_process import BrokerProcess
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce
 
@@ -177,56 +175,6 @@ def test_records_of_an_open_transaction_wait_until_it_is_committed(
     assert values() == Counter()
     transaction.commit_transaction()
     assert values() == once(0, 5)
-
-
-@pytest.mark.torture
-def test_a_running_stream_goes_on_when_the_broker_is_killed_and_started_again(
-    spark: SparkSession, broker_process: Callable[..., BrokerProcess], topic: str, tmp_path: Path
-) -> None:
-    broker, out = broker_process("--topic", f"{topic}:2"), tmp_path / "out"
-    frame = stream_topics(spark, TopicSource(bootstrap=broker.bootstrap, topics=topic))
-    produce(broker.bootstrap, topic, numbers(0, 10))
-    query = stream_to_parquet(frame, str(out), str(tmp_path / "checkpoint"), every=0)
-    try:
-        query.processAllAvailable()
-        assert values_in(out) == once(0, 10)
-        broker.kill()
-        broker.start()
-        produce(broker.bootstrap, topic, numbers(10, 20))
-        query.processAllAvailable()
-        broker.kill()
-        broker.start()
-        produce(broker.bootstrap, topic, numbers(20, 30))
-        query.processAllAvailable()
-    finally:
-        query.stop()
-    assert values_in(out) == once(0, 30)
-
-
-@pytest.mark.torture
-def test_a_stream_that_has_failed_goes_on_from_its_checkpoint(
-    spark: SparkSession, broker_process: Callable[..., BrokerProcess], topic: str, tmp_path: Path
-) -> None:
-    broker, out = broker_process("--topic", f"{topic}:2"), tmp_path / "out"
-    impatient = {
-        "kafka.default.api.timeout.ms": "500",
-        "kafka.request.timeout.ms": "400",
-        "fetchOffset.numRetries": "1",
-    }
-    produce(broker.bootstrap, topic, numbers(0, 10))
-
-    def query(options: Mapping[str, str]) -> StreamingQuery:
-        frame = stream_topics(spark, TopicSource(bootstrap=broker.bootstrap, topics=topic, options=options))
-        return stream_to_parquet(frame, str(out), str(tmp_path / "checkpoint"))
-
-    finish(query({}))
-    produce(broker.bootstrap, topic, numbers(10, 15))
-    broker.kill()
-    with pytest.raises(StreamingQueryException):
-        finish(query(impatient))
-    broker.start()
-    finish(query({}))
-    assert values_in(out) == once(0, 15)
 
 
 def test_a_stream_of_parsed_records_goes_back_to_a_topic(

@@ -1,21 +1,8 @@
-"""The speed of Spark's workers: no search for garbage among modules, and memory that is used again."""
+"""The speed of Spark's workers: memory is used again."""
 
-import gc
 from pathlib import Path
 
-from minibroker_pipeline.decode.decoder import settle
 from minibroker_pipeline.filesystem import LocalFileSystem, ReadBuffer
-
-
-def test_what_the_decoder_loads_is_kept_out_of_collections() -> None:
-    try:
-        settle("numpy")
-        assert gc.get_freeze_count() > 10_000
-        frozen = gc.get_freeze_count()
-        settle("numpy")
-        assert gc.get_freeze_count() <= frozen  # once for a process
-    finally:
-        gc.unfreeze()
 
 
 def test_a_buffer_is_used_again_and_never_by_two_at_once(tmp_path: Path) -> None:

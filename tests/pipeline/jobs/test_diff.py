@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from minibroker_pipeline.decode import DamagedLogError
 from minibroker_pipeline.jobs.diff import MOST_EXAMPLES, DiffSettings, diff
@@ -125,16 +124,3 @@ def test_names_that_there_are_not_are_errors(left: Path) -> None:
         diff(str(left), str(left), DiffSettings(topics=("payments",)))
     with pytest.raises(ValueError, match="color"):
         diff(str(left), str(left), DiffSettings(columns=("color",)))
-
-
-def test_processes_and_spark_find_the_same(left: Path, tmp_path: Path, spark: SparkSession) -> None:
-    put_log(left, "orders-1", batches(RECORDS, 10))
-    right = tmp_path / "right"
-    shutil.copytree(left, right)
-    shutil.rmtree(right / "orders-1")
-    put_log(right, "orders-1", batches(RECORDS[:90], 10))
-    here = diff(str(left), str(right)).as_json()
-    assert here["lines"][1]["onlyLeft"] == 10
-    assert (
-        diff(str(left), str(right), processes=2).as_json() == here == diff(str(left), str(right), spark=spark).as_json()
-    )

@@ -4,11 +4,9 @@ import re
 import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from pyspark.sql import SparkSession
 
 from minibroker_pipeline.jobs.stats import Line, StatsReport, stats
 from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
@@ -226,15 +224,6 @@ def test_a_topic_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     put_log(tmp_path, "orders-0", b"")
     with pytest.raises(LogNameError, match="payments"):
         stats([str(tmp_path)], topics=["payments"])
-
-
-def test_processes_and_spark_count_the_same(tmp_path: Path, spark: SparkSession) -> None:
-    directory = str(varied(tmp_path))
-
-    def everything(**where: Any) -> dict[str, Any]:
-        return stats([directory], **where).as_json()
-
-    assert everything(processes=2) == everything() == everything(spark=spark)
 
 
 def test_long_names_are_shortened_beside_the_plot_and_told_in_full(tmp_path: Path) -> None:

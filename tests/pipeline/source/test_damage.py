@@ -1,10 +1,8 @@
 """Files that were cut, flipped, lost and misnamed: an error that names the place, or the rest with a count."""
 
-import random
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,42 +73,6 @@ def test_a_segment_that_ends_within_an_entry_is_damaged_when_another_follows(tmp
     left = offsets(tmp_path, mode="permissive")
     assert len(left) == len(whole) - 3
     assert set(left) < set(whole)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_several_kinds_of_damage_at_once_are_a_clear_error_or_passed_over(tmp_path: Path, seed: int) -> None:
-    rolls = random.Random(seed)
-    home = closed(tmp_path)
-    whole = read(tmp_path)
-    for _ in range(rolls.randint(1, 3)):
-        path = rolls.choice(sorted(one for one in home.path.iterdir() if one.stat().st_size))
-        match rolls.choice(["flip", "cut", "remove", "zero"]):
-            case "flip":
-                flip(path, rolls.randrange(path.stat().st_size))
-            case "cut":
-                path.write_bytes(path.read_bytes()[: rolls.randrange(path.stat().st_size)])
-            case "remove":
-                path.unlink()
-            case _:
-                at = rolls.randrange(path.stat().st_size)
-                data = bytearray(path.read_bytes())
-                data[at : at + 50] = bytes(len(data[at : at + 50]))
-                path.write_bytes(data)
-    for isolation in ("read_committed", "read_uncommitted"):
-        for mode in ("failfast", "permissive"):
-            error, found = outcome(tmp_path, isolation=isolation, mode=mode)
-            assert str(home.path) in error
-            assert all(row in whole for row in found)
-            if mode == "permissive":
-                assert error == str(home.path)
-
-
-def outcome(data_dir: Path, **options: str) -> tuple[str, list[dict[str, Any]]]:
-    """The warnings and the rows; without an error the directory is sound."""
-    try:
-        return str(data_dir / "orders-0"), read(data_dir, **options)
-    except CLEAR as error:
-        return str(error), []
 
 
 def test_a_directory_that_is_none_is_named(tmp_path: Path) -> None:
