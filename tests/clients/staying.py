@@ -9,7 +9,8 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -288,8 +289,12 @@ class AiokafkaStaying(Staying):
         return asyncio.run_coroutine_threadsafe(asyncio.wait_for(call, TIMEOUT), self._loop).result()
 
     def _stop(self, client: Any) -> None:
-        with suppress(*self.errors):
+        try:
             self._run(client.stop())
+        except CancelledError:  # of a consumer's fetch that waits to be repeated: its connections are still open
+            self._run(client._client.close())
+        except self.errors:
+            pass
 
     async def _producer(self, role: str) -> Any:
         if role not in self._clients:

@@ -1,10 +1,8 @@
 """Real clients on three brokers whose leaders move, and one of which goes and comes back."""
 
-import asyncio
 import json
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -12,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
 from tests.clients.java_programs import VERSIONS
-from tests.clients.kafka_python_client import learn_topics
+from tests.clients.staying import STAYING
 from tests.clients.test_java import GOLDEN, PROGRAMS, answers
 from tests.patience import PATIENCE_S
 
@@ -62,112 +60,17 @@ def rounds() -> Iterator[list[bytes]]:
         yield EVERYTHING[number * PER_ROUND : (number + 1) * PER_ROUND]
 
 
-def through_librdkafka(broker: Broker) -> list[bytes]:
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "retry.backoff.ms": 20}
-    )
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": "g",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "reconnect.backoff.ms": 10,
-        }
-    )
-    consumer.subscribe(["t"])
-    found: list[bytes] = []
-    try:
-        for number, values in enumerate(rounds()):
-            for value in values:
-                producer.produce("t", value, partition=int(value) % PARTITIONS)
-            assert producer.flush(PATIENCE_S) == 0
-            while len(found) < (number + 1) * PER_ROUND:
-                message = consumer.poll(PATIENCE_S)
-                assert message is not None
-                assert message.error() is None, message.error()
-                record = message.value()
-                assert isinstance(record, bytes)
-                found.append(record)
-            consumer.commit(asynchronous=False)
-            disturb(broker, number)
-    finally:
-        consumer.close()
-    return found
-
-
-def through_kafka_python(broker: Broker) -> list[bytes]:
-    servers = broker.bootstrap_servers.split(",")
-    kafka: Any = import_module("kafka")
-    producer = kafka.KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, retry_backoff_ms=20)
-    consumer = kafka.KafkaConsumer(
-        "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", enable_auto_commit=False
-    )
-    learn_topics(consumer)
-    found: list[bytes] = []
-    try:
-        for number, values in enumerate(rounds()):
-            sent = [producer.send("t", value, partition=int(value) % PARTITIONS) for value in values]
-            for each in sent:
-                each.get(PATIENCE_S)
-            while len(found) < (number + 1) * PER_ROUND:
-                polled = consumer.poll(timeout_ms=1000)
-                found += [record.value for records in polled.values() for record in records]
-            consumer.commit()
-            disturb(broker, number)
-    finally:
-        consumer.close()
-        producer.close()
-    return found
-
-
-async def stop_consumer(consumer: Any) -> None:
-    """Stop a consumer of aiokafka, also while one of its fetches waits to be repeated.
-
-    `Fetcher.close` cancels such a fetch and awaits it, so `stop` raises that cancellation before it closes connections.
-    """
-    try:
-        await consumer.stop()
-    except asyncio.CancelledError:
-        await consumer._client.close()  # no public way is left: the consumer counts as stopped
-
-
-def through_aiokafka(broker: Broker) -> list[bytes]:
-    async def run() -> list[bytes]:
-        aiokafka: Any = import_module("aiokafka")
-        producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True, retry_backoff_ms=20
-        )
-        consumer = aiokafka.AIOKafkaConsumer(
-            "t",
-            bootstrap_servers=broker.bootstrap_servers,
-            group_id="g",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            retry_backoff_ms=20,
-        )
-        found: list[bytes] = []
-        async with AsyncExitStack() as clients:
-            await producer.start()
-            clients.push_async_callback(producer.stop)
-            await consumer.start()
-            clients.push_async_callback(stop_consumer, consumer)
-            for number, values in enumerate(rounds()):
-                sent = [await producer.send("t", value, partition=int(value) % PARTITIONS) for value in values]
-                await asyncio.wait_for(asyncio.gather(*sent), PATIENCE_S)
-                while len(found) < (number + 1) * PER_ROUND:
-                    found.append((await asyncio.wait_for(consumer.getone(), PATIENCE_S)).value)
-                await consumer.commit()
-                await asyncio.to_thread(disturb, broker, number)
-        return found
-
-    return asyncio.run(run())
-
-
 @pytest.mark.usefixtures("refused_connections_are_closed")
-@pytest.mark.parametrize("through", [through_librdkafka, through_kafka_python, through_aiokafka])
-def test_each_record_arrives_once_whoever_leads(cluster: Broker, through: Callable[[Broker], list[bytes]]) -> None:
-    assert sorted(through(cluster), key=int) == EVERYTHING
+@pytest.mark.parametrize("client", ["librdkafka", "kafka-python", "aiokafka"])
+def test_each_record_arrives_once_whoever_leads(cluster: Broker, client: str) -> None:
+    with closing(STAYING[client](cluster.bootstrap_servers, "name")) as clients:
+        for number, each in enumerate(rounds()):
+            values = [value.decode() for value in each]
+            for value in values:
+                clients.send("idempotent", "t", value)
+            assert clients.read("classic", "t", values[-1]) == values
+            disturb(cluster, number)
+    assert [record.value for record in cluster.records("t")] == EVERYTHING
 
 
 def test_transactions_go_on_whoever_leads_and_coordinates(cluster: Broker) -> None:

@@ -51,13 +51,13 @@ def script(run: Script) -> Script:
 
 
 class OffsetWorld(World):
-    """A broker with topics "<group>-t" and "<group>-u" of two partitions, made now unless they are there."""
+    """A broker with topics "<group>-t" and "<group>-u" of two partitions."""
 
-    def __init__(self, address: tuple[str, int], group_id: str, *, has_topics: bool = False) -> None:
+    def __init__(self, address: tuple[str, int], group_id: str) -> None:
         super().__init__(address, group_id)
         self.t, self.u = f"{group_id}-t", f"{group_id}-u"
         self.broker: SocketClient = self.client("offsets")
-        for name in () if has_topics else (self.t, self.u):
+        for name in (self.t, self.u):
             self.create(name)
 
     def create(self, name: str) -> None:

@@ -157,20 +157,3 @@ def test_the_directory_holds_all_that_matters(left: dict[str, Left]) -> None:
     for topic in OLD_FORMATS:
         for log in (path / f"{topic}-0").glob("*.log"):
             assert log.read_bytes()[16] == int(topic[1]), topic
-
-
-@pytest.mark.parametrize(
-    ("name", "byte"),
-    [("00000000000000000000.log", 200), ("00000000000000000000.index", 15), ("00000000000000000000.timeindex", 6)],
-)
-def test_kafkas_dump_tool_finds_a_byte_that_is_wrong(
-    oracle: Oracle, left: dict[str, Left], tmp_path: Path, name: str, byte: int
-) -> None:
-    copy = tmp_path / "segments-0"
-    copy_directory(left["stopped"].path / "segments-0", copy)
-    check_directory(oracle, copy)
-    damaged = bytearray((copy / name).read_bytes())
-    damaged[byte] ^= 0xFF
-    (copy / name).write_bytes(damaged)
-    with pytest.raises(AssertionError):
-        check_directory(oracle, copy)
