@@ -1,7 +1,5 @@
 """Streams through Spark's connector: each record once in Parquet, whatever is interrupted."""
 
-import io
-import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -23,7 +21,6 @@ from minibroker_pipeline.connector import (
     to_topic,
 )
 from minibroker_pipeline.payloads import Payload, compose, parse
-from minibroker_pipeline.progress import show_progress
 from minibroker_pipeline.sink_log import committed_files
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce
@@ -53,39 +50,6 @@ def once(first: int, end: int) -> Counter[bytes]:
     return Counter(b"%d" % number for number in range(first, end))
 
 
-@pytest.mark.torture
-def test_each_run_of_a_stream_goes_on_where_the_last_one_ended(
-    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
-) -> None:
-    create(broker.bootstrap_servers, topic, 2)
-    source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, max_offsets_per_trigger=4)
-
-    def run() -> list[str]:
-        """The messages about it, without times."""
-        stream = io.StringIO()
-        with show_progress(spark, stream):
-            frame = stream_topics(spark, source)
-            finish(stream_to_parquet(frame, str(tmp_path / "out"), str(tmp_path / "checkpoint"), name="orders"))
-        return [re.sub(r" \(.*?\)|, [\d,]+ ms", "", line) for line in stream.getvalue().splitlines()]
-
-    produce(broker.bootstrap_servers, topic, numbers(0, 10))
-    assert run() == [
-        "orders: started",
-        "orders: batch 0, 4 rows, 6 behind",
-        "orders: batch 1, 4 rows, 2 behind",
-        "orders: batch 2, 2 rows, 0 behind",
-        "orders: ended",
-    ]
-    assert values_in(tmp_path / "out") == once(0, 10)
-    produce(broker.bootstrap_servers, topic, numbers(10, 13))
-    assert run() == ["orders: started", "orders: batch 3, 3 rows, 0 behind", "orders: ended"]
-    assert "orders: ended" in run()  # nothing is new
-    assert values_in(tmp_path / "out") == once(0, 13)
-    rows = spark.read.parquet(str(tmp_path / "out"))
-    assert Counter(bytes(row.value) for row in rows.collect()) == once(0, 13)
-    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-
-
 def test_a_micro_batch_that_was_written_but_not_noted_is_not_written_twice(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -102,26 +66,6 @@ def test_a_micro_batch_that_was_written_but_not_noted_is_not_written_twice(
     finish(stream_to_parquet(stream_topics(spark, source), str(out), str(checkpoint)))
     assert values_in(out) == once(0, 15)
     assert Counter(bytes(row.value) for row in spark.read.parquet(str(out)).collect()) == once(0, 15)
-
-
-@pytest.mark.torture
-def test_files_that_were_written_but_not_committed_do_not_count(
-    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
-) -> None:
-    """The state that a kill before the sink's commit leaves."""
-    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
-    create(broker.bootstrap_servers, topic, 2)
-    produce(broker.bootstrap_servers, topic, numbers(0, 6))
-    source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic)
-    finish(stream_to_parquet(stream_topics(spark, source), str(out), str(checkpoint)))
-    for folder in (checkpoint / "commits", out / "_spark_metadata"):
-        for name in ("0", ".0.crc"):
-            (folder / name).unlink()
-    assert values_in(out) == Counter()
-    finish(stream_to_parquet(stream_topics(spark, source), str(out), str(checkpoint)))
-    assert values_in(out) == once(0, 6)
-    assert len(list(out.glob("part-*.parquet"))) > len(committed_files(str(out)))
-    assert spark.read.parquet(str(out)).count() == 6
 
 
 @pytest.mark.torture
