@@ -3,6 +3,7 @@
 import contextlib
 import os
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
@@ -155,14 +156,9 @@ class IndexFile(ABC, Generic[_Window]):
 
     def truncate_to(self, offset: int) -> None:
         """Drop all entries with an offset >= `offset`, and give the file its full size again."""
-        low, high = 0, self.entries
-        while low < high:
-            middle = (low + high) // 2
-            if self.base_offset + self._relative_offset(self._read(middle, 1)) < offset:
-                low = middle + 1
-            else:
-                high = middle
-        self._cut_to(low)
+        relative = offset - self.base_offset
+        slots = range(self.entries)
+        self._cut_to(bisect_left(slots, relative, key=lambda slot: self._relative_offset(self._read(slot, 1))))
 
     def _cut_to(self, entries: int) -> None:
         self._cuts += 1
@@ -177,6 +173,12 @@ class IndexFile(ABC, Generic[_Window]):
     def _relative_offset(entry: bytes) -> int:
         """The entry's offset minus the base offset."""
 
+    def _read_entry(self, slot: int) -> bytes:
+        """Return the written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        if not 0 <= slot < self.entries:
+            raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
+        return self._read(slot, 1)
+
     def _read(self, slot: int, count: int) -> bytes:
         size = self.ENTRY.size
         return os.pread(self.file.fd(), count * size, slot * size)
@@ -189,16 +191,9 @@ class IndexFile(ABC, Generic[_Window]):
 
     def _written_entries(self, slots: int) -> int:
         """Slots before the zeros of a file that was not trimmed."""
-        low, high = 0, slots
         if slots and any(self._read(slots - 1, 1)):
             return slots
-        while low < high:
-            middle = (low + high) // 2
-            if any(self._read(middle, 1)):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(slots), 1, key=lambda slot: not any(self._read(slot, 1)))
 
     def _search(self, key: int, guess: int, count_in: Callable[[_Window, int], int]) -> tuple[_Window, int, int]:
         """The window in which the entries with a key <= `key` end, how many of its entries have one, and its slot.

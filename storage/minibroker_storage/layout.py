@@ -36,7 +36,7 @@ def offset_of(name: str) -> int | None:
     return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isdecimal() and digits.isascii() else None
 
 
-def create_partition_directory(directory: str, topic_id: bytes, *, start_offset: int = 0) -> None:
+def create_partition_directory(directory: str, topic_id: bytes) -> None:
     """Make the directory of a new partition with all files of its empty first segment, without opening a log.
 
     Writes `partition.metadata` with the 16 bytes of `topic_id`, an empty leader epoch checkpoint, the empty log and
@@ -46,7 +46,7 @@ def create_partition_directory(directory: str, topic_id: bytes, *, start_offset:
     there and holds something, `OSError`.
     """
     _make_directory(directory)
-    stem = f"{directory}/{start_offset:020d}"
+    stem = f"{directory}/{0:020d}"
     _create(f"{directory}/{PARTITION_METADATA}", data=partition_metadata(topic_id))
     _create(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     _create(stem + LOG_SUFFIX)

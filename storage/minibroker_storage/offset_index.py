@@ -110,10 +110,8 @@ class OffsetIndex(IndexFile["array[int]"]):
         return OffsetPosition(self.base_offset + (entry >> _RELATIVE_SHIFT), entry & _POSITION_MASK)
 
     def entry(self, slot: int) -> OffsetPosition:
-        """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
-        if not 0 <= slot < self.entries:
-            raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
-        relative, position = self.ENTRY.unpack(self._read(slot, 1))
+        """Return the written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        relative, position = self.ENTRY.unpack(self._read_entry(slot))
         return OffsetPosition(self.base_offset + relative, position)
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError
@@ -71,7 +71,7 @@ def load_log(
         epochs.load()
     producers = ProducerStateManager(directory, config.producer_id_expiration_ms, snapshots)
     segments = [LogSegment.load(directory, base, config, files, now_ms) for base in bases]
-    with _closed_on_failure(segments):
+    try:
         loader = _Loader(segments, epochs, last_stop, recovery_point)
         # A directory without segments begins where DeleteRecords has put the log start offset, not at 0.
         log_end_offset = loader.load(names) if segments else log_start_offset
@@ -93,18 +93,11 @@ def load_log(
         changed = epochs.truncate_from_end(log_end_offset)
         if epochs.truncate_from_start(log_start_offset) or changed or loader.epochs_changed:
             epochs.write()
-    return LoadedLog(segments, producers, epochs, log_start_offset, log_end_offset)
-
-
-@contextlib.contextmanager
-def _closed_on_failure(segments: list[LogSegment]) -> Generator[None, None, None]:
-    """Leave no file of a log open that could not be loaded."""
-    try:
-        yield
     except BaseException:
         for segment in segments:
             segment.close_files()
         raise
+    return LoadedLog(segments, producers, epochs, log_start_offset, log_end_offset)
 
 
 class _Loader:

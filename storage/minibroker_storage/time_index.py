@@ -78,10 +78,8 @@ class TimeIndex(IndexFile[bytes]):
                 raise CorruptIndexError(f"{self.file.path}: {next_timestamp} follows {timestamp}")
 
     def entry(self, slot: int) -> TimeIndexEntry:
-        """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
-        if not 0 <= slot < self.entries:
-            raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
-        return self._decode(self._read(slot, 1))
+        """Return the written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        return self._decode(self._read_entry(slot))
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
         """The last timestamp is not below the first, and the last offset lies in this segment."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from bisect import bisect_left
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -129,26 +129,19 @@ class TransactionIndex:
         with contextlib.suppress(FileNotFoundError):
             os.truncate(self.file.path, 0)
 
-    def since(self, offset: int) -> Iterator[AbortedTxn]:
-        """The written entries whose marker is at `offset` or behind it, ascending. `OSError`, `CorruptIndexError`."""
+    def since(self, offset: int) -> list[AbortedTxn]:
+        """Return the written entries whose marker is at `offset` or after it. `OSError`, `CorruptIndexError`."""
         slot = self._first_reaching(offset) if self.entries else 0
-        while slot < self.entries:
-            found = self._read(slot, min(_WINDOW_ENTRIES, self.entries - slot))
-            yield from found
-            slot += len(found)
+        found: list[AbortedTxn] = []
+        while slot + len(found) < self.entries:
+            found += self._read(slot + len(found), min(_WINDOW_ENTRIES, self.entries - slot - len(found)))
+        return found
 
     def _first_reaching(self, offset: int) -> int:
         """The first slot whose last offset is at `offset` or behind it."""
         if offset <= self.base_offset:
             return 0
-        low, high = 0, self.entries
-        while low < high:
-            middle = (low + high) // 2
-            if self._read(middle, 1)[0].last_offset < offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(self.entries), offset, key=lambda slot: self._read(slot, 1)[0].last_offset)
 
     def _read(self, slot: int, count: int) -> list[AbortedTxn]:
         found = decode_all(os.pread(self.file.fd(), count * _ENTRY.size, slot * _ENTRY.size))

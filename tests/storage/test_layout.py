@@ -60,11 +60,11 @@ def test_preallocated_files_take_no_room(tmp_path: Path) -> None:
 @pytest.mark.parametrize("last_stop", LastStop)
 def test_a_new_partition_opens_as_an_empty_log(tmp_path: Path, last_stop: LastStop) -> None:
     directory = str(tmp_path / "orders-0")
-    create_partition_directory(directory, TOPIC_ID, start_offset=7)
+    create_partition_directory(directory, TOPIC_ID)
     log = Log.open(directory, config=LogConfig(), files=FilePool(9), last_stop=last_stop, now_ms=NOW)
-    assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.size) == (7, 7, 7, 0)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.size) == (0, 0, 0, 0)
     batch = a_batch()
-    assert log.append(batch.view, batch.header, 0, NOW) == 7
+    assert log.append(batch.view, batch.header, 0, NOW) == 0
     log.close()
 
 

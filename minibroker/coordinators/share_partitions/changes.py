@@ -1,6 +1,6 @@
 """Acknowledgements of a member, and changes of batches, which can be undone."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -104,13 +104,14 @@ def dead_of(pieces: Iterable[Piece], most_deliveries: int) -> list[DeadRecords]:
     ]
 
 
-def runs(acknowledged: Acknowledgement) -> Iterator[tuple[int, int, int]]:
-    """The first and last offsets of equal types, and the type."""
+def runs(acknowledged: Acknowledgement) -> list[tuple[int, int, int]]:
+    """Return the first and last offsets of equal types, and the type."""
     if len(acknowledged.types) == 1:
-        yield acknowledged.first, acknowledged.last, acknowledged.types[0]
-        return
+        return [(acknowledged.first, acknowledged.last, acknowledged.types[0])]
+    found: list[tuple[int, int, int]] = []
     offset = acknowledged.first
     for kind, run in groupby(acknowledged.types):
         count = sum(1 for _ in run)
-        yield offset, offset + count - 1, kind
+        found.append((offset, offset + count - 1, kind))
         offset += count
+    return found

@@ -55,11 +55,7 @@ class Kafka07Message(NamedTuple):
 
 
 def iter_messages(
-    buffer: bytes | bytearray | memoryview,
-    *,
-    base_position: int = 0,
-    deep: bool = True,
-    max_decompressed_size: int = MAX_DECOMPRESSED_SIZE,
+    buffer: bytes | bytearray | memoryview, *, base_position: int = 0, deep: bool = True
 ) -> Iterator[Kafka07Message]:
     """Each message of a 0.7 log file whose first byte has the address `base_position`.
 
@@ -81,7 +77,7 @@ def iter_messages(
         start = position + _SIZE.size
         message = _read(view[start : start + size], base_position + position, where)
         if deep and message.codec is not CompressionCodec.NONE:
-            yield from _open(message, where, max_decompressed_size)
+            yield from _inner_messages(message, where)
         else:
             yield message
         position = start + size
@@ -101,8 +97,8 @@ def _read(message: memoryview, position: int, where: str) -> Kafka07Message:
     return Kafka07Message(position, magic, _CODECS[codec_id], crc, bytes(message[header_size:]))
 
 
-def _open(wrapper: Kafka07Message, where: str, max_decompressed_size: int) -> Iterator[Kafka07Message]:
-    data = decompress(wrapper.codec, wrapper.value, max_size=max_decompressed_size)
+def _inner_messages(wrapper: Kafka07Message, where: str) -> Iterator[Kafka07Message]:
+    data = decompress(wrapper.codec, wrapper.value, max_size=MAX_DECOMPRESSED_SIZE)
     is_empty = True
     for message in iter_messages(data, deep=False):
         if message.codec is not CompressionCodec.NONE:

@@ -317,14 +317,13 @@ def build_message_set(
     codec: CompressionCodec = CompressionCodec.NONE,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int | None = None,
-    level: int | None = None,
 ) -> bytearray:
     """A message set of format v0 or v1, byte for byte as Kafka's `MemoryRecordsBuilder` writes it, codecs aside.
 
     Plain, one entry for each record; compressed, a single wrapper. The records' absolute offsets are `offsets`, which
     must rise, or else follow each other from `base_offset` on; inner offsets of v1 count from `base_offset`. Under
     LOG_APPEND_TIME every message, the inner ones with the wrapper, gets that type and `log_append_time`, or the highest
-    of the records' timestamps when that is None. `level` is the codec's (KIP-390).
+    of the records' timestamps when that is None.
 
     No record at all gives an empty set. `EncodeError` for zstd, for headers, which these formats do not have, for a
     timestamp below `NO_TIMESTAMP`, and for a value that its field cannot hold.
@@ -361,7 +360,7 @@ def build_message_set(
         )
     if codec is CompressionCodec.NONE or not message_set:
         return message_set
-    value = compress(codec, message_set, magic=magic, level=level)
+    value = compress(codec, message_set, magic=magic)
     return encode_wrapper(
         value, codec, magic=magic, last_offset=offset, time=max_timestamp, by_append=fixed_timestamp is not None
     )

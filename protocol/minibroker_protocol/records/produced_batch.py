@@ -60,27 +60,13 @@ Records of 100 bytes get there when they shrink to a four-thousandth.
 """
 
 
-def check_produced_batch(
-    batch: memoryview,
-    *,
-    opened_records: int,
-    now_ms: int | None = None,
-    max_decompressed_size: int = MAX_DECOMPRESSED_SIZE,
-) -> BatchHeader:
-    """`check_produced_fields`, whose fields come with their names."""
-    return make_header(
-        check_produced_fields(
-            batch, opened_records=opened_records, now_ms=now_ms, max_decompressed_size=max_decompressed_size
-        )
-    )
+def check_produced_batch(batch: memoryview, *, opened_records: int, now_ms: int | None = None) -> BatchHeader:
+    """Like `check_produced_fields`, but return the fields with their names."""
+    return make_header(check_produced_fields(batch, opened_records=opened_records, now_ms=now_ms))
 
 
 def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, and calls would double its cost
-    batch: memoryview,
-    *,
-    opened_records: int,
-    now_ms: int | None = None,
-    max_decompressed_size: int = MAX_DECOMPRESSED_SIZE,
+    batch: memoryview, *, opened_records: int, now_ms: int | None = None
 ) -> tuple[int, ...]:
     """The fields of the header of the one v2 batch that `batch` holds, when a client may append it.
 
@@ -122,7 +108,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
         raise InvalidRecordError(f"base sequence: {sequence}, with producer id {producer_id}")
     room = size - RECORD_BATCH_OVERHEAD
     if attributes & CODEC_MASK:
-        delta = _check_compressed(batch, make_header(fields), opened_records, max_decompressed_size)
+        delta = _check_compressed(batch, make_header(fields), opened_records)
     # A count that cannot be true would have consumers allocate for it.
     elif count * MIN_RECORD_SIZE > room:
         raise InvalidRecordError(f"record count: {count} in {room} bytes")
@@ -147,9 +133,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     return _with_true_time(batch, make_header(fields))
 
 
-def _check_compressed(
-    batch: memoryview, header: BatchHeader, opened_records: int, max_decompressed_size: int
-) -> int | None:
+def _check_compressed(batch: memoryview, header: BatchHeader, opened_records: int) -> int | None:
     """Check the records, or at least their count; see `walk_records` for what is returned, None if they are not opened.
 
     All that is unpacked for a check is unpacked here.
@@ -157,9 +141,9 @@ def _check_compressed(
     codec, count = header.codec, header.record_count
     data = batch[RECORD_BATCH_OVERHEAD:]
     if opened_records < 0:
-        return check_records(decompress(codec, data, max_size=max_decompressed_size), 0, count)
+        return check_records(decompress(codec, data, max_size=MAX_DECOMPRESSED_SIZE), 0, count)
     if count <= opened_records:
-        records = decompress_within(codec, data, min(OPENED_SIZE, max_decompressed_size))
+        records = decompress_within(codec, data, OPENED_SIZE)
         if records is not None:
             return check_records(records, 0, count)
         return None

@@ -58,18 +58,15 @@ class OpenedBatch(NamedTuple):
 
 
 def checked_batches(records: memoryview) -> Iterator[Batch]:
-    """Return the batches of a produced set, with their sizes, checksums and headers checked.
+    """Yield the batches of a produced set, with their sizes, checksums and headers checked.
 
     `CorruptRecordError` for impossible sizes, wrong checksums and magics that do not exist; and what
     `check_produced_batch` says of a v2 batch.
     """
     if len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2:
         check_produced_batch(records, opened_records=0)
-        return iter((RecordBatch(records),))
-    return _checked_messages(records)
-
-
-def _checked_messages(records: memoryview) -> Iterator[Batch]:
+        yield RecordBatch(records)
+        return
     try:
         for batch in iter_batches(records):
             batch.check_crc()

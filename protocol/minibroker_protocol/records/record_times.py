@@ -34,19 +34,17 @@ class RecordTimes(NamedTuple):
     end: int
 
 
-def read_times(
-    data: bytes | memoryview, header: BatchHeader, position: int = 0, *, at_once: int = RECORDS_AT_ONCE
-) -> Iterator[RecordTimes]:
-    """The timestamps of all records, `at_once` of them at a time.
+def read_times(data: bytes | memoryview, header: BatchHeader) -> Iterator[RecordTimes]:
+    """Yield the timestamps of all records in `data`, `RECORDS_AT_ONCE` of them at a time.
 
-    `data` holds the decompressed records from `position` on. `InvalidRecordError` where they are cut short; the fields
+    `InvalidRecordError` where they are cut short; the fields
     behind the timestamps are not checked.
     """
-    left = header.record_count
+    position, left = 0, header.record_count
     by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base = header.base_timestamp
     while left > 0:
-        count = min(left, at_once)
+        count = min(left, RECORDS_AT_ONCE)
         left -= count
         deltas, end = _read_deltas(data, position, count)
         if by_append:
@@ -69,9 +67,9 @@ def time_and_offset(record: bytes | memoryview, header: BatchHeader) -> tuple[in
     return time, header.base_offset + offset_delta
 
 
-def largest_timestamp(data: bytes | memoryview, header: BatchHeader, position: int = 0) -> int:
-    """The largest timestamp of the records, at least `NO_TIMESTAMP`. As `read_times` otherwise."""
-    return max([NO_TIMESTAMP, *[max(found.times) for found in read_times(data, header, position)]])
+def largest_timestamp(data: bytes | memoryview, header: BatchHeader) -> int:
+    """Return the largest timestamp of the records, at least `NO_TIMESTAMP`. Like `read_times` otherwise."""
+    return max([NO_TIMESTAMP, *[max(found.times) for found in read_times(data, header)]])
 
 
 def records_in(data: bytes | memoryview, header: BatchHeader, found: RecordTimes) -> Iterator[Record]:

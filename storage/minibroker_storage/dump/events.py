@@ -209,6 +209,9 @@ Event = (
     | Problem
 )
 
+Finding = OffsetMismatch | TimestampMismatch | TimestampOutOfOrder | IndexedOffsetNotFound
+"""An event with two numbers, of which the second is not as it should be."""
+
 _FAULTS: Final = frozenset(
     (TrailingBytes, OffsetMismatch, TimestampMismatch, TimestampOutOfOrder, IndexedOffsetNotFound, Problem)
 )

@@ -15,33 +15,8 @@ from minibroker_protocol.records.header import (
     coordinator_epoch,
     sequence_of,
 )
+from minibroker_storage.dump import events
 from minibroker_storage.dump.decoders import Decoder, plain_json
-from minibroker_storage.dump.events import (
-    AbortedTxnFound,
-    BatchFound,
-    CheckpointFound,
-    EpochFound,
-    Event,
-    FileBegins,
-    IndexedOffsetNotFound,
-    IndexEmpty,
-    IndexSane,
-    LogBegins,
-    Message07Found,
-    MetadataFound,
-    OffsetEntryFound,
-    OffsetGap,
-    OffsetMismatch,
-    Problem,
-    ProducerFound,
-    Record07Found,
-    RecordFound,
-    TimeEntryFound,
-    TimestampMismatch,
-    TimestampOutOfOrder,
-    TrailingBytes,
-    UnknownFile,
-)
 from minibroker_storage.dump.files import DumpFile
 from minibroker_storage.dump.text import java_text
 
@@ -69,11 +44,11 @@ class JsonWriter:
         self._metadata = not skip_record_metadata
         self._encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
-    def write(self, event: Event) -> None:
+    def write(self, event: events.Event) -> None:
         """Write one event. `OSError`."""
-        if isinstance(event, RecordFound):
+        if isinstance(event, events.RecordFound):
             line = self._record(event)
-        elif isinstance(event, Record07Found):
+        elif isinstance(event, events.Record07Found):
             line = self._record_07(event)
         else:
             line = _LINES[event.__class__](event)
@@ -82,7 +57,7 @@ class JsonWriter:
     def finish(self) -> None:
         """Nothing is kept for the end."""
 
-    def _record(self, event: RecordFound) -> Json:
+    def _record(self, event: events.RecordFound) -> Json:
         record, header, crc, is_valid = event
         offset, timestamp, timestamp_type, key, value, headers = record
         line: Json = {"type": "record"}
@@ -113,7 +88,7 @@ class JsonWriter:
             line["headers"] = [_put({"key": _name(name)}, "value", content) for name, content in headers]
         return line
 
-    def _record_07(self, event: Record07Found) -> Json:
+    def _record_07(self, event: events.Record07Found) -> Json:
         message, is_valid = event
         line: Json = {"type": "record"}
         if self._metadata:
@@ -148,7 +123,7 @@ def _control(key: bytes | None, value: bytes | None) -> Json:
     return line
 
 
-def _batch(event: BatchFound) -> Json:
+def _batch(event: events.BatchFound) -> Json:
     position, header, is_valid = event
     line: Json = {"type": "batch"}
     if header.magic >= MAGIC_V2:
@@ -179,7 +154,7 @@ def _batch(event: BatchFound) -> Json:
     }
 
 
-def _message_07(event: Message07Found) -> Json:
+def _message_07(event: events.Message07Found) -> Json:
     message, position, size, is_valid = event
     return {
         "type": "message-0.7",
@@ -194,7 +169,7 @@ def _message_07(event: Message07Found) -> Json:
     }
 
 
-def _producer(event: ProducerFound) -> Json:
+def _producer(event: events.ProducerFound) -> Json:
     producer_id, entry = event
     first_offset = entry.current_txn_first_offset
     line: Json = {
@@ -216,7 +191,7 @@ def _producer(event: ProducerFound) -> Json:
     return line
 
 
-def _aborted_txn(event: AbortedTxnFound) -> Json:
+def _aborted_txn(event: events.AbortedTxnFound) -> Json:
     producer_id, first_offset, last_offset, last_stable_offset = event.transaction
     return {
         "type": "aborted-transaction",
@@ -228,7 +203,7 @@ def _aborted_txn(event: AbortedTxnFound) -> Json:
     }
 
 
-def _file(event: FileBegins) -> Json:
+def _file(event: events.FileBegins) -> Json:
     path, kind, base_offset, _ = event.file
     return {"type": "file", "path": path, "kind": kind.value, "baseOffset": base_offset}
 
@@ -244,25 +219,25 @@ def _of(kind: str, *names: str) -> Callable[[Any], Json]:
 
 
 _LINES: Final[dict[type, Callable[[Any], Json]]] = {
-    FileBegins: _file,
-    LogBegins: _of("log-start", "offset"),
-    BatchFound: _batch,
-    Message07Found: _message_07,
-    TrailingBytes: _of("trailing-bytes", "path", "size"),
-    IndexEmpty: _of("index-empty", "path"),
-    IndexSane: _of("index-sane", "path"),
-    OffsetEntryFound: _of("offset-index-entry", "offset", "position"),
-    TimeEntryFound: _of("time-index-entry", "timestamp", "offset"),
-    AbortedTxnFound: _aborted_txn,
-    ProducerFound: _producer,
-    EpochFound: _of("leader-epoch", "epoch", "startOffset"),
-    CheckpointFound: _of("checkpoint", "topic", "partition", "offset"),
-    MetadataFound: _of("partition-metadata", "version", "topicId"),
-    UnknownFile: _of("unknown-file", "path"),
-    OffsetMismatch: _of("offset-mismatch", "path", "indexOffset", "logOffset"),
-    TimestampMismatch: _of("timestamp-mismatch", "path", "indexTimestamp", "logTimestamp"),
-    TimestampOutOfOrder: _of("timestamp-out-of-order", "path", "indexTimestamp", "previousTimestamp"),
-    IndexedOffsetNotFound: _of("indexed-offset-not-found", "path", "indexOffset", "logOffset"),
-    OffsetGap: _of("offset-gap", "path", "first", "second"),
-    Problem: _of("problem", "path", "position", "message"),
+    events.FileBegins: _file,
+    events.LogBegins: _of("log-start", "offset"),
+    events.BatchFound: _batch,
+    events.Message07Found: _message_07,
+    events.TrailingBytes: _of("trailing-bytes", "path", "size"),
+    events.IndexEmpty: _of("index-empty", "path"),
+    events.IndexSane: _of("index-sane", "path"),
+    events.OffsetEntryFound: _of("offset-index-entry", "offset", "position"),
+    events.TimeEntryFound: _of("time-index-entry", "timestamp", "offset"),
+    events.AbortedTxnFound: _aborted_txn,
+    events.ProducerFound: _producer,
+    events.EpochFound: _of("leader-epoch", "epoch", "startOffset"),
+    events.CheckpointFound: _of("checkpoint", "topic", "partition", "offset"),
+    events.MetadataFound: _of("partition-metadata", "version", "topicId"),
+    events.UnknownFile: _of("unknown-file", "path"),
+    events.OffsetMismatch: _of("offset-mismatch", "path", "indexOffset", "logOffset"),
+    events.TimestampMismatch: _of("timestamp-mismatch", "path", "indexTimestamp", "logTimestamp"),
+    events.TimestampOutOfOrder: _of("timestamp-out-of-order", "path", "indexTimestamp", "previousTimestamp"),
+    events.IndexedOffsetNotFound: _of("indexed-offset-not-found", "path", "indexOffset", "logOffset"),
+    events.OffsetGap: _of("offset-gap", "path", "first", "second"),
+    events.Problem: _of("problem", "path", "position", "message"),
 }

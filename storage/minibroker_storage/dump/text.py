@@ -17,33 +17,8 @@ from minibroker_protocol.records.header import (
     sequence_of,
 )
 from minibroker_protocol.records.record import Headers
+from minibroker_storage.dump import events
 from minibroker_storage.dump.decoders import Decoder
-from minibroker_storage.dump.events import (
-    AbortedTxnFound,
-    BatchFound,
-    CheckpointFound,
-    EpochFound,
-    Event,
-    FileBegins,
-    IndexedOffsetNotFound,
-    IndexEmpty,
-    IndexSane,
-    LogBegins,
-    Message07Found,
-    MetadataFound,
-    OffsetEntryFound,
-    OffsetGap,
-    OffsetMismatch,
-    Problem,
-    ProducerFound,
-    Record07Found,
-    RecordFound,
-    TimeEntryFound,
-    TimestampMismatch,
-    TimestampOutOfOrder,
-    TrailingBytes,
-    UnknownFile,
-)
 
 KEPT: Final = 100_000
 """Findings of a kind that are remembered for the end, so that memory stays bounded."""
@@ -90,19 +65,19 @@ class TextWriter:
         )
         self._gaps = _Findings("Non-consecutive offsets in {}", "  {} is followed by {}", newest_first=True)
         self._writers: dict[type, Callable[[Any], object]] = {
-            RecordFound: self._record,
-            BatchFound: self._batch,
-            Record07Found: self._record_07,
-            OffsetGap: self._gaps.add,
-            OffsetMismatch: self._mismatches.add,
-            TimestampMismatch: self._timestamps.add,
-            TimestampOutOfOrder: self._disorder.add,
-            IndexedOffsetNotFound: self._not_found.add,
-            Problem: self._problem,
-            UnknownFile: self._unknown,
+            events.RecordFound: self._record,
+            events.BatchFound: self._batch,
+            events.Record07Found: self._record_07,
+            events.OffsetGap: self._gaps.add,
+            events.OffsetMismatch: self._mismatches.add,
+            events.TimestampMismatch: self._timestamps.add,
+            events.TimestampOutOfOrder: self._disorder.add,
+            events.IndexedOffsetNotFound: self._not_found.add,
+            events.Problem: self._problem,
+            events.UnknownFile: self._unknown,
         }
 
-    def write(self, event: Event) -> None:
+    def write(self, event: events.Event) -> None:
         """Write one event. `OSError`."""
         writer = self._writers.get(event.__class__)
         if writer is None:
@@ -116,7 +91,7 @@ class TextWriter:
         for findings in (self._mismatches, self._timestamps, self._disorder, self._not_found, self._gaps):
             findings.write(self._errors)
 
-    def _batch(self, event: BatchFound) -> None:
+    def _batch(self, event: events.BatchFound) -> None:
         position, header, is_valid = event
         if header.magic >= MAGIC_V2:
             horizon = header.delete_horizon_ms
@@ -136,7 +111,7 @@ class TextWriter:
             f" crc: {header.crc} isvalid: {_BOOLEAN[is_valid]}\n"
         )
 
-    def _record(self, event: RecordFound) -> None:
+    def _record(self, event: events.RecordFound) -> None:
         record, header, crc, is_valid = event
         offset, timestamp, timestamp_type, key, value, headers = record
         is_control = header.is_control
@@ -168,7 +143,7 @@ class TextWriter:
                 line += f" payload: {java_text(value)}"
         self._write(line + "\n")
 
-    def _record_07(self, event: Record07Found) -> None:
+    def _record_07(self, event: events.Record07Found) -> None:
         message, is_valid = event
         line = ""
         if self._metadata:
@@ -180,11 +155,11 @@ class TextWriter:
             line += f" payload: {java_text(message.value)}"
         self._write(line + "\n")
 
-    def _problem(self, event: Problem) -> None:
+    def _problem(self, event: events.Problem) -> None:
         where = "" if event.position is None else f"byte {event.position}: "
         self._complain(f"{event.file.path}: {where}{event.message}\n")
 
-    def _unknown(self, event: UnknownFile) -> None:
+    def _unknown(self, event: events.UnknownFile) -> None:
         self._complain(f"Ignoring unknown file {event.file.path}\n")
 
     def _complain(self, line: str) -> None:
@@ -202,7 +177,7 @@ class _Findings:
         self._pairs: dict[str, deque[tuple[int, int]]] = {}
         self._dropped: dict[str, int] = {}
 
-    def add(self, event: OffsetMismatch | TimestampMismatch | TimestampOutOfOrder | IndexedOffsetNotFound) -> None:
+    def add(self, event: events.Finding) -> None:
         file, first, second = event
         pairs = self._pairs.setdefault(os.path.abspath(file.path), deque(maxlen=KEPT))
         if len(pairs) == KEPT:
@@ -249,7 +224,7 @@ def _optional(value: int | None) -> str:
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
-def _message_07(event: Message07Found) -> str:
+def _message_07(event: events.Message07Found) -> str:
     message, position, size, is_valid = event
     return (
         f"offset: {message.position} position: {position} isvalid: {_BOOLEAN[is_valid]}"
@@ -258,7 +233,7 @@ def _message_07(event: Message07Found) -> str:
     )
 
 
-def _producer(event: ProducerFound) -> str:
+def _producer(event: events.ProducerFound) -> str:
     producer_id, entry = event
     first_offset = entry.current_txn_first_offset
     line = (
@@ -274,7 +249,7 @@ def _producer(event: ProducerFound) -> str:
     return line + "\n"
 
 
-def _aborted_txn(event: AbortedTxnFound) -> str:
+def _aborted_txn(event: events.AbortedTxnFound) -> str:
     producer_id, first_offset, last_offset, last_stable_offset = event.transaction
     return (
         f"version: 0 producerId: {producer_id} firstOffset: {first_offset}"
@@ -283,19 +258,19 @@ def _aborted_txn(event: AbortedTxnFound) -> str:
 
 
 _LINES: Final[dict[type, Callable[[Any], str]]] = {
-    FileBegins: lambda event: f"Dumping {event.file.path}\n",
-    LogBegins: lambda event: f"Log starting offset: {event.base_offset}\n",
-    Message07Found: _message_07,
-    TrailingBytes: lambda event: (
+    events.FileBegins: lambda event: f"Dumping {event.file.path}\n",
+    events.LogBegins: lambda event: f"Log starting offset: {event.base_offset}\n",
+    events.Message07Found: _message_07,
+    events.TrailingBytes: lambda event: (
         f"Found {event.size} invalid bytes at the end of {os.path.basename(event.file.path)}\n"
     ),
-    IndexEmpty: lambda event: f"{event.file.path} is empty.\n",
-    IndexSane: lambda event: f"{event.file.path} passed sanity check.\n",
-    OffsetEntryFound: lambda event: f"offset: {event.offset} position: {event.position}\n",
-    TimeEntryFound: lambda event: f"timestamp: {event.timestamp} offset: {event.offset}\n",
-    AbortedTxnFound: _aborted_txn,
-    ProducerFound: _producer,
-    EpochFound: lambda event: f"epoch: {event.epoch} startOffset: {event.start_offset}\n",
-    CheckpointFound: lambda event: f"topic: {event.topic} partition: {event.partition} offset: {event.offset}\n",
-    MetadataFound: lambda event: f"version: {event.version} topicId: {event.topic_id}\n",
+    events.IndexEmpty: lambda event: f"{event.file.path} is empty.\n",
+    events.IndexSane: lambda event: f"{event.file.path} passed sanity check.\n",
+    events.OffsetEntryFound: lambda event: f"offset: {event.offset} position: {event.position}\n",
+    events.TimeEntryFound: lambda event: f"timestamp: {event.timestamp} offset: {event.offset}\n",
+    events.AbortedTxnFound: _aborted_txn,
+    events.ProducerFound: _producer,
+    events.EpochFound: lambda event: f"epoch: {event.epoch} startOffset: {event.start_offset}\n",
+    events.CheckpointFound: lambda event: f"topic: {event.topic} partition: {event.partition} offset: {event.offset}\n",
+    events.MetadataFound: lambda event: f"version: {event.version} topicId: {event.topic_id}\n",
 }

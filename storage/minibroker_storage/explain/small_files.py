@@ -1,7 +1,7 @@
 """Explaining indexes, producer snapshots and checkpoints."""
 
 import os
-from collections.abc import Iterator
+from itertools import accumulate
 from struct import Struct
 from typing import Final
 
@@ -134,12 +134,10 @@ def explain_metadata(page: Page, file: DumpFile) -> None:
         page.row(str(position), line, name, _text(line), meanings.get(name, ""))
 
 
-def _lines(file: DumpFile) -> Iterator[tuple[int, bytes]]:
-    """Each line of a text file, and where it starts."""
-    position = 0
-    for line in read_file(file.path).splitlines(keepends=True):
-        yield position, line
-        position += len(line)
+def _lines(file: DumpFile) -> list[tuple[int, bytes]]:
+    """Return the lines of a text file, and where each starts."""
+    lines = read_file(file.path).splitlines(keepends=True)
+    return list(zip(accumulate(map(len, lines), initial=0), lines, strict=False))
 
 
 def _text(line: bytes) -> str:

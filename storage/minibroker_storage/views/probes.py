@@ -1,16 +1,11 @@
 """Indexes that note how their own search goes: the windows of entries that it reads."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from minibroker_storage.index_file import WINDOW_BYTES
+from minibroker_storage.index_file import WINDOW_BYTES, IndexFile
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
-
-if TYPE_CHECKING:
-    from array import array
-
-_STATE: Final = ("_cuts", "_staged", "base_offset", "entries", "file", "max_bytes", "last_offset")
 
 
 class Probe(NamedTuple):
@@ -26,61 +21,35 @@ class Probe(NamedTuple):
     at_or_below: int
 
 
-class WatchedOffsetIndex(OffsetIndex):
+class _Watched(IndexFile[Any]):
     """An index as it is at the moment; its `lookup` notes the probes. Memory has none of its windows yet."""
 
-    __slots__ = ("probes",)
-
-    def __init__(self, index: OffsetIndex) -> None:
-        _take_state(self, index, "last_position")
+    def __init__(self, index: IndexFile[Any]) -> None:
+        for name in (*IndexFile.__slots__, *type(index).__slots__):
+            setattr(self, name, getattr(index, name))
         self.probes: list[Probe] = []
 
-    def _search(
-        self, key: int, guess: int, count_in: "Callable[[array[int], int], int]"
-    ) -> "tuple[array[int], int, int]":
-        noting = _Noting(count_in, self.ENTRY.size)
-        found = super()._search(key, guess, noting)
-        self.probes = noting.probes(guess, self.entries)
+    def _search(self, key: int, guess: int, count_in: Callable[[Any, int], int]) -> tuple[Any, int, int]:
+        size = self.ENTRY.size
+        windows: list[tuple[int, int]] = []
+
+        def count_and_note(window: Any, key: int) -> int:
+            count = count_in(window, key)
+            windows.append((memoryview(window).nbytes // size, count))
+            return count
+
+        found = super()._search(key, guess, count_and_note)
+        # The slots follow from the counts.
+        self.probes = _with_slots(windows, guess, self.entries, WINDOW_BYTES // size)
         return found
 
 
-class WatchedTimeIndex(TimeIndex):
-    """The same for times."""
-
-    __slots__ = ("probes",)
-
-    def __init__(self, index: TimeIndex) -> None:
-        _take_state(self, index, "last_timestamp")
-        self.probes: list[Probe] = []
-
-    def _search(self, key: int, guess: int, count_in: Callable[[bytes, int], int]) -> tuple[bytes, int, int]:
-        noting = _Noting(count_in, self.ENTRY.size)
-        found = super()._search(key, guess, noting)
-        self.probes = noting.probes(guess, self.entries)
-        return found
+class WatchedOffsetIndex(_Watched, OffsetIndex):
+    """An offset index that notes the probes of a look-up."""
 
 
-def _take_state(watched: Any, index: Any, last: str) -> None:
-    for name in (*_STATE, last):
-        setattr(watched, name, getattr(index, name))
-
-
-class _Noting:
-    """Counts in the windows of a search, and notes the size of each and the count."""
-
-    def __init__(self, count_in: Callable[[Any, int], int], entry_size: int) -> None:
-        self._count_in = count_in
-        self._entry_size = entry_size
-        self._windows: list[tuple[int, int]] = []
-
-    def __call__(self, window: "bytes | array[int]", key: int) -> int:
-        count = self._count_in(window, key)
-        self._windows.append((memoryview(window).nbytes // self._entry_size, count))
-        return count
-
-    def probes(self, guess: int, entries: int) -> list[Probe]:
-        """The windows with their slots, which follow from the counts (see `IndexFile._search`)."""
-        return _with_slots(self._windows, guess, entries, WINDOW_BYTES // self._entry_size)
+class WatchedTimeIndex(_Watched, TimeIndex):
+    """A time index that notes the probes of a look-up."""
 
 
 def _with_slots(windows: Sequence[tuple[int, int]], guess: int, entries: int, slots: int) -> list[Probe]:

@@ -1,5 +1,6 @@
 """One record of a log: its place, the index entries that lead there, and the marker that ended its transaction."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -11,8 +12,10 @@ from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
 from minibroker_protocol.records.header import MAGIC_V2, MARKERS, BatchHeader, control_type
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.log import Log
+from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.segment import LogSegment
-from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, first_slot, segment_number, segment_with
+from minibroker_storage.time_index import TimeIndex
+from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, segment_number, segment_with
 
 _MOST_HEADERS: Final = 50_000
 """Batches that are passed over in search of a marker."""
@@ -120,7 +123,7 @@ def record_view(log: Log, offset: int) -> RecordView:
             fault = str(error)
     if place is None and not fault:
         return replace(found, state="gap")
-    offset_entry = _offset_entry(segment, offset)
+    offset_entry = _index_entry(segment.offset_index, offset)
     scanned, scanned_bytes = _scanned(segment, offset_entry, batch)
     marker, is_open = _marker(log, batch)
     newer, is_certain = (
@@ -134,7 +137,7 @@ def record_view(log: Log, offset: int) -> RecordView:
         place=place,
         fault=fault,
         offset_entry=offset_entry,
-        time_entry=None if place is None else _time_entry(segment, place.timestamp),
+        time_entry=None if place is None else _index_entry(segment.time_index, place.timestamp),
         scanned=scanned,
         scanned_bytes=scanned_bytes,
         marker=marker,
@@ -144,24 +147,14 @@ def record_view(log: Log, offset: int) -> RecordView:
     )
 
 
-def _offset_entry(segment: LogSegment, offset: int) -> IndexEntryView | None:
-    index = segment.offset_index
-    slot = first_slot(index, lambda number: index.entry(number).offset > offset) - 1
+def _index_entry(index: OffsetIndex | TimeIndex, key: int) -> IndexEntryView | None:
+    """Return the last entry whose offset, or time, is at or below `key`."""
+    slot = bisect_right(range(index.entries), key, key=lambda slot: index.entry(slot)[0]) - 1
     if slot < 0:
         return None
-    entry, size = index.entry(slot), index.ENTRY.size
+    size = index.ENTRY.size
     name = index.file.path.rpartition("/")[2]
-    return IndexEntryView(name, slot, index.entries, slot * size, (slot + 1) * size, entry.offset, entry.position)
-
-
-def _time_entry(segment: LogSegment, timestamp: int) -> IndexEntryView | None:
-    index = segment.time_index
-    slot = first_slot(index, lambda number: index.entry(number).timestamp > timestamp) - 1
-    if slot < 0:
-        return None
-    entry, size = index.entry(slot), index.ENTRY.size
-    name = index.file.path.rpartition("/")[2]
-    return IndexEntryView(name, slot, index.entries, slot * size, (slot + 1) * size, entry.timestamp, entry.offset)
+    return IndexEntryView(name, slot, index.entries, slot * size, (slot + 1) * size, *index.entry(slot))
 
 
 def _scanned(segment: LogSegment, entry: IndexEntryView | None, batch: BatchView) -> tuple[int, int]:

@@ -5,10 +5,9 @@ All are plain values for `json_values.dataclass_json`. Positions and sizes are i
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Final
 
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import (
@@ -21,7 +20,6 @@ from minibroker_protocol.records.header import (
     codec_name,
     control_type,
 )
-from minibroker_storage.index_file import IndexFile
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment
 
@@ -259,9 +257,8 @@ def batch_page(log: Log, offset: int, most: int = MOST) -> BatchPage:
         end = segment.size
         found = segment.translate(offset) if segment.size else None
         if found is not None:
-            indexed = _Indexed(segment, found.position)
             for position, header in segment.headers_from(found.position, _WINDOW, end=end):
-                shown.append(batch_view(segment, position, header, indexed))
+                shown.append(batch_view(segment, position, header))
                 offset = header.last_offset + 1
                 if len(shown) >= most:
                     break
@@ -283,42 +280,8 @@ def _behind(log: Log, segment: LogSegment) -> int | None:
     return next((each.base_offset for each in log.segments if each.base_offset > segment.base_offset), None)
 
 
-class _Indexed:
-    """The positions that an offset index has, asked for in ascending order."""
-
-    def __init__(self, segment: LogSegment, position: int) -> None:
-        self._positions = self._read(segment, position)
-        self._next = next(self._positions, -1)
-
-    @staticmethod
-    def _read(segment: LogSegment, position: int) -> Iterator[int]:
-        index = segment.offset_index
-        slot = first_slot(index, lambda number: index.entry(number).position >= position)
-        while slot < index.entries:
-            yield index.entry(slot).position
-            slot += 1
-
-    def has(self, position: int) -> bool:
-        """Whether an entry is for the batch at this position."""
-        while 0 <= self._next < position:
-            self._next = next(self._positions, -1)
-        return self._next == position
-
-
-def first_slot(index: IndexFile[Any], reaches: Callable[[int], bool]) -> int:
-    """The first slot for which `reaches` is true; it is for all behind it."""
-    low, high = 0, index.entries
-    while low < high:
-        middle = (low + high) // 2
-        if reaches(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def batch_view(segment: LogSegment, position: int, header: BatchHeader, indexed: _Indexed) -> BatchView:
-    """The view of a batch by its header."""
+def batch_view(segment: LogSegment, position: int, header: BatchHeader) -> BatchView:
+    """Return the view of a batch by its header."""
     is_control = header.magic == MAGIC_V2 and header.is_control
     return BatchView(
         segment=segment.base_offset,
@@ -340,7 +303,7 @@ def batch_view(segment: LogSegment, position: int, header: BatchHeader, indexed:
         is_control=is_control,
         control_type=_control_type(segment, position) if is_control else None,
         records=header.record_count if header.record_count >= 0 else None,
-        is_indexed=indexed.has(position),
+        is_indexed=segment.offset_index.entry_at_or_below(position).position == position > 0,
     )
 
 

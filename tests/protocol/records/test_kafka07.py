@@ -16,6 +16,7 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
+from minibroker_protocol.records import kafka07
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
@@ -131,12 +132,13 @@ def test_a_compressed_message_without_sound_messages_is_refused(
         list(iter_messages(message0(b"one") + message1(value, GZIP)))
 
 
-def test_a_decompression_bomb_is_refused_within_bounded_memory() -> None:
+def test_a_decompression_bomb_is_refused_within_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka07, "MAX_DECOMPRESSED_SIZE", 2 * MEGABYTE)
     bomb = message1(compress(GZIP, message1(bytes(32 * MEGABYTE))), GZIP)
     tracemalloc.start()
     try:
         with pytest.raises(InvalidRecordError, match=f"more than {2 * MEGABYTE} bytes"):
-            list(iter_messages(bomb, max_decompressed_size=2 * MEGABYTE))
+            list(iter_messages(bomb))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -147,7 +149,7 @@ def test_a_decompression_bomb_is_refused_within_bounded_memory() -> None:
 def test_random_bytes_raise_nothing_but_decode_errors(data: bytes, codec: int) -> None:
     for hostile in (data, message1(data, codec), message1(compress(GZIP, data), GZIP)):
         try:
-            list(iter_messages(hostile, max_decompressed_size=1000))
+            list(iter_messages(hostile))
         except DecodeError as error:
             assert str(error)  # noqa: PT017 - most inputs raise, a few are valid
 

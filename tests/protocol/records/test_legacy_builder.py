@@ -48,10 +48,3 @@ def test_what_these_formats_cannot_hold_cannot_be_written(record: NewRecord, mes
 def test_offsets_that_do_not_rise_from_the_base_or_go_too_far_cannot_be_written(offsets: list[int]) -> None:
     with pytest.raises(EncodeError, match="offset"):
         build_message_set(THREE, magic=1, base_offset=5, offsets=offsets)
-
-
-@pytest.mark.parametrize("codec", COMPRESSING)
-def test_the_level_reaches_the_codec(codec: CompressionCodec) -> None:
-    records = [NewRecord(None, b"the quick brown fox %d" % (index % 17), 5) for index in range(500)]
-    sizes = {len(build_message_set(records, magic=1, codec=codec, level=level)) for level in (None, 1)}
-    assert len(sizes) == (1 if codec is CompressionCodec.SNAPPY else 2)

@@ -49,7 +49,7 @@ def test_all_loops_read_what_a_call_for_each_field_reads() -> None:
     ]
     assert [NewRecord(each.key, each.value, each.timestamp, each.headers) for each in records] == RECORDS
     assert walk_records(DATA, 0, len(RECORDS)) == max(each[1] for each in expected)
-    times = [time for found in read_times(DATA, HEADER, at_once=7) for time in found.times]
+    times = [time for found in read_times(DATA, HEADER) for time in found.times]
     assert times == [HEADER.base_timestamp + each[1] for each in expected]
     keys = v2_keys(DATA, 0, HEADER)
     assert keys.offsets == [each[0] for each in expected]

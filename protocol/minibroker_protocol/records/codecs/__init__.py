@@ -8,12 +8,21 @@ what the first bytes show, in constant time.
 The libraries are imported by name and typed `Any`: two of the three ship no type information.
 """
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from minibroker_protocol.errors import DecompressedSizeError, DecompressionError
 
 STEP_SIZE: Final = 1024 * 1024
 """Bytes of plain data that are packed or unpacked per step: at most 40 ms under gzip's default level."""
+
+
+def in_pieces(compressor: Any, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
+    """Yield what a compressor of zlib's kind makes of the data."""
+    view = memoryview(data)
+    for start in range(0, len(view), STEP_SIZE):
+        yield compressor.compress(view[start : start + STEP_SIZE])
+    yield compressor.flush()
 
 
 def too_large(codec: str, max_size: int) -> DecompressedSizeError:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, malformed, too_large
+from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, in_pieces, malformed, too_large
 
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
 _MEMBER_MAGIC: Final = b"\x1f\x8b\x08"
@@ -27,11 +27,7 @@ _PIECE: Final = 64 * 1024
 
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Return one member in pieces."""
-    member = zlib.compressobj(level, wbits=_GZIP_WBITS)
-    view = memoryview(data)
-    for start in range(0, len(view), STEP_SIZE):
-        yield member.compress(view[start : start + STEP_SIZE])
-    yield member.flush()
+    return in_pieces(zlib.compressobj(level, wbits=_GZIP_WBITS), data)
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:

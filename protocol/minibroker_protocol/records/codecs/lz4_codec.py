@@ -12,9 +12,10 @@ from v1 on, and left v0 as it was for old clients: so v0 is written with the wro
 
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final
 
-from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, malformed, too_large
+from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, in_pieces, malformed, too_large
 
 _frame: Any = import_module("lz4.frame")
 _BLOCK_SIZE: Final[int] = _frame.BLOCKSIZE_MAX64KB
@@ -55,19 +56,14 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
         block_size=_BLOCK_SIZE,
         block_linked=False,
     )
-    yield frame.begin()
-    view = memoryview(data)
-    for start in range(0, len(view), STEP_SIZE):
-        yield frame.compress(view[start : start + STEP_SIZE])
-    yield frame.flush()
+    return chain([frame.begin()], in_pieces(frame, data))
 
 
 def compressed_v0(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Return one frame in pieces, whose header checksum also covers the magic number."""
     pieces = compressed(data, level)
     covered = next(pieces)[:-1]
-    yield covered + header_checksum(covered)
-    yield from pieces
+    return chain([covered + header_checksum(covered)], pieces)
 
 
 def decompressed_v0(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, malformed, too_large
+from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, in_pieces, malformed, too_large
 
 _zstandard: Any = import_module("zstandard")
 
@@ -53,14 +53,9 @@ _contexts: Final = _Contexts()
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Return one frame with its content size in pieces."""
     if len(data) <= STEP_SIZE:
-        yield _contexts.compressor(level).compress(data)
-        return
+        return iter([_contexts.compressor(level).compress(data)])
     # Not the thread's own compressor, which others use between two pieces.
-    frame = _zstandard.ZstdCompressor(level).compressobj(size=len(data))
-    view = memoryview(data)
-    for start in range(0, len(view), STEP_SIZE):
-        yield frame.compress(view[start : start + STEP_SIZE])
-    yield frame.flush()
+    return in_pieces(_zstandard.ZstdCompressor(level).compressobj(size=len(data)), data)
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
