@@ -48,8 +48,7 @@ with lazy:
     from minibroker.config import addresses
     from minibroker.config import properties as properties_files
     from minibroker.security.sasl import jaas
-    from minibroker.server import link
-    from minibroker_container import controller, follower, health, links, redpanda
+    from minibroker_container import health, ports, redpanda
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 BITNAMI_CONFIGS = (
@@ -241,8 +240,8 @@ def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False)
         else:
             settings["listeners"] = listener_list(configs)
             settings["advertised.listeners"] = advertised_list(configs)
-        ports = {each.port for each in (*served, default) if each is not None}
-        for silent in lists.silent_addresses(environment, configs, listener_list(configs), ports):
+        taken = {each.port for each in (*served, default) if each is not None}
+        for silent in lists.silent_addresses(environment, configs, listener_list(configs), taken):
             further += ["--silent-port", silent]
     for port in environment.get(_ADMIN_API, "").split():
         further += ["--admin-api", port]
@@ -350,15 +349,15 @@ def container_command(
 
 
 def _answers(lead: str) -> bool:
-    return link.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_PATIENCE_S)
+    return ports.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_PATIENCE_S)
 
 
 def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
     """The command that passes connections on to another container, and keeps the silent ports open."""
     served = _checked_listeners(configs)
-    entries = [follower.written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
+    entries = [ports.written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
     silent = lists.silent_addresses(environment, configs, listener_list(configs), {each.port for each in served})
-    entries += map(follower.written, silent)
+    entries += map(ports.written, silent)
     return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
 
 
@@ -366,9 +365,9 @@ def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
     """Have the controller's port take the connections that other containers pass on."""
     names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
     found = listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
-    ports = {each.port for each in found if each.name in names}
+    linked = {each.port for each in found if each.name in names}
     return [
-        "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in ports else word
+        "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word
         for word, following in zip(options, [*options[1:], ""], strict=True)
     ]
 
@@ -448,15 +447,15 @@ def main(arguments: Sequence[str]) -> NoReturn:
             sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hidden)) + "\n")
             sys.exit(0)
         if arguments and arguments[0] == _HOLD_PORTS:
-            sys.exit(controller.hold(arguments[1], arguments[2:]))
+            sys.exit(ports.hold(arguments[1], arguments[2:]))
         if arguments and arguments[0] == _FOLLOW:
-            sys.exit(follower.follow(arguments[1], arguments[2], arguments[3:]))
+            sys.exit(ports.follow(arguments[1], arguments[2], arguments[3:]))
         if arguments and arguments[0] == _WRITE_PROPERTIES:
             files.write_properties(arguments[1], written_properties(os.environ))
             sys.exit(0)
         if arguments and arguments[0] == _LINK_TOOLS:
-            links.link_tools(arguments[1:])
-            links.link_releases(pathlib.Path("/opt"))
+            files.link_tools(arguments[1:])
+            files.link_releases(pathlib.Path("/opt"))
             sys.exit(0)
         if arguments and arguments[0] == _REDPANDA:
             os.environ |= redpanda.environment(arguments[1:], os.environ, _warn)

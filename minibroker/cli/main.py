@@ -30,10 +30,9 @@ with lazy:
     from minibroker.cli import warm_up as warm_up_module
     from minibroker.config import addresses as config_addresses
     from minibroker.operations import faults as operations_faults
-    from minibroker.server import link as server_link
-    from minibroker.server import silent
     from minibroker.server.faults import fault, registry
     from minibroker.server.inspection import recording
+    from minibroker_container import ports
     from minibroker_storage import files
 
 if TYPE_CHECKING:
@@ -145,8 +144,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     with _ready_file(options.ready_file) as write_ready_file:
         async with (
             broker,
-            _silent_ports(options.silent_port),
-            _links(options.link, broker),
+            _ports(options, broker),
             _admin_ports(options.admin_api, broker),
         ):
             if faults:
@@ -250,39 +248,17 @@ def _token(options: argparse.Namespace) -> str | None:
     return options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
 
 
-@contextlib.asynccontextmanager
-async def _silent_ports(addresses: Sequence[str]) -> AsyncGenerator[None]:
-    """Keep ports open that say nothing."""
-    if not addresses:
-        yield
-        return
-    ports = silent.SilentPorts(addresses)
-    await ports.open()
-    try:
-        yield
-    finally:
-        ports.close()
-
-
-@contextlib.asynccontextmanager
-async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[None]:
-    """Keep ports open by which other containers pass connections on to this broker's listeners."""
-    if not addresses:
-        yield
-        return
+def _ports(options: argparse.Namespace, broker: "Broker") -> contextlib.AbstractAsyncContextManager[None]:
+    """Keep ports open that say nothing, and those by which other containers pass connections on to this broker."""
+    if not options.silent_port and not options.link:
+        return contextlib.nullcontext()
     first = {
         name: broker.asynchronous.bootstrap_servers_of(name).split(",")[0]
         for name in broker.asynchronous.listener_names
     }
     listeners = {name: config_addresses.parse_address(address, name) for name, address in first.items()}
-    links = [server_link.LinkPort(address, listeners) for address in addresses]
-    for link in links:
-        await link.open()
-    try:
-        yield
-    finally:
-        for link in links:
-            link.close()
+    links = [ports.LinkPort(address, listeners) for address in options.link]
+    return ports.kept_open(ports.SilentPorts(options.silent_port), *links)
 
 
 def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
@@ -314,12 +290,12 @@ async def _admin_ports(given: Sequence[str], broker: "Broker") -> AsyncGenerator
     if not given:
         yield
         return
-    ports = control.admin_ports(given)
-    await ports.open(broker.services)
+    opened = control.admin_ports(given)
+    await opened.open(broker.services)
     try:
         yield
     finally:
-        ports.close()
+        opened.close()
 
 
 def _write_kafka_lines(broker: "Broker") -> None:

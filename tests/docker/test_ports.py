@@ -1,12 +1,15 @@
-"""Containers of one Compose file that pass their connections on to the one with the broker."""
+"""Ports of containers: silent ones, and those that pass connections on to the container with the broker."""
 
 import asyncio
 import contextlib
+import logging
+import socket
 from collections.abc import AsyncGenerator
 
 import pytest
 
-from minibroker.server.link import Follower, LinkPort, answers
+from minibroker_container import ports as container_ports
+from minibroker_container.ports import Follower, LinkPort, SilentPorts, answers
 
 
 @contextlib.asynccontextmanager
@@ -26,7 +29,7 @@ async def test_what_a_client_sends_to_a_follower_reaches_the_listener_of_that_na
     async with echo() as port:
         link = LinkPort("127.0.0.1:0", {"INSIDE": ("127.0.0.1", port)})
         await link.open()
-        follower = Follower(("127.0.0.1", link.port), [("INSIDE", "127.0.0.1", 0), ("OTHER", "127.0.0.1", 0)])
+        follower = Follower(("127.0.0.1", link.ports[0]), [("INSIDE", "127.0.0.1", 0), ("OTHER", "127.0.0.1", 0)])
         await follower.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
         for text in (b"one", b"\x00\x01two\n"):
@@ -46,7 +49,7 @@ async def test_connections_end_when_either_side_closes() -> None:
     async with echo() as port:
         link = LinkPort("127.0.0.1:0", {"INSIDE": ("127.0.0.1", port)})
         await link.open()
-        follower = Follower(("127.0.0.1", link.port), [("INSIDE", "127.0.0.1", 0)])
+        follower = Follower(("127.0.0.1", link.ports[0]), [("INSIDE", "127.0.0.1", 0)])
         await follower.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
         writer.write(b"one")
@@ -60,7 +63,7 @@ async def test_connections_end_when_either_side_closes() -> None:
 async def test_a_follower_without_a_lead_closes_each_connection() -> None:
     link = LinkPort("127.0.0.1:0", {})
     await link.open()
-    follower = Follower(("127.0.0.1", link.port), [("INSIDE", "127.0.0.1", 0)])
+    follower = Follower(("127.0.0.1", link.ports[0]), [("INSIDE", "127.0.0.1", 0)])
     link.close()  # nobody listens there any more
     await follower.open()
     reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
@@ -72,18 +75,59 @@ async def test_a_follower_without_a_lead_closes_each_connection() -> None:
 async def test_a_link_answers_followers_and_stays_silent_to_others() -> None:
     link = LinkPort("127.0.0.1:0", {})
     await link.open()
-    assert await asyncio.to_thread(answers, ("127.0.0.1", link.port), 60.0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+    assert await asyncio.to_thread(answers, ("127.0.0.1", link.ports[0]), 60.0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", link.ports[0])
     writer.write(b"\x00\x00\x00\x05other\nbytes")
     await writer.drain()
     assert not reader.at_eof()
     writer.close()
-    port = link.port
+    port = link.ports[0]
     link.close()
     assert not await asyncio.to_thread(answers, ("127.0.0.1", port), 0.0)
 
 
 @pytest.mark.parametrize("address", ["nothing", "127.0.0.1:x"])
-def test_an_address_of_another_form_is_refused(address: str) -> None:
+def test_a_link_at_an_address_of_another_form_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match=r"^--link: "):
         LinkPort(address, {})
+
+
+async def test_a_silent_port_accepts_and_keeps_connections_until_it_is_closed() -> None:
+    ports = SilentPorts(["127.0.0.1:0"])
+    await ports.open()
+    reader, writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
+    writer.write(b"anything")
+    await writer.drain()
+    assert not reader.at_eof()
+    ports.close()
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    writer.close()
+
+
+async def test_the_oldest_connection_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container_ports, "MOST_CONNECTIONS", 1)
+    ports = SilentPorts(["127.0.0.1:0"])
+    await ports.open()
+    first, first_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
+    second, second_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])
+    assert await first.read() == b""
+    assert not second.at_eof()
+    for writer in (first_writer, second_writer):
+        writer.close()
+    ports.close()
+
+
+async def test_an_address_in_use_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ports = SilentPorts([address])
+        with caplog.at_level(logging.WARNING):
+            await ports.open()
+    assert ports.ports == []
+    assert f"--silent-port {address} cannot be opened" in caplog.text
+
+
+def test_a_silent_port_at_an_address_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="--silent-port"):
+        SilentPorts(["nothing"])
