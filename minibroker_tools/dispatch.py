@@ -29,8 +29,8 @@ TOOLS: Final = {
     "kafka-leader-election": "leader_election",
     "kafka-features": "features",
     "kafka-dump-log": "dump_log",
-    "kafka-verifiable-producer": "verifiable_producer",
-    "kafka-verifiable-consumer": "verifiable_consumer",
+    "kafka-verifiable-producer": "verifiable",
+    "kafka-verifiable-consumer": "verifiable",
     "kafka-reassign-partitions": "reassign_partitions",
     "kafka-transactions": "transactions",
     "kafka-groups": "groups",
@@ -46,8 +46,8 @@ TOOLS: Final = {
     "rpk": "rpk",
     "kafka-server-start": "server",
     "kafka-server-stop": "server",
-    "zookeeper-server-start": "zookeeper_server",
-    "zookeeper-shell": "zookeeper_shell",
+    "zookeeper-server-start": "zookeeper",
+    "zookeeper-shell": "zookeeper",
 }
 """The tools by their names, with their modules in `minibroker_tools.commands`."""
 

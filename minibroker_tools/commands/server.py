@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from minibroker_tools.commands.zookeeper_server import start_in_background
+from minibroker_tools.commands.zookeeper import start_in_background
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options
 from minibroker_tools.output import flush, out

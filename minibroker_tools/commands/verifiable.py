@@ -1,23 +1,225 @@
-"""The lines of JSON of the verifiable clients."""
+"""kafka-verifiable-producer and kafka-verifiable-consumer: clients of tests, whose events are lines of JSON."""
 
 import json
 import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
-from minibroker_tools.failures import UsageError
-from minibroker_tools.options import Values
-from minibroker_tools.output import flush, out
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.membership import Consumer
+from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.producer import Outgoing, Producer
+from minibroker_tools.client.reader import Received
+from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.commands.common import ending_with_sigterm
+from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import err, flush, out
+
+_PRODUCER: Final = "kafka-verifiable-producer"
+_ACKS: Final = ("-1", "0", "1", "all")
+_POLL_S: Final = 0.5
+_RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
-def print_event(name: str, **fields: object) -> None:
+def options(tool: str) -> Options:
+    """The options of either client."""
+    return _producer_options(tool) if tool == _PRODUCER else _consumer_options(tool)
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Produce numbers, or consume, until the limit or a signal. ToolError for an option that cannot be served."""
+    values = known.parse(arguments)
+    return _produce(values) if known.tool == _PRODUCER else _consume_all(values)
+
+
+def _print_event(name: str, **fields: object) -> None:
     """Print an event as a line."""
     event = {"timestamp": time.time_ns() // 1_000_000, "name": name, **fields}
     out(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
     flush()
 
 
-def connection_of(values: Values, config: str) -> tuple[str, str | None]:
+def _connection_of(values: Values, config: str) -> tuple[str, str | None]:
     """Return the bootstrap servers and the file of properties, for which Kafka has two names each. UsageError."""
     servers = values.text("bootstrap-server") or values.text("broker-list")
     if servers is None:
         raise UsageError('Missing required argument "[bootstrap-server]"')
     return servers, values.text("command-config") or values.text(config)
+
+
+def _producer_options(tool: str) -> Options:
+    known = Options(
+        tool, "This tool produces increasing integers to the specified topic and prints JSON metadata to stdout."
+    )
+    known.value("topic", help="REQUIRED: produce to this topic")
+    known.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
+    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    known.value("max-messages", help="produce this many records; without it until a signal", type=int)
+    known.value("throughput", help="records a second; -1 for no limit", type=int)
+    known.value("acks", help="-1, 0, 1 or all")
+    known.value("producer.config", help="a file with properties of the producer", metavar="FILE")
+    known.value("command-config", help="the same, as in Kafka 4", metavar="FILE")
+    known.value("message-create-time", help="not supported: records have the time at which they are sent", type=int)
+    known.value("value-prefix", help="a number and a dot before each value", type=int)
+    known.value("repeating-keys", help="have keys from 0 to N - 1, again and again", type=int, metavar="N")
+    return known
+
+
+def _produce(values: Values) -> int:
+    values.require("topic")
+    servers, path = _connection_of(values, "producer.config")
+    if values.number("message-create-time", -1) != -1:
+        raise ToolError("--message-create-time is not supported: records have the time at which they are sent")
+    properties = load_properties(path)
+    acks = values.text("acks") or "-1"
+    if acks not in _ACKS:
+        raise ToolError(f"--acks {acks}: it is none of {', '.join(_ACKS)}")
+    began = time.monotonic()
+    run = _Production(values)
+    with Cluster(Settings(servers, properties)) as cluster, ending_with_sigterm():
+        _print_event("startup_complete")
+        producer = Producer(cluster, run.topic, run.refused, acks=acks, placed=run.placed)
+        with suppress(KeyboardInterrupt):
+            run.produce(producer)
+        _print_event("shutdown_complete")
+    rate = run.acked / max(time.monotonic() - began, 0.001)
+    _print_event("tool_data", sent=run.sent, acked=run.acked, target_throughput=run.throughput, avg_throughput=rate)
+    return 0
+
+
+class _Production:
+    """One run of the producer, and what was sent in it."""
+
+    def __init__(self, values: Values) -> None:
+        self.topic = values.text("topic") or ""
+        self.throughput = values.number("throughput", -1)
+        self.sent = self.acked = 0
+        self._limit = values.number("max-messages", -1)
+        self._prefix = f"{values.get('value-prefix')}." if values.has("value-prefix") else ""
+        self._keys: int | None = values.get("repeating-keys")
+        self._record: dict[str, Any] = {}
+
+    def produce(self, producer: Producer) -> None:
+        """Send the records one by one."""
+        began = time.monotonic()
+        while self._limit < 0 or self.sent < self._limit:
+            key = None if self._keys is None else str(self.sent % self._keys)
+            value = f"{self._prefix}{self.sent}"
+            self._record = {"key": key, "value": value, "topic": self.topic}
+            self.sent += 1
+            producer.send([Outgoing(None if key is None else key.encode(), value.encode())])
+            if self.throughput > 0:
+                time.sleep(max(0.0, began + self.sent / self.throughput - time.monotonic()))
+
+    def placed(self, partition: int, offset: int, _time_ms: int) -> None:
+        """Print that the record was acknowledged."""
+        self.acked += 1
+        _print_event("producer_send_success", **self._record, partition=partition, offset=offset)
+
+    def refused(self, _records: Sequence[Outgoing], error: ApiError) -> None:
+        """Print that the record was refused."""
+        name, _, message = error.described.partition(": ")
+        _print_event("producer_send_error", **self._record, exception=f"class {name}", message=message)
+
+
+def _consumer_options(tool: str) -> Options:
+    known = Options(
+        tool, "This tool consumes messages from a specific topic and emits consumer events as JSON objects."
+    )
+    known.value("topic", help="REQUIRED: consume this topic")
+    known.value("group-id", help="REQUIRED: the group")
+    known.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
+    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    known.value("group-instance-id", help="the id of a static member")
+    known.value("max-messages", help="end after this many records; without it at a signal", type=int)
+    known.value("session-timeout", help="has no effect: it is 45000 ms", type=int)
+    known.flag("verbose", help="print each record, too")
+    known.flag("enable-autocommit", help="commit from time to time, not after each poll")
+    known.value("reset-policy", help="earliest (the default), latest or none")
+    known.value("assignment-strategy", help=f"{_RANGE}; others are not supported", metavar="CLASS")
+    known.value("group-protocol", help="classic; consumer is not supported")
+    known.value("group-remote-assignor", help="not supported")
+    known.value("consumer.config", help="a file with properties of the consumer", metavar="FILE")
+    known.value("command-config", help="the same, as in Kafka 4", metavar="FILE")
+    return known
+
+
+def _consume_all(values: Values) -> int:
+    values.require("topic", "group-id")
+    servers, path = _connection_of(values, "consumer.config")
+    for name, served in (("assignment-strategy", _RANGE), ("group-protocol", "classic"), ("group-remote-assignor", "")):
+        if (values.text(name) or served).lower() != served.lower():
+            raise ToolError(f"--{name} {values.text(name)} is not supported" + (f"; {served} is" if served else ""))
+    if values.has("session-timeout"):
+        err("Warning: --session-timeout has no effect: it is 45000 ms")
+    properties = {
+        **load_properties(path),
+        "group.id": values.text("group-id") or "",
+        "auto.offset.reset": values.text("reset-policy") or "earliest",
+        "enable.auto.commit": "true",
+    }
+    if values.has("group-instance-id"):
+        properties["group.instance.id"] = values.text("group-instance-id") or ""
+    with Cluster(Settings(servers, properties)) as cluster, ending_with_sigterm():
+        _print_event("startup_complete")
+        consumer = Consumer(cluster, values.text("topic"), {values.text("topic")}.__contains__, properties)
+        try:
+            with suppress(KeyboardInterrupt):
+                _consume(consumer, values)
+            _print_event("partitions_revoked", partitions=_shown(sorted(consumer.reader.positions)))
+        finally:
+            consumer.close()
+        _print_event("shutdown_complete")
+    return 0
+
+
+def _consume(consumer: Consumer, values: Values) -> None:
+    assigned: list[TopicPartition] | None = None
+    left = values.number("max-messages", -1)
+    while left:
+        received = consumer.poll(_POLL_S)
+        partitions = sorted(consumer.reader.positions)
+        if partitions != assigned:
+            if assigned is not None:
+                _print_event("partitions_revoked", partitions=_shown(assigned))
+            _print_event("partitions_assigned", partitions=_shown(partitions))
+            assigned = partitions
+        received = received[:left] if left > 0 else received
+        left -= len(received) if left > 0 else 0
+        if received:
+            _take(consumer, received, verbose=values.has("verbose"))
+            if not values.has("enable-autocommit"):
+                _commit(consumer)
+
+
+def _take(consumer: Consumer, received: Sequence[Received], *, verbose: bool) -> None:
+    offsets: dict[TopicPartition, list[int]] = {}
+    for topic, partition, record in received:
+        if verbose:
+            key, value = (each and bytes(each).decode(errors="replace") for each in (record.key, record.value))
+            place = {"topic": topic, "partition": partition, "offset": record.offset}
+            _print_event("record_data", key=key, value=value, **place)
+        offsets.setdefault((topic, partition), []).append(record.offset)
+        consumer.taken[topic, partition] = record.offset + 1
+    summaries = [
+        {**place, "count": len(found), "minOffset": found[0], "maxOffset": found[-1]}
+        for place, found in zip(_shown(offsets), offsets.values(), strict=True)
+    ]
+    _print_event("records_consumed", count=len(received), partitions=summaries)
+
+
+def _commit(consumer: Consumer) -> None:
+    taken: Mapping[TopicPartition, int] = dict(consumer.taken)
+    outcome: dict[str, object] = {"success": True}
+    try:
+        consumer.commit()
+    except ApiError as error:
+        outcome = {"error": error.message, "success": False}
+    places = [{**place, "offset": offset} for place, offset in zip(_shown(taken), taken.values(), strict=True)]
+    _print_event("offsets_committed", offsets=places, **outcome)
+
+
+def _shown(partitions: Collection[TopicPartition]) -> list[dict[str, object]]:
+    return [{"topic": topic, "partition": partition} for topic, partition in partitions]

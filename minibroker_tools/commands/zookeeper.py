@@ -1,24 +1,28 @@
-"""zookeeper-server-start: a port that scripts can wait for. No ZooKeeper runs behind it.
+"""zookeeper-server-start and zookeeper-shell, behind which no ZooKeeper runs.
 
-Stacks of older releases start one and look only whether its port is open. So this program opens `clientPort`, answers
-the words that probes send, `ruok` and `srvr`, and closes every other connection at once.
+Stacks of older releases start one and look only whether its port is open. So the server opens `clientPort`, answers
+the words that probes send, `ruok` and `srvr`, and closes every other connection at once. The shell shows the nodes that
+Kafka kept in ZooKeeper from the metadata of the broker of this machine.
 """
 
+import json
 import os
 import selectors
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.commands.common import StoppedError, stopped_by_signals
+from minibroker_tools.commands.common import StoppedError, local_broker, stopped_by_signals
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import flush, out_log
+from minibroker_tools.output import flush, out, out_log
 
+_SERVER: Final = "zookeeper-server-start"
 _LOGGER: Final = "org.apache.zookeeper.server.NIOServerCnxnFactory"
 _PORTS: Final = range(0x10000)
 _DEFAULT_PORT: Final = "2181"
@@ -27,18 +31,32 @@ _ANSWERS: Final = {
     b"ruok": b"imok",
     b"srvr": b"Zookeeper version: none, minibroker keeps this port open\nMode: standalone\n",
 }
+_ROOT: Final = ("brokers", "cluster", "controller")
+_CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null"
 
 
 def options(tool: str) -> Options:
-    """The options of zookeeper-server-start."""
-    known = Options(tool, "Open the port of a ZooKeeper and keep it open: zookeeper-server-start zookeeper.properties")
-    known.flag("daemon", help="go to the background")
+    """The options of zookeeper-server-start or of zookeeper-shell."""
+    if tool == _SERVER:
+        known = Options(
+            tool, "Open the port of a ZooKeeper and keep it open: zookeeper-server-start zookeeper.properties"
+        )
+        known.flag("daemon", help="go to the background")
+        return known
+    known = Options(
+        tool, "Show what ZooKeeper would have of the broker of this machine: zookeeper-shell HOST:PORT [ls|get PATH]"
+    )
+    known.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Open the port until a signal ends it."""
+    """Keep the port open until a signal ends it, or run the commands of the shell."""
     values = known.parse(arguments)
+    return _run_server(values) if known.tool == _SERVER else _run_shell(values)
+
+
+def _run_server(values: Values) -> int:
     if not values.words:
         raise UsageError("zookeeper-server-start needs a file with the property clientPort")
     if values.has("daemon"):
@@ -97,3 +115,100 @@ def _take(selector: selectors.BaseSelector, listener: socket.socket, ready: obje
             ready.sendall(_ANSWERS.get(ready.recv(_WORD), b""))
         except OSError:
             return
+
+
+def _run_shell(values: Values) -> int:
+    """Run the command of the command line, or those of standard input. Status 1 for a node that does not exist."""
+    if not values.words:
+        raise UsageError("zookeeper-shell needs the address of a ZooKeeper")
+    out(f"Connecting to {values.words[0]}")
+    given = values.words[1:]
+    lines: Iterable[Sequence[str]] = [given] if given else (line.split() for line in sys.stdin)
+    with Cluster(local_broker(values.words[0])) as cluster:
+        cluster.metadata([])
+        out(_CONNECTED)
+        status = 0
+        for words in lines:
+            if words[:1] == ["quit"]:
+                break
+            if words:
+                status = _command(cluster, words)
+    return status
+
+
+def _command(cluster: Cluster, words: Sequence[str]) -> int:
+    command, path = words[0], next((word for word in words[1:] if word.startswith("/")), "/")
+    if command not in {"ls", "get"}:
+        out(f"Command not found: Command not found {command}")
+        return 127
+    parts = [part for part in path.split("/") if part]
+    found = _children(cluster, parts) if command == "ls" else _content(cluster, parts)
+    if found is None:
+        out(f"Node does not exist: {path}")
+        return 1
+    out(f"[{', '.join(found)}]" if isinstance(found, list) else found)
+    return 0
+
+
+def _children(cluster: Cluster, parts: Sequence[str]) -> list[str] | None:
+    match list(parts):
+        case []:
+            return list(_ROOT)
+        case ["brokers"]:
+            return ["ids", "topics"]
+        case ["brokers", "ids"]:
+            return [str(broker.node_id) for broker in cluster.brokers()]
+        case ["brokers", "topics"]:
+            return sorted(topic.name for topic in cluster.metadata().topics if topic.name)
+        case ["cluster"]:
+            return ["id"]
+        case _:
+            return None if _content(cluster, parts) is None else []
+
+
+def _content(cluster: Cluster, parts: Sequence[str]) -> str | None:
+    match list(parts):
+        case ["brokers", "ids", number]:
+            return _broker(cluster, number)
+        case ["brokers", "topics", name]:
+            return _topic(cluster, name)
+        case ["cluster", "id"]:
+            return _json({"version": "1", "id": cluster.cluster_id or ""})
+        case ["controller"]:
+            return _json(
+                {"version": 2, "brokerid": cluster.controller_id, "timestamp": "0", "kraftControllerEpoch": -1}
+            )
+        case _:
+            return None
+
+
+def _broker(cluster: Cluster, number: str) -> str | None:
+    broker = next((each for each in cluster.brokers() if str(each.node_id) == number), None)
+    if broker is None:
+        return None
+    protocol = cluster.settings.protocol
+    return _json(
+        {
+            "listener_security_protocol_map": {protocol: protocol},
+            "endpoints": [f"{protocol}://{broker.host}:{broker.port}"],
+            "jmx_port": -1,
+            "features": {},
+            "host": broker.host,
+            "timestamp": "0",
+            "port": broker.port,
+            "version": 5,
+        }
+    )
+
+
+def _topic(cluster: Cluster, name: str) -> str | None:
+    try:
+        (topic,) = cluster.topics([name])
+    except ToolError:
+        return None
+    replicas = {str(each.partition_index): each.replica_nodes for each in topic.partitions}
+    return _json({"partitions": replicas, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"))
