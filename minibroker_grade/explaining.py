@@ -3,12 +3,11 @@
 import contextlib
 import json
 import os
-import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
 from minibroker_grade.check import Check, CheckFailedError
-from minibroker_grade.subject import first_difference
+from minibroker_grade.subject import STEP, first_difference
 from minibroker_grade.wire import BrokenAnswerError, Exchange
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
@@ -20,7 +19,6 @@ _MOST_FIELDS: Final = 30
 _MOST_LINES: Final = 16
 _MOST_VALUE: Final = 40
 _PER_LINE: Final = 16
-_STEP: Final = re.compile(r"(\w+)|\[(\d+)\]")
 
 
 class _Place(NamedTuple):
@@ -213,7 +211,7 @@ def _broken_place(error: BrokenAnswerError, exchange: Exchange) -> _Place:
 def _node(exchange: Exchange, path: str) -> Node | None:
     try:
         node = _tree(exchange, of_request=False).find("body")
-        for name, index in _STEP.findall(path):
+        for name, index in STEP.findall(path):
             node = node.find(name or f"[{index}]")
     except (KeyError, ProtocolError, IndexError, ValueError):
         return None
@@ -239,7 +237,7 @@ def _as_expected(exchange: Exchange, error: CheckFailedError) -> bytes | None:
 
 
 def _holder(response: Any, path: str) -> tuple[Any, str]:
-    steps = _STEP.findall(path)
+    steps = STEP.findall(path)
     value = response
     for name, index in steps[:-1]:
         value = getattr(value, name) if name else value[int(index)]

@@ -27,8 +27,7 @@ from minibroker_protocol.messages.offsets import (
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SESSION_MS: Final = 30000
-JOIN: Final = 5
-_STARTING: Final = {
+STARTING: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -44,14 +43,11 @@ def code_of(answer: Any) -> str:
 def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
     """Until the coordinator of this group or transactional id is found and has loaded its log."""
     request = FindCoordinatorRequest(key=key, key_type=kind)
-    version = b.newest(FindCoordinatorRequest, 3)
-    b.until(lambda: b.ask(request, version), lambda found: found.error_code not in _STARTING, "a coordinator", code_of)
+    b.until(lambda: b.ask(request), lambda found: found.error_code not in STARTING, "a coordinator", code_of)
     if kind == GROUP:
         b.until(
-            lambda: b.ask(
-                HeartbeatRequest(group_id=key, generation_id=0, member_id="x"), b.newest(HeartbeatRequest, 3)
-            ),
-            lambda found: found.error_code not in _STARTING,
+            lambda: b.ask(HeartbeatRequest(group_id=key, generation_id=0, member_id="x")),
+            lambda found: found.error_code not in STARTING,
             "a coordinator that has loaded its log",
             code_of,
         )
@@ -87,7 +83,7 @@ class Member:
 
     def send_join(self) -> None:
         """Ask to join, and wait for nothing."""
-        self.wire.send(self.join_request(), self.b.newest(JoinGroupRequest, JOIN))
+        self.wire.send(self.join_request(), self.b.newest(JoinGroupRequest))
 
     def joined(self) -> Any:
         """The answer to that; the id and the generation are kept."""
@@ -121,7 +117,7 @@ class Member:
 
     def sync(self, **assignments: bytes) -> Any:
         """The answer to that."""
-        return self.b.ask(self.sync_request(**assignments), self.b.newest(SyncGroupRequest, 3), self.wire)
+        return self.b.ask(self.sync_request(**assignments), wire=self.wire)
 
     def heartbeat(self, generation: int | None = None) -> Any:
         """The answer to a heartbeat."""
@@ -131,13 +127,13 @@ class Member:
             member_id=self.member_id,
             group_instance_id=self.instance,
         )
-        return self.b.ask(request, self.b.newest(HeartbeatRequest, 3), self.wire)
+        return self.b.ask(request, wire=self.wire)
 
     def leave(self) -> Any:
         """The answer to leaving."""
         identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
         request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[identity])
-        return self.b.ask(request, self.b.newest(LeaveGroupRequest, 3), self.wire)
+        return self.b.ask(request, wire=self.wire)
 
     def settle(self) -> "Member":
         """Join alone and sync: the group is stable."""
@@ -164,11 +160,11 @@ def commit(
         member_id=member,
         topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
     )
-    return b.ask(request, b.newest(OffsetCommitRequest, 8))
+    return b.ask(request)
 
 
 def committed(b: Subject, group: str, topic: str | None, *, stable: bool = False) -> Any:
     """The response to OffsetFetch for partition 0, or for all that the group has committed."""
     topics = None if topic is None else [OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
     request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
-    return b.ask(request, b.newest(OffsetFetchRequest, 7))
+    return b.ask(request)

@@ -14,11 +14,11 @@ from minibroker_protocol.records.record import NewRecord, Record
 
 TIME: Final = int(time.time() * 1000) - 60_000
 """The timestamp of most records, in milliseconds: a minute ago, so that neither retention nor `segment.ms` counts."""
-PRODUCE: Final = 9
-FETCH: Final = 12
-"""The newest versions that name topics and that brokers of Kafka 2.8 serve."""
 PRODUCED: Final = "responses[0].partition_responses[0]"
+PRODUCE_ERROR: Final = f"{PRODUCED}.error_code"
 FETCHED: Final = "responses[0].partitions[0]"
+RECORDS: Final = f"{FETCHED}.records"
+OFFSET: Final = "topics[0].partitions[0].offset"
 EARLIEST: Final = -2
 LATEST: Final = -1
 
@@ -38,16 +38,21 @@ def produce_request(
     return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=30000, topic_data=[data])
 
 
+def send(b: Subject, topic: str, records: bytes | bytearray, *, version: int | None = None, **options: Any) -> Any:
+    """The response to these records; `options` are those of `produce_request`."""
+    return b.ask(produce_request(topic, records, **options), version)
+
+
 def produce(b: Subject, topic: str, *values: str, version: int | None = None, **options: Any) -> Any:
     """The response to a batch of format v2 with these values; `options` are those of `build_batch`."""
     batch = build_batch(new_records(*values), **options)
-    return b.ask(produce_request(topic, batch), b.newest(ProduceRequest, PRODUCE) if version is None else version)
+    return send(b, topic, batch, version=version)
 
 
 def write(b: Subject, topic: str, *values: str, **options: Any) -> int:
     """Produce as above; returns the base offset. A check that only needs records uses this one."""
     answer = produce(b, topic, *values, **options)
-    b.same(answer, f"{PRODUCED}.error_code", 0, "records to work with")
+    b.same(answer, PRODUCE_ERROR, 0, "records to work with")
     offset: int = answer.responses[0].partition_responses[0].base_offset
     return offset
 
@@ -81,7 +86,7 @@ def fetch_request(  # noqa: PLR0913 - one argument for each field that a check d
 def fetch(b: Subject, topic: str, offset: int = 0, version: int | None = None, **options: Any) -> Any:
     """The response to `fetch_request`."""
     request = fetch_request(topic, offset, **options)
-    return b.ask(request, b.newest(FetchRequest, FETCH) if version is None else version)
+    return b.ask(request, version)
 
 
 def batches_in(answer: Any) -> list[Batch]:
@@ -110,4 +115,14 @@ def offset_of(b: Subject, topic: str, timestamp: int, version: int | None = None
     request = ListOffsetsRequest(
         isolation_level=int(committed), topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
     )
-    return b.ask(request, b.newest(ListOffsetsRequest, 7) if version is None else version)
+    return b.ask(request, version)
+
+
+def has_values(b: Subject, answer: Any, values: Sequence[str]) -> None:
+    """The first partition of a fetch response has records with these values."""
+    b.equal(values_of(records_in(answer)), values, "the values", answer, RECORDS)
+
+
+def ends_at(b: Subject, topic: str, offset: int) -> None:
+    """Partition 0 ends at this offset."""
+    b.same(offset_of(b, topic, LATEST), OFFSET, offset)

@@ -6,23 +6,24 @@ from minibroker_grade.check import Stage
 from minibroker_grade.records import (
     EARLIEST,
     LATEST,
+    OFFSET,
+    PRODUCE_ERROR,
     TIME,
     batches_in,
+    ends_at,
     fetch,
     new_records,
     offset_of,
-    produce_request,
     records_in,
+    send,
 )
 from minibroker_grade.subject import Subject
-from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord, Record
 
 STAGE: Final = Stage("compaction", "11 Compaction", "The cleaner keeps the last record of each key, with its offset.")
 _SOURCE: Final = "LogCleaner, Cleaner"
 _LIMIT_S: Final = 120.0
-_OFFSET: Final = "topics[0].partitions[0].offset"
 
 
 def _topic(b: Subject) -> str:
@@ -38,8 +39,7 @@ def _topic(b: Subject) -> str:
 
 def _write(b: Subject, topic: str, key: str, value: str | None, time: int) -> None:
     record = NewRecord(key.encode(), None if value is None else value.encode(), time)
-    request = produce_request(topic, build_batch([record]))
-    b.same(b.ask(request, b.newest(ProduceRequest, 9)), "responses[0].partition_responses[0].error_code", 0)
+    b.same(send(b, topic, build_batch([record])), PRODUCE_ERROR, 0)
 
 
 def _fill(b: Subject, topic: str) -> None:
@@ -94,8 +94,8 @@ def offsets_stay_as_they_were(b: Subject) -> None:
     _fill(b, topic)
     records = _cleaned(b, topic)
     b.equal([record.offset for record in records], [3, 4, 5, 6, 7], "the offsets")
-    b.same(offset_of(b, topic, LATEST), _OFFSET, 8)
-    b.same(offset_of(b, topic, EARLIEST), _OFFSET, 0)
+    ends_at(b, topic, 8)
+    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
 
 
 @STAGE.check(_SOURCE, look="Answer an offset that is gone with the next batch.", limit=_LIMIT_S)
@@ -125,8 +125,7 @@ def tombstones_stay_for_their_time(b: Subject) -> None:
 def cleaned_batches_have_fitting_checksums(b: Subject) -> None:
     """Batches that lost records are written again; their checksums fit."""
     topic = _topic(b)
-    request = produce_request(topic, build_batch(new_records("one", key="a") + new_records("two", key="b")))
-    b.ask(request, b.newest(ProduceRequest, 9))
+    send(b, topic, build_batch(new_records("one", key="a") + new_records("two", key="b")))
     _write(b, topic, "a", "three", TIME + 5000)
     _write(b, topic, "last", "x", TIME + 10000)
     answer = b.until(

@@ -11,9 +11,10 @@ from minibroker_grade.groups import commit, committed, new_group, wait_for_coord
 from minibroker_grade.process import BrokerProcess
 from minibroker_grade.records import (
     EARLIEST,
-    LATEST,
+    OFFSET,
     PRODUCED,
     TIME,
+    ends_at,
     fetch,
     offset_of,
     produce,
@@ -30,7 +31,6 @@ STAGE: Final = Stage(
     "files", "8 Files and restart", "Segments and indexes are as DumpLogSegments reads them, and outlive a kill."
 )
 _SEGMENT: Final = "LogSegment, FileRecords, DumpLogSegments"
-_OFFSET: Final = "topics[0].partitions[0].offset"
 _RESTART_S: Final = 240.0
 _INDEX: Final = struct.Struct(">ii")
 _TIME_INDEX: Final = struct.Struct(">qi")
@@ -281,9 +281,9 @@ def records_outlive_a_stop(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a", "b")
     _restart(b, topic, kill=False)
-    b.same(offset_of(b, topic, LATEST), _OFFSET, 2)
-    b.same(offset_of(b, topic, EARLIEST), _OFFSET, 0)
-    b.same(offset_of(b, topic, TIME + 1), _OFFSET, 1)
+    ends_at(b, topic, 2)
+    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
+    b.same(offset_of(b, topic, TIME + 1), OFFSET, 1)
 
 
 @STAGE.check("KIP-516, MetadataImage", look="Keep topics with ids, partitions and configurations.", limit=_RESTART_S)

@@ -3,7 +3,7 @@
 import struct
 from typing import Final
 
-from minibroker_grade.check import SkippedError, Stage
+from minibroker_grade.check import Stage
 from minibroker_grade.subject import Subject
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
@@ -29,8 +29,7 @@ def _api_versions(
 
 
 def _ask(b: Subject, frame: bytes) -> None:
-    if b.versions[ApiKey.API_VERSIONS][1] < _FLEXIBLE:
-        raise SkippedError("the broker does not serve ApiVersions 3")
+    b.need(ApiKey.API_VERSIONS, _FLEXIBLE)
     b.wire.send_frame(frame, ApiVersionsRequest(), _FLEXIBLE)
     b.same(b.wire.receive(), "error_code", 0)
 
@@ -74,8 +73,7 @@ def unknown_tags_in_the_body_are_skipped(b: Subject) -> None:
 )
 def a_software_name_with_forbidden_letters_is_refused(b: Subject) -> None:
     """The name of the client's software becomes part of a metric; INVALID_REQUEST for one that is not allowed."""
-    if b.versions[ApiKey.API_VERSIONS][1] < _FLEXIBLE:
-        raise SkippedError("the broker does not serve ApiVersions 3")
+    b.need(ApiKey.API_VERSIONS, _FLEXIBLE)
     b.wire.send_frame(_api_versions(name=b"\x05a b!"), ApiVersionsRequest(), _FLEXIBLE)
     b.same(b.wire.receive(), "error_code", 42)
 
@@ -130,8 +128,7 @@ def the_client_id_keeps_its_old_form(b: Subject) -> None:
 @STAGE.check("KIP-584", look="Put the features into tagged fields 0, 1 and 2 of ApiVersions 3.")
 def tagged_fields_of_the_answer_can_be_read(b: Subject) -> None:
     """Features are tagged fields, in the order of their tags; older clients skip those that they do not know."""
-    if b.versions[ApiKey.API_VERSIONS][1] < _FLEXIBLE:
-        raise SkippedError("the broker does not serve ApiVersions 3")
+    b.need(ApiKey.API_VERSIONS, _FLEXIBLE)
     answer = b.ask(ApiVersionsRequest(client_software_name="grade", client_software_version="1"), _FLEXIBLE)
     for index, feature in enumerate(answer.supported_features):
         b.holds(

@@ -27,7 +27,7 @@ _COMMIT_ERROR: Final = "topics[0].partitions[0].error_code"
 def a_new_member_gets_its_id_first(b: Subject) -> None:
     """From version 4 on a member without an id gets one with error 79, and joins again with it."""
     member = Member(b, new_group(b))
-    b.newest(JoinGroupRequest, 5)
+    b.newest(JoinGroupRequest)
     member.send_join()
     answer = member.joined()
     b.same(answer, "error_code", 79)
@@ -123,7 +123,7 @@ def followers_do_not_learn_the_members(b: Subject) -> None:
 def a_follower_waits_for_its_assignment(b: Subject) -> None:
     """SyncGroup of a follower is answered once the leader has synced."""
     leader, follower = _two(b)
-    follower.wire.send(follower.sync_request(), b.newest(SyncGroupRequest, 3))
+    follower.wire.send(follower.sync_request(), b.newest(SyncGroupRequest))
     b.holds(follower.wire.is_silent(0.3), "no answer before the leader has synced", came="an answer at once")
     leader.sync(**{leader.member_id: b"one", follower.member_id: b"two"})
     answer = follower.wire.receive()
@@ -200,7 +200,7 @@ def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
 def a_group_can_be_described(b: Subject) -> None:
     """DescribeGroups tells the state, and each member with its assignment."""
     member = Member(b, new_group(b)).settle()
-    answer = b.ask(DescribeGroupsRequest(groups=[member.group]), b.newest(DescribeGroupsRequest, 4))
+    answer = b.ask(DescribeGroupsRequest(groups=[member.group]))
     b.same(answer, "groups[0].error_code", 0)
     b.same(answer, "groups[0].group_state", "Stable")
     b.same(answer, "groups[0].protocol_data", "range")
@@ -212,7 +212,7 @@ def a_group_can_be_described(b: Subject) -> None:
 def a_group_is_listed(b: Subject) -> None:
     """ListGroups has the group with its protocol type."""
     member = Member(b, new_group(b)).settle()
-    answer = b.ask(ListGroupsRequest(), b.newest(ListGroupsRequest, 2))
+    answer = b.ask(ListGroupsRequest())
     found = {each.group_id: each.protocol_type for each in answer.groups}
     b.equal(found.get(member.group), "consumer", "the protocol type of the group", answer, "groups")
 
@@ -226,10 +226,9 @@ def only_an_empty_group_can_be_deleted(b: Subject) -> None:
     member = Member(b, new_group(b)).settle()
     commit(b, member.group, topic, 3, member.member_id, member.generation)
     request = DeleteGroupsRequest(groups_names=[member.group])
-    version = b.newest(DeleteGroupsRequest, 2)
-    b.same(b.ask(request, version), "results[0].error_code", 68)
+    b.same(b.ask(request), "results[0].error_code", 68)
     member.leave()
-    b.same(b.ask(request, version), "results[0].error_code", 0)
+    b.same(b.ask(request), "results[0].error_code", 0)
     b.same(committed(b, member.group, topic), _COMMITTED, -1)
 
 

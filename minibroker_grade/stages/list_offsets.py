@@ -3,7 +3,18 @@
 from typing import Any, Final
 
 from minibroker_grade.check import Stage
-from minibroker_grade.records import EARLIEST, LATEST, TIME, new_records, offset_of, produce_request, write
+from minibroker_grade.records import (
+    EARLIEST,
+    LATEST,
+    OFFSET,
+    PRODUCE_ERROR,
+    TIME,
+    ends_at,
+    new_records,
+    offset_of,
+    send,
+    write,
+)
 from minibroker_grade.subject import Subject
 from minibroker_protocol.messages.log_offsets import (
     DeleteRecordsPartition,
@@ -13,12 +24,10 @@ from minibroker_protocol.messages.log_offsets import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.records.builder import build_batch
 
 STAGE: Final = Stage("list-offsets", "7 ListOffsets", "Clients find the start, the end, and the offset of a time.")
 _SOURCE: Final = "UnifiedLog.fetchOffsetByTimestamp"
-_OFFSET: Final = "topics[0].partitions[0].offset"
 _TIME: Final = "topics[0].partitions[0].timestamp"
 _ERROR: Final = "topics[0].partitions[0].error_code"
 
@@ -26,21 +35,24 @@ _ERROR: Final = "topics[0].partitions[0].error_code"
 def _delete(b: Subject, topic: str, offset: int) -> Any:
     partition = DeleteRecordsPartition(partition_index=0, offset=offset)
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=30000)
-    return b.ask(request, b.newest(DeleteRecordsRequest, 2))
+    return b.ask(request)
 
 
 def _write_at(b: Subject, topic: str, *times: int) -> None:
     for time in times:
-        request = produce_request(topic, build_batch(new_records("x", start=time)))
-        b.same(b.ask(request, b.newest(ProduceRequest, 9)), "responses[0].partition_responses[0].error_code", 0)
+        b.same(
+            send(b, topic, build_batch(new_records("x", start=time))),
+            PRODUCE_ERROR,
+            0,
+        )
 
 
 @STAGE.check(_SOURCE, look="Start and end are both 0 before the first record.")
 def an_empty_partition_begins_and_ends_at_0(b: Subject) -> None:
     """The special times -2 and -1 ask for start and end."""
     topic = b.topic()
-    b.same(offset_of(b, topic, EARLIEST), _OFFSET, 0)
-    b.same(offset_of(b, topic, LATEST), _OFFSET, 0)
+    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
+    ends_at(b, topic, 0)
 
 
 @STAGE.check(_SOURCE, look="The end is the offset that the next record gets.")
@@ -48,8 +60,8 @@ def the_end_is_behind_the_last_record(b: Subject) -> None:
     """After three records the end is 3, and the start stays 0."""
     topic = b.topic()
     write(b, topic, "a", "b", "c")
-    b.same(offset_of(b, topic, LATEST), _OFFSET, 3)
-    b.same(offset_of(b, topic, EARLIEST), _OFFSET, 0)
+    ends_at(b, topic, 3)
+    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
 
 
 @STAGE.check(_SOURCE, look="Answer timestamp -1 for start and end.")
@@ -67,10 +79,10 @@ def a_time_finds_the_first_record_at_or_after_it(b: Subject) -> None:
     topic = b.topic()
     _write_at(b, topic, TIME, TIME + 100, TIME + 200)
     answer = offset_of(b, topic, TIME + 100)
-    b.same(answer, _OFFSET, 1)
+    b.same(answer, OFFSET, 1)
     b.same(answer, _TIME, TIME + 100)
     answer = offset_of(b, topic, TIME + 101)
-    b.same(answer, _OFFSET, 2)
+    b.same(answer, OFFSET, 2)
     b.same(answer, _TIME, TIME + 200)
 
 
@@ -80,7 +92,7 @@ def a_time_finds_a_record_within_a_batch(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a", "b", "c", "d")
     answer = offset_of(b, topic, TIME + 2)
-    b.same(answer, _OFFSET, 2)
+    b.same(answer, OFFSET, 2)
     b.same(answer, _TIME, TIME + 2)
 
 
@@ -91,7 +103,7 @@ def a_time_after_all_records_finds_nothing(b: Subject) -> None:
     write(b, topic, "a")
     answer = offset_of(b, topic, TIME + 10**9)
     b.same(answer, _ERROR, 0)
-    b.same(answer, _OFFSET, -1)
+    b.same(answer, OFFSET, -1)
     b.same(answer, _TIME, -1)
 
 
@@ -100,8 +112,8 @@ def times_may_go_back(b: Subject) -> None:
     """Producers choose the times: a later record may have an earlier one."""
     topic = b.topic()
     _write_at(b, topic, TIME + 500, TIME, TIME + 900)
-    b.same(offset_of(b, topic, TIME + 100), _OFFSET, 0)
-    b.same(offset_of(b, topic, TIME + 600), _OFFSET, 2)
+    b.same(offset_of(b, topic, TIME + 100), OFFSET, 0)
+    b.same(offset_of(b, topic, TIME + 600), OFFSET, 2)
 
 
 @STAGE.check("KIP-734", look="Keep the largest time of each segment with its offset.")
@@ -110,7 +122,7 @@ def minus_3_finds_the_largest_time(b: Subject) -> None:
     topic = b.topic()
     _write_at(b, topic, TIME, TIME + 900, TIME + 100)
     answer = offset_of(b, topic, -3, 7)
-    b.same(answer, _OFFSET, 1)
+    b.same(answer, OFFSET, 1)
     b.same(answer, _TIME, TIME + 900)
 
 
@@ -128,8 +140,8 @@ def deleterecords_moves_the_start(b: Subject) -> None:
     answer = _delete(b, topic, 2)
     b.same(answer, _ERROR, 0)
     b.same(answer, "topics[0].partitions[0].low_watermark", 2)
-    b.same(offset_of(b, topic, EARLIEST), _OFFSET, 2)
-    b.same(offset_of(b, topic, LATEST), _OFFSET, 3)
+    b.same(offset_of(b, topic, EARLIEST), OFFSET, 2)
+    ends_at(b, topic, 3)
 
 
 @STAGE.check("KIP-107, UnifiedLog.maybeIncrementLogStartOffset", look="Refuse an offset above the high watermark.")
@@ -151,6 +163,6 @@ def the_current_epoch_ends_at_the_end(b: Subject) -> None:
     request = OffsetForLeaderEpochRequest(
         replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[partition])]
     )
-    answer = b.ask(request, b.newest(OffsetForLeaderEpochRequest, 4))
+    answer = b.ask(request)
     b.same(answer, _ERROR, 0)
     b.same(answer, "topics[0].partitions[0].end_offset", 2)

@@ -15,10 +15,10 @@ STAGE: Final = Stage(
 _SOURCE: Final = "KafkaApis.handleTopicMetadataRequest"
 
 
-def _ask(b: Subject, *names: str, last: int = 9, create: bool = False) -> MetadataResponse:
+def _ask(b: Subject, *names: str, create: bool = False) -> MetadataResponse:
     topics = [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
-    answer: MetadataResponse = b.ask(request, b.newest(MetadataRequest, last))
+    answer: MetadataResponse = b.ask(request)
     return answer
 
 
@@ -73,7 +73,7 @@ def an_empty_list_asks_for_no_topic(b: Subject) -> None:
 def null_asks_for_all_topics(b: Subject) -> None:
     """Null instead of a list asks for every topic."""
     names = {b.topic(), b.topic()}
-    answer = b.ask(MetadataRequest(topics=None), b.newest(MetadataRequest, 9))
+    answer = b.ask(MetadataRequest(topics=None))
     b.equal(
         sorted(names - {topic.name for topic in answer.topics}), [], "the topics that are missing", answer, "topics"
     )
@@ -130,7 +130,7 @@ def leader_replicas_and_isr_fit_together(b: Subject) -> None:
 @STAGE.check("KIP-320", look="Begin with epoch 0, and tell it from version 7 on.")
 def the_leader_epoch_is_told(b: Subject) -> None:
     """From version 7 on each partition has the epoch of its leader, which fences clients with old metadata."""
-    b.newest(MetadataRequest, 9)
+    b.newest(MetadataRequest)
     answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=b.topic())]), 7)
     b.holds(
         answer.topics[0].partitions[0].leader_epoch >= 0, "0 or more", answer, "topics[0].partitions[0].leader_epoch"
@@ -180,9 +180,7 @@ def an_unknown_id_has_error_100(b: Subject) -> None:
 def describecluster_knows_the_same_cluster(b: Subject) -> None:
     """Admin clients ask DescribeCluster; it tells the id and the brokers of Metadata."""
     expected = _ask(b)
-    answer = b.ask(
-        DescribeClusterRequest(include_cluster_authorized_operations=False), b.newest(DescribeClusterRequest, 0)
-    )
+    answer = b.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
     b.same(answer, "cluster_id", expected.cluster_id)
     found = {(broker.broker_id, broker.host, broker.port) for broker in answer.brokers}
     brokers = {(broker.node_id, broker.host, broker.port) for broker in expected.brokers}
@@ -193,7 +191,7 @@ def describecluster_knows_the_same_cluster(b: Subject) -> None:
 def the_coordinator_is_one_of_the_brokers(b: Subject) -> None:
     """FindCoordinator names the broker that keeps a group; its id and address are those of Metadata."""
     answer = b.until(
-        lambda: b.ask(FindCoordinatorRequest(key="grade"), b.newest(FindCoordinatorRequest, 3)),
+        lambda: b.ask(FindCoordinatorRequest(key="grade")),
         lambda found: found.error_code not in {14, 15},
         "a coordinator",
     )

@@ -36,29 +36,29 @@ def _topic(name: str, partitions: int = 1, factor: int = 1, **configs: str) -> C
     return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, configs=settings)
 
 
-def _create(b: Subject, *topics: CreatableTopic, validate_only: bool = False, last: int = 4) -> Any:
+def _create(b: Subject, *topics: CreatableTopic, validate_only: bool = False) -> Any:
     request = CreateTopicsRequest(topics=list(topics), timeout_ms=_MINUTE, validate_only=validate_only)
-    return b.ask(request, b.newest(CreateTopicsRequest, last))
+    return b.ask(request)
 
 
 def _delete(b: Subject, *names: str) -> Any:
-    return b.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=_MINUTE), b.newest(DeleteTopicsRequest, 5))
+    return b.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=_MINUTE))
 
 
 def _metadata(b: Subject, name: str) -> Any:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-    return b.ask(request, b.newest(MetadataRequest, 9))
+    return b.ask(request)
 
 
 def _config(b: Subject, name: str, key: str) -> Any:
     resource = DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=[key])
-    return b.ask(DescribeConfigsRequest(resources=[resource]), b.newest(DescribeConfigsRequest, 1))
+    return b.ask(DescribeConfigsRequest(resources=[resource]))
 
 
 def _partitions(b: Subject, name: str, count: int) -> Any:
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=_MINUTE)
-    return b.ask(request, b.newest(CreatePartitionsRequest, 3))
+    return b.ask(request)
 
 
 @STAGE.check(_SOURCE, look="Make the partitions before you answer, and show the topic in Metadata.")
@@ -133,7 +133,7 @@ def one_bad_topic_spoils_no_other(b: Subject) -> None:
 def a_given_assignment_is_used(b: Subject) -> None:
     """With an assignment, -1 stands for the number of partitions and the factor: the assignment has them."""
     name = b.name()
-    brokers = b.ask(MetadataRequest(topics=[]), b.newest(MetadataRequest, 9)).brokers
+    brokers = b.ask(MetadataRequest(topics=[])).brokers
     given = [CreatableReplicaAssignment(partition_index=index, broker_ids=[brokers[0].node_id]) for index in range(2)]
     topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=given)
     b.same(_create(b, topic), "topics[0].error_code", 0)
@@ -164,7 +164,7 @@ def incrementalalterconfigs_changes_one_key(b: Subject) -> None:
     change = IncrementallyAlteredConfig(name="segment.bytes", config_operation=0, value="1048576")
     resource = IncrementallyAlteredResource(resource_type=_TOPIC, resource_name=name, configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    b.same(b.ask(request, b.newest(IncrementalAlterConfigsRequest, 1)), "responses[0].error_code", 0)
+    b.same(b.ask(request), "responses[0].error_code", 0)
     b.until(
         lambda: _config(b, name, "segment.bytes"),
         lambda found: found.results[0].configs[0].value == "1048576",

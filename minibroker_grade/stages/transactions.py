@@ -3,24 +3,27 @@
 from typing import Any, Final
 
 from minibroker_grade.check import Stage
-from minibroker_grade.groups import TRANSACTION, code_of, committed, new_group, wait_for_coordinator
+from minibroker_grade.groups import STARTING, TRANSACTION, code_of, committed, new_group, wait_for_coordinator
 from minibroker_grade.records import (
     FETCHED,
     LATEST,
+    PRODUCE_ERROR,
     PRODUCED,
+    RECORDS,
     batches_in,
+    ends_at,
     fetch,
+    has_values,
     new_records,
     offset_of,
     produce,
-    produce_request,
     records_in,
+    send,
     values_of,
     write,
 )
 from minibroker_grade.subject import Subject, shown
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -37,22 +40,13 @@ STAGE: Final = Stage(
     "transactions", "10 Transactions", "Retries make no duplicates, and records count all together or not at all."
 )
 _IDEMPOTENCE: Final = "KIP-98, ProducerAppendInfo"
-_ERROR: Final = f"{PRODUCED}.error_code"
 _BASE: Final = f"{PRODUCED}.base_offset"
-_BUSY: Final = {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-}
+_BUSY: Final = {*STARTING, ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 def _init(b: Subject, transactional_id: str | None = None, timeout: int = 60000) -> Any:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout)
-    version = b.newest(InitProducerIdRequest, 4)
-    return b.until(
-        lambda: b.ask(request, version), lambda answer: answer.error_code not in _BUSY, "a producer id", code_of
-    )
+    return b.until(lambda: b.ask(request), lambda answer: answer.error_code not in _BUSY, "a producer id", code_of)
 
 
 def _idempotent(b: Subject, topic: str, sequence: int, *values: str, producer: int, epoch: int = 0) -> Any:
@@ -82,9 +76,8 @@ class _Transaction:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=topics,
         )
-        version = self.b.newest(AddPartitionsToTxnRequest, 3)
         return self.b.until(
-            lambda: self.b.ask(request, version),
+            lambda: self.b.ask(request),
             lambda answer: _added(answer) not in _BUSY,
             "a partition in the transaction",
             lambda answer: shown("error_code", _added(answer)),
@@ -100,20 +93,19 @@ class _Transaction:
             is_transactional=True,
         )
         self._sequence += len(values)
-        request = produce_request(self.topic, batch, transactional_id=self.name)
-        return self.b.ask(request, self.b.newest(ProduceRequest, 9))
+        return send(self.b, self.topic, batch, transactional_id=self.name)
 
     def write(self, *values: str) -> None:
         """Add the partition and write; a check that only needs records uses this one."""
         self.b.equal(_added(self.add()), 0, "error of AddPartitionsToTxn", self.b.exchanges[-1].response)
-        self.b.same(self.send(*values), _ERROR, 0, "records to work with")
+        self.b.same(self.send(*values), PRODUCE_ERROR, 0, "records to work with")
 
     def end(self, *, commit: bool) -> Any:
         """The response to EndTxn."""
         request = EndTxnRequest(
             transactional_id=self.name, producer_id=self.producer, producer_epoch=self.epoch, committed=commit
         )
-        return self.b.ask(request, self.b.newest(EndTxnRequest, 3))
+        return self.b.ask(request)
 
     def ended(self, *, commit: bool) -> None:
         """End it, and wait for the marker."""
@@ -152,9 +144,9 @@ def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
     topic, producer = b.topic(), _init(b).producer_id
     b.same(_idempotent(b, topic, 0, "a", "b", producer=producer), _BASE, 0)
     answer = _idempotent(b, topic, 0, "a", "b", producer=producer)
-    b.same(answer, _ERROR, 0)
+    b.same(answer, PRODUCE_ERROR, 0)
     b.same(answer, _BASE, 0)
-    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 2)
+    ends_at(b, topic, 2)
 
 
 @STAGE.check(
@@ -167,9 +159,9 @@ def the_fifth_batch_before_is_remembered(b: Subject) -> None:
     for sequence in range(5):
         _idempotent(b, topic, sequence, "x", producer=producer)
     answer = _idempotent(b, topic, 0, "x", producer=producer)
-    b.same(answer, _ERROR, 0)
+    b.same(answer, PRODUCE_ERROR, 0)
     b.same(answer, _BASE, 0)
-    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 5)
+    ends_at(b, topic, 5)
 
 
 @STAGE.check("KIP-98, ProducerAppendInfo.checkSequence", look="Compare the sequence with the last one plus one.")
@@ -177,8 +169,8 @@ def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
     """A missing batch must not be passed over: OUT_OF_ORDER_SEQUENCE_NUMBER."""
     topic, producer = b.topic(), _init(b).producer_id
     _idempotent(b, topic, 0, "a", producer=producer)
-    b.same(_idempotent(b, topic, 5, "b", producer=producer), _ERROR, 45)
-    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 1)
+    b.same(_idempotent(b, topic, 5, "b", producer=producer), PRODUCE_ERROR, 45)
+    ends_at(b, topic, 1)
 
 
 @STAGE.check(
@@ -188,7 +180,7 @@ def an_old_epoch_has_error_47(b: Subject) -> None:
     """INVALID_PRODUCER_EPOCH fences a producer that another one has replaced."""
     topic, producer = b.topic(), _init(b).producer_id
     _idempotent(b, topic, 0, "a", producer=producer, epoch=1)
-    b.same(_idempotent(b, topic, 1, "b", producer=producer, epoch=0), _ERROR, 47)
+    b.same(_idempotent(b, topic, 1, "b", producer=producer, epoch=0), PRODUCE_ERROR, 47)
 
 
 @STAGE.check("KIP-98, ProducerStateManager", look="Keep sequences by partition.")
@@ -197,8 +189,8 @@ def sequences_count_for_each_partition(b: Subject) -> None:
     topic, producer = b.topic(2), _init(b).producer_id
     for partition in range(2):
         batch = build_batch(new_records("a"), producer_id=producer, producer_epoch=0, base_sequence=0)
-        answer = b.ask(produce_request(topic, batch, partition=partition), b.newest(ProduceRequest, 9))
-        b.same(answer, _ERROR, 0)
+        answer = send(b, topic, batch, partition=partition)
+        b.same(answer, PRODUCE_ERROR, 0)
         b.same(answer, _BASE, 0)
 
 
@@ -247,9 +239,9 @@ def open_transactions_are_hidden(b: Subject) -> None:
     _Transaction(b, topic).write("open")
     answer = fetch(b, topic, committed=True)
     b.same(answer, f"{FETCHED}.last_stable_offset", 1)
-    b.equal(values_of(records_in(answer)), ["before"], "the values", answer, f"{FETCHED}.records")
+    has_values(b, answer, ["before"])
     answer = fetch(b, topic)
-    b.equal(values_of(records_in(answer)), ["before", "open"], "the values uncommitted", answer, f"{FETCHED}.records")
+    b.equal(values_of(records_in(answer)), ["before", "open"], "the values uncommitted", answer, RECORDS)
 
 
 @STAGE.check(
@@ -263,7 +255,7 @@ def a_commit_shows_the_records(b: Subject) -> None:
     transaction.write("a", "b")
     transaction.ended(commit=True)
     answer = fetch(b, topic, committed=True)
-    b.equal(values_of(records_in(answer)), ["a", "b"], "the values", answer, f"{FETCHED}.records")
+    has_values(b, answer, ["a", "b"])
     b.same(answer, f"{FETCHED}.high_watermark", 3, "two records and a marker")
 
 
@@ -278,11 +270,9 @@ def a_marker_is_a_control_batch(b: Subject) -> None:
     transaction.ended(commit=True)
     answer = fetch(b, topic)
     marker = batches_in(answer)[-1]
-    b.holds(
-        marker.header.is_control and marker.header.is_transactional, "a control batch", answer, f"{FETCHED}.records"
-    )
-    b.equal([bytes(record.key or b"") for record in marker], [b"\0\0\0\1"], "the key", answer, f"{FETCHED}.records")
-    b.equal(marker.header.producer_id, transaction.producer, "the producer's id", answer, f"{FETCHED}.records")
+    b.holds(marker.header.is_control and marker.header.is_transactional, "a control batch", answer, RECORDS)
+    b.equal([bytes(record.key or b"") for record in marker], [b"\0\0\0\1"], "the key", answer, RECORDS)
+    b.equal(marker.header.producer_id, transaction.producer, "the producer's id", answer, RECORDS)
 
 
 @STAGE.check(
@@ -327,7 +317,7 @@ def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
     write(b, topic, "before")
     _Transaction(b, topic).write("open")
     b.same(offset_of(b, topic, LATEST, committed=True), "topics[0].partitions[0].offset", 1)
-    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 2)
+    ends_at(b, topic, 2)
 
 
 @STAGE.check("TransactionCoordinator.endTransaction", look="Refuse to end what has not begun with INVALID_TXN_STATE.")
@@ -361,7 +351,7 @@ def _commit_offset(b: Subject, transaction: _Transaction, group: str, offset: in
         producer_epoch=transaction.epoch,
         group_id=group,
     )
-    b.same(b.ask(request, b.newest(AddOffsetsToTxnRequest, 3)), "error_code", 0)
+    b.same(b.ask(request), "error_code", 0)
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
     commit = TxnOffsetCommitRequest(
         transactional_id=transaction.name,
@@ -370,7 +360,7 @@ def _commit_offset(b: Subject, transaction: _Transaction, group: str, offset: in
         producer_epoch=transaction.epoch,
         topics=[TxnOffsetCommitRequestTopic(name=transaction.topic, partitions=[partition])],
     )
-    b.same(b.ask(commit, b.newest(TxnOffsetCommitRequest, 3)), "topics[0].partitions[0].error_code", 0)
+    b.same(b.ask(commit), "topics[0].partitions[0].error_code", 0)
 
 
 @STAGE.check(
