@@ -7,12 +7,11 @@ at a look.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.server.inspection.exchanges import Kind
+from minibroker_lab.page.recorder import Reader
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
 from minibroker_protocol.messages.fetch import (
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_SESSIONS: Final = 7
 _OPENS: Final = 0
-_AT_ONCE: Final = 500
-_SLICE_S: Final = 0.002
 _MOST_SESSIONS: Final = 10_000
 _LAST_EPOCH: Final = 0x7FFFFFFF
 
@@ -71,49 +68,17 @@ class FetchSavings:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._next = 1
-        self._waiting: set[int] = set()
+        self._reader = Reader(recorder, self._note, _has_session)
         self._sessions: dict[tuple[str, int], _Session] = {}
-        self._lock = asyncio.Lock()
 
     async def catch_up(self) -> None:
         """Read what has come since the last look."""
-        recorder = self._recorder
-        async with self._lock:
-            recorder.catch_up()
-            last = recorder.last
-            if self._next < recorder.first:  # what is gone may have changed any session
-                self._sessions.clear()
-                self._next = recorder.first
-            waiting, self._waiting = sorted(self._waiting), set()
-            for number in waiting:
-                self._look(number, number)
-            began = time.perf_counter()
-            while self._next <= last:
-                stop = min(self._next + _AT_ONCE - 1, last)
-                self._look(self._next, stop)
-                self._next = stop + 1
-                if time.perf_counter() - began > _SLICE_S:
-                    await asyncio.sleep(0)
-                    began = time.perf_counter()
+        await self._reader.go_on(self._sessions.clear)  # what is gone may have changed any session
 
     def of(self, node: int, session_id: int) -> Savings | None:
         """The savings of a session of a broker; None if its beginning is not kept."""
         session = self._sessions.get((str(node), session_id))
         return None if session is None else session.savings
-
-    def _look(self, first: int, last: int) -> None:
-        for exchange in self._recorder.between(first, last):
-            if (
-                exchange.api_key != ApiKey.FETCH
-                or exchange.kind is not Kind.REQUEST
-                or exchange.version < _FIRST_WITH_SESSIONS
-            ):
-                continue
-            if not exchange.bytes_out and exchange.loss is None:
-                self._waiting.add(exchange.number)
-            else:
-                self._note(exchange)
 
     def _note(self, exchange: Exchange) -> None:
         reading = self._recorder.rows.reading(exchange)
@@ -165,6 +130,11 @@ class FetchSavings:
                 for part in topic.partitions
             ]
             savings.saved_bytes += session.full[1] - _size(_response_of(answered), version)
+
+
+def _has_session(exchange: Exchange) -> bool:
+    is_fetch = exchange.api_key == ApiKey.FETCH and exchange.kind is Kind.REQUEST
+    return is_fetch and exchange.version >= _FIRST_WITH_SESSIONS
 
 
 def _places(topics: Iterable[FetchTopic]) -> list[_Place]:

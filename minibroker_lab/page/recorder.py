@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker_lab.page.events import Events
@@ -15,13 +16,15 @@ from minibroker_lab.page.rows import Rows
 from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
 
     from minibroker.cluster.core import Core
     from minibroker.server.inspection.exchanges import Exchange, Ring
 
 _PAUSE_S: Final = 0.05
 """While a page is open, the recorder looks for changes so often."""
+_AT_ONCE: Final = 500
+_SLICE_S: Final = 0.002
 
 
 class Recorder:
@@ -81,6 +84,16 @@ class Recorder:
         self.catch_up()
         return self._ring.between(max(first, self.first), last)
 
+    async def in_slices(self, first: int, last: int) -> AsyncGenerator[Exchange]:
+        """Yield the exchanges with these numbers, as far as they are kept. Others have their turn in between."""
+        began = perf_counter()
+        for start in range(first, last + 1, _AT_ONCE):
+            for exchange in self.between(start, min(start + _AT_ONCE - 1, last)):
+                yield exchange
+                if perf_counter() - began > _SLICE_S:
+                    await asyncio.sleep(0)
+                    began = perf_counter()
+
     @contextmanager
     def subscribed(self) -> Generator[Subscription]:
         """Subscribe to the numbers of exchanges that come or change, for a `with` block."""
@@ -129,6 +142,59 @@ class Recorder:
             if self._subscribers:
                 self.catch_up()
             self._loop.call_later(_PAUSE_S, self._look)
+
+
+class Reader:
+    """Reads each exchange once, as soon as it has its response or will never have one.
+
+    Args:
+        recorder: The exchanges.
+        read: Is called with each exchange that is settled.
+        is_chosen: Returns whether an exchange is read at all.
+        first: The number of the first exchange.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        read: Callable[[Exchange], None],
+        is_chosen: Callable[[Exchange], bool] = lambda _: True,
+        first: int = 1,
+    ) -> None:
+        self._recorder = recorder
+        self._read = read
+        self._is_chosen = is_chosen
+        self._next = first
+        self._waiting: set[int] = set()
+        self._lock = asyncio.Lock()
+
+    async def go_on(self, miss: Callable[[], None] = lambda: None) -> None:
+        """Read what has come, and what was answered, since the last time.
+
+        Args:
+            miss: Is called if exchanges were forgotten before they were read.
+        """
+        recorder = self._recorder
+        async with self._lock:
+            recorder.catch_up()
+            last = recorder.last
+            if self._next < recorder.first:
+                miss()
+            waiting, self._waiting = sorted(self._waiting), set()
+            for number in waiting:
+                self._look(recorder.known(number))
+            async for exchange in recorder.in_slices(max(self._next, recorder.first), last):
+                self._next = exchange.number + 1
+                self._look(exchange)
+            self._next = last + 1
+
+    def _look(self, exchange: Exchange | None) -> None:
+        if exchange is None or not self._is_chosen(exchange):
+            return
+        if exchange.is_settled:
+            self._read(exchange)
+        else:
+            self._waiting.add(exchange.number)
 
 
 class Subscription:

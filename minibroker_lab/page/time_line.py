@@ -6,8 +6,6 @@ a proxy it has what requests and responses show: rebalances, groups, marks of lo
 
 from __future__ import annotations
 
-import asyncio
-import time
 from bisect import bisect_right
 from collections import deque
 from dataclasses import asdict
@@ -19,6 +17,7 @@ from minibroker.operations.views.consumer_offsets import past_groups
 from minibroker.server.inspection.exchanges import Kind
 from minibroker_lab.page.follow.links import response_offsets
 from minibroker_lab.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
+from minibroker_lab.page.recorder import Reader
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_storage.errors import StorageError
@@ -41,10 +40,8 @@ _MOST_LOOKED_AT: Final = 5_000
 """The number of requests that are searched backwards for marks of logs."""
 _MOST_PARTITIONS: Final = 200
 _MOST_LEADERS: Final = 10_000
-_AT_ONCE: Final = 500
 _MOST_BESIDE: Final = 100
 """Requests that may have come while another one was served."""
-_SLICE_S: Final = 0.002
 _FAMILIES: Final = {
     int(ApiKey.PRODUCE): "produce",
     int(ApiKey.FETCH): "fetch",
@@ -81,13 +78,13 @@ class TimeLine:
     def __init__(self, recorder: Recorder, events: Events | None) -> None:
         self._recorder = recorder
         self._events = events
-        self._read_apis = _REBALANCING if events is not None else _REBALANCING | {int(ApiKey.METADATA)}
+        read_apis = _REBALANCING if events is not None else _REBALANCING | {int(ApiKey.METADATA)}
         self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
-        self._next = 1
-        self._waiting: set[int] = set()
+        self._reader = Reader(
+            recorder, self._note, lambda each: each.api_key in read_apis and each.kind is Kind.REQUEST
+        )
         self._generations: deque[tuple[str, int]] = deque(maxlen=_MOST_REBALANCES)
         self._marks: deque[_Mark] = deque(maxlen=_MOST_REBALANCES)
-        self._lock = asyncio.Lock()
 
     async def view(self) -> dict[str, Any]:
         """The counts of requests by buckets, and the newest 500 events."""
@@ -98,16 +95,11 @@ class TimeLine:
         count = -(-(last - first + 1) // size)
         buckets: list[dict[str, int]] = [{family: 0 for family in FAMILIES} for _ in range(count)]  # noqa: C420 - pyright takes the keys of fromkeys for literals
         times: list[int] = []
-        began = time.perf_counter()
-        for begin in range(first, last + 1, _AT_ONCE):
-            for exchange in recorder.between(begin, min(begin + _AT_ONCE - 1, last)):
-                family = _FAMILIES.get(exchange.api_key, "other")
-                buckets[(exchange.number - first) // size][family] += 1
-                times.append(exchange.time_ms)
-            if time.perf_counter() - began > _SLICE_S:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
-        await self._find_marks(last)
+        async for exchange in recorder.in_slices(first, last):
+            family = _FAMILIES.get(exchange.api_key, "other")
+            buckets[(exchange.number - first) // size][family] += 1
+            times.append(exchange.time_ms)
+        await self._reader.go_on()
         start = last - len(times) + 1  # the ring may have forgotten some meanwhile
         marks = [mark for mark in self._marks if mark.request >= first]
         marks += [
@@ -125,36 +117,15 @@ class TimeLine:
             "sees_broker": self._events is not None,
         }
 
-    async def _find_marks(self, last: int) -> None:
-        async with self._lock:
-            for number in sorted(self._waiting):
-                self._waiting.discard(number)
-                self._look(number, number)
-            began = time.perf_counter()
-            while self._next <= last:
-                self._next = max(self._next, self._recorder.first)
-                stop = min(self._next + _AT_ONCE - 1, last)
-                self._look(self._next, stop)
-                self._next = stop + 1
-                if time.perf_counter() - began > _SLICE_S:
-                    await asyncio.sleep(0)
-                    began = time.perf_counter()
-
-    def _look(self, first: int, last: int) -> None:
-        for exchange in self._recorder.between(first, last):
-            if exchange.api_key not in self._read_apis or exchange.kind is not Kind.REQUEST:
-                continue
-            if not exchange.bytes_out and exchange.loss is None:
-                self._waiting.add(exchange.number)
-                continue
-            reading = self._recorder.rows.reading(exchange)
-            if reading.request is None or reading.response is None or getattr(reading.response, "error_code", None):
-                continue
-            ended = exchange.time_ms + round((exchange.ended_ms or exchange.began_ms) - exchange.began_ms)
-            if exchange.api_key == ApiKey.METADATA:
-                self._note_leaders(exchange.number, ended, reading.response)
-            else:
-                self._note_rebalance(exchange.number, ended, reading)
+    def _note(self, exchange: Exchange) -> None:
+        reading = self._recorder.rows.reading(exchange)
+        if reading.request is None or reading.response is None or getattr(reading.response, "error_code", None):
+            return
+        ended = exchange.time_ms + round((exchange.ended_ms or exchange.began_ms) - exchange.began_ms)
+        if exchange.api_key == ApiKey.METADATA:
+            self._note_leaders(exchange.number, ended, reading.response)
+        else:
+            self._note_rebalance(exchange.number, ended, reading)
 
     def _note_rebalance(self, number: int, ended_ms: int, reading: Reading) -> None:
         response = reading.response
@@ -230,15 +201,9 @@ class TimeLine:
         """The groups in the requests up to this moment."""
         recorder = self._recorder
         groups = PassedGroups(recorder.rows.topics)
-        began = time.perf_counter()
-        for begin in range(max(recorder.first, number - _MOST_LOOKED_AT + 1), number + 1, _AT_ONCE):
-            for exchange in recorder.between(begin, min(begin + _AT_ONCE - 1, number)):
-                if exchange.api_key not in TELLING or exchange.ended_ms is None or exchange.ended_ms > ended_ms:
-                    continue
+        async for exchange in recorder.in_slices(max(recorder.first, number - _MOST_LOOKED_AT + 1), number):
+            if exchange.api_key in TELLING and exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
                 groups.note(recorder.rows.reading(exchange))
-                if time.perf_counter() - began > _SLICE_S:
-                    await asyncio.sleep(0)
-                    began = time.perf_counter()
         return groups.listed()
 
     def _end_of(self, exchange: Exchange, ended_ms: float) -> int:
@@ -253,18 +218,11 @@ class TimeLine:
         marked: dict[tuple[str, int], dict[str, int]] = {}
         recorder = self._recorder
         lowest = max(recorder.first, number - _MOST_LOOKED_AT + 1)
-        began = time.perf_counter()
-        for current in range(number, lowest - 1, -1):
-            exchange = recorder.find(current)
-            if exchange is None:
-                break
+        async for exchange in recorder.in_slices(lowest, number):
             if exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
                 for place, marks in response_offsets(exchange, recorder.rows.topics):
-                    known = marked.setdefault(place, {})
-                    marked[place] = {**marks, "request": current, **known}  # the later response counts
-            if time.perf_counter() - began > _SLICE_S:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+                    # The later response counts.
+                    marked[place] = {**marked.get(place, {}), **marks, "request": exchange.number}
         return marked, number - lowest + 1
 
 

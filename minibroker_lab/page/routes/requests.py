@@ -95,13 +95,11 @@ def _state(recorder: Recorder) -> dict[str, Any]:
 
 
 async def _numbers(recorder: Recorder, chosen: Filter) -> list[int]:
-    found: list[int] = []
-    start, stop = recorder.first, recorder.last
-    for first in range(start, stop + 1, _SLICE):
-        part = recorder.between(first, min(first + _SLICE - 1, stop))
-        found += [each.number for each in part if chosen.may_pass(each) and chosen.passes(recorder.rows.row(each))]
-        await asyncio.sleep(0)
-    return found
+    return [
+        each.number
+        async for each in recorder.in_slices(recorder.first, recorder.last)
+        if chosen.may_pass(each) and chosen.passes(recorder.rows.row(each))
+    ]
 
 
 async def _events(recorder: Recorder, chosen: Filter) -> AsyncIterator[str]:
