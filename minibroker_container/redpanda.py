@@ -22,7 +22,6 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9_-]")
 _ALL: Final = "0.0.0.0"  # noqa: S104 - as Redpanda's image does
 _KAFKA: Final = "kafka_api"
 _ABSENT: Final = (("schema_registry", "schema_registry_api", 8081), ("pandaproxy", "pandaproxy_api", 8082))
-_KEYS: Final = {"default_topic_partitions": "KAFKA_NUM_PARTITIONS", "log_segment_size": "KAFKA_LOG_SEGMENT_BYTES"}
 _MECHANISMS: Final = "SCRAM-SHA-256,SCRAM-SHA-512"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 

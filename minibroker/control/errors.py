@@ -1,7 +1,6 @@
 """Errors as HTTP clients get them: `{"error": ..., "message": ...}` and a status."""
 
 import json
-import logging
 from typing import Any, Final, cast
 
 from fastapi import FastAPI
@@ -20,8 +19,6 @@ from minibroker.cluster.errors import (
     WaitTimeoutError,
 )
 from minibroker.server.faults.fault import FaultError
-
-_logger = logging.getLogger(__name__)
 
 
 class Problem(BaseModel):

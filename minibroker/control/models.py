@@ -3,14 +3,20 @@
 Their names, and those of their fields, are those of the Python methods.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, Final, cast
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from inspect import getdoc
+from typing import Annotated, Any, Final, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from minibroker.config.names import suggestion
+from minibroker_storage.data_directory.names import TopicPartition
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 _TEN_MINUTES = 600
 _END: Final = b"]}"
@@ -26,11 +32,6 @@ Payload = Annotated[
         )
     ),
 ]
-Int16 = Annotated[int, Field(json_schema_extra={"format": "int16"})]
-Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
-UInt32 = Annotated[int, Field(json_schema_extra={"format": "uint32"})]
-UInt64 = Annotated[int, Field(json_schema_extra={"format": "uint64"})]
-"""Numbers that do not fit into an int32, which generators of clients take otherwise, or have no sign."""
 Timeout = Annotated[float, Field(ge=0, le=_TEN_MINUTES, allow_inf_nan=False, description="Patience, in seconds.")]
 Count = Annotated[int, Field(ge=0, description="How many there have to be at least.")]
 
@@ -73,6 +74,56 @@ class About(BaseModel):
     """The body of a response."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+def describes(described: type[Any], **after: str) -> Callable[[type[M]], type[M]]:
+    """Give a model the fields of a dataclass of `operations`, with their types and sentences.
+
+    What the model declares itself has another form in JSON, or is a property of the dataclass.
+
+    Args:
+        described: The dataclass. Its docstring has a sentence for each field that needs one.
+        after: By the names of properties, the fields that they follow.
+    """
+    sentences = {
+        name: " ".join(sentence.split()).replace("None", "null")
+        for name, sentence in re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", getdoc(described) or "", re.MULTILINE)
+    }
+
+    def make(model: type[M]) -> type[M]:
+        own = {name: each for name, each in model.model_fields.items() if name in model.__annotations__}
+        fields: dict[str, Any] = {}
+        for name, hint in get_type_hints(described, include_extras=True).items():
+            fields[name] = (hint, Field(description=sentences.get(name)))
+            fields |= {each: None for each, before in after.items() if before == name}
+        fields |= {name: (each.annotation, each) for name, each in own.items()}
+        kept: dict[str, Any] = {"__base__": model.__base__, "__doc__": model.__doc__, "__module__": model.__module__}
+        return cast("type[M]", create_model(model.__name__, **kept, **fields))
+
+    return make
+
+
+class Place(About):
+    """A partition, also from a pair."""
+
+    topic: str
+    partition: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_pair(cls, given: Any) -> Any:
+        if not isinstance(given, tuple):
+            return given
+        topic, partition = cast("TopicPartition", given)
+        return {"topic": topic, "partition": partition}
+
+
+def by_place(values: Mapping[TopicPartition, T], fields: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the fields of values with those of their partitions, in the order of these."""
+    return [
+        {"topic": topic, "partition": partition, **fields(value)}
+        for (topic, partition), value in sorted(values.items())
+    ]
 
 
 class Warned(About):

@@ -40,7 +40,11 @@ SETTLED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group; `partitions` is None when its assignment is not a consumer's."""
+    """A member of a group.
+
+    Attributes:
+        partitions: None while it waits, or when it is not a consumer.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -54,19 +58,18 @@ class GroupDescription:
     """A group at one moment.
 
     Attributes:
-        state: as Kafka names it: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead"; in the
-            consumer protocol "Assigning" and "Reconciling" instead of the two in the middle.
-        generation: or the group's epoch, in the consumer protocol and of a share group.
-        protocol: the assignor that the members have agreed on.
-        type: "classic", "consumer" (KIP-848) or "share" (KIP-932), as the protocol that its members speak.
+        type: `classic`, `consumer` or `share`: the protocol that its members speak.
+        state: As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
+        generation: Of other types than `classic`, the epoch of the group.
+        protocol: The assignor that the members have agreed on.
     """
 
     group_id: str
+    type: str
     state: str
     generation: int
     protocol: str | None
     members: tuple[MemberDescription, ...]
-    type: str = "classic"
 
     @property
     def is_stable(self) -> bool:
@@ -110,7 +113,7 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
     """A group; an unknown one is Dead, as in DescribeGroups. `OperationError` while it cannot be read."""
     group = find_group(services, group_id)
     if group is None:
-        return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
+        return GroupDescription(group_id, Group.kind, GroupState.DEAD.value, 0, None, ())
     if isinstance(group, ConsumerGroup):
         assignor = group.assignor(group.members.values(), next(iter(services.groups.consumers.assignors)))
         return _describe_assigned(services, group, assignor)
@@ -128,7 +131,7 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
         )
         for member in group.members.values()
     )
-    return GroupDescription(group_id, group.state.value, group.generation, group.protocol_name, members)
+    return GroupDescription(group_id, group.kind, group.state.value, group.generation, group.protocol_name, members)
 
 
 def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str) -> GroupDescription:
@@ -136,19 +139,24 @@ def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str)
     members = tuple(
         MemberDescription(
             member.member_id,
-            member.instance_id if isinstance(member, ConsumerMember) else None,
+            None if isinstance(member, ShareMember) else member.instance_id,
             member.client_id,
             member.client_host.removeprefix("/"),
-            tuple(
-                (topic.name, index)
-                for topic_id, indexes in _assigned_to(services, group, member).items()
-                if (topic := services.core.topics.with_id(topic_id)) is not None
-                for index in sorted(indexes)
-            ),
+            named_partitions(services, _assigned_to(services, group, member)),
         )
         for member in group.members.values()
     )
-    return GroupDescription(group.group_id, group.state.value, group.epoch, assignor, members, group.kind)
+    return GroupDescription(group.group_id, group.kind, group.state.value, group.epoch, assignor, members)
+
+
+def named_partitions(services: Services, partitions: Partitions) -> tuple[TopicPartition, ...]:
+    """Return partitions by the names of their topics, without those of deleted topics."""
+    return tuple(
+        (topic.name, index)
+        for topic_id, indexes in partitions.items()
+        if (topic := services.core.topics.with_id(topic_id)) is not None
+        for index in sorted(indexes)
+    )
 
 
 def _assigned_to(

@@ -19,6 +19,7 @@ from minibroker.cluster.topic_admin import TopicError
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
 from minibroker.operations.records import topic_of
+from minibroker.operations.wording import Int64
 from minibroker.server.services import Services
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records.builder import build_batch
@@ -65,7 +66,7 @@ class RecordMetadata(NamedTuple):
 
     topic: str
     partition: int
-    offset: int
+    offset: Int64
 
 
 def payload_bytes(payload: Payload, subject: str) -> bytes | None:

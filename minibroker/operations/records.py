@@ -14,7 +14,7 @@ from minibroker.cluster.errors import NotFoundError, OperationError, is_the_call
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
-from minibroker.operations.wording import missing
+from minibroker.operations.wording import Int64, missing
 from minibroker.server.services import Services
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import BatchHeader, TimestampType
@@ -45,24 +45,23 @@ class ConsumerRecord:
     """A record as a consumer would get it, and how it is stored.
 
     Attributes:
-        timestamp: ms since the epoch; -1 in format v0, which has none.
-        timestamp_type: "CreateTime", "LogAppendTime", or "NoTimestampType" in format v0.
+        timestamp: ms since the epoch; -1 in format v0.
+        timestamp_type: `CreateTime`, `LogAppendTime`, or `NoTimestampType`.
         message_format: 0, 1 or 2.
-        codec: "none", "gzip", "snappy", "lz4" or "zstd".
         producer_id: -1 for a producer that is not idempotent.
     """
 
     topic: str
     partition: int
-    offset: int
-    timestamp: int
+    offset: Int64
+    timestamp: Int64
     timestamp_type: str
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     message_format: int
     codec: str
-    producer_id: int
+    producer_id: Int64
 
     def text(self) -> str | None:
         """The value as UTF-8; None for a tombstone. UnicodeDecodeError."""

@@ -11,6 +11,7 @@ from minibroker.coordinators.share_partitions.share_partition import SharePartit
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.waiting import until
+from minibroker.operations.wording import Int64
 from minibroker.server.services import Services
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.data_directory.names import TopicPartition
@@ -24,14 +25,14 @@ class InFlightRecords:
     """Neighboring offsets of a share-partition in the same state.
 
     Attributes:
-        first_offset, last_offset: both included.
-        state: as Kafka names it: "AVAILABLE", "ACQUIRED", "ACKNOWLEDGED", "ARCHIVING" or "ARCHIVED".
-        delivery_count: how often they were delivered.
-        member_id: the member that has acquired them; None for no member.
+        last_offset: Included.
+        state: As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+        delivery_count: The number of deliveries of each.
+        member_id: The member that has acquired them.
     """
 
-    first_offset: int
-    last_offset: int
+    first_offset: Int64
+    last_offset: Int64
     state: str
     delivery_count: int
     member_id: str | None
@@ -47,13 +48,12 @@ class SharePartitionDescription:
     """A partition as a share group sees it (KIP-932).
 
     Attributes:
-        start_offset: the first offset that is not done with; None before the group has begun to read.
-        lag: the offsets from there to the high watermark that are not done with (KIP-1226); None likewise.
-        in_flight: what was delivered from the start offset on, in order.
+        start_offset: The first that is not done with; None before the first read.
+        lag: The offsets from there on that are not done with; None likewise.
     """
 
-    start_offset: int | None
-    lag: int | None
+    start_offset: Int64 | None
+    lag: Int64 | None
     in_flight: tuple[InFlightRecords, ...]
 
     @property

@@ -10,6 +10,7 @@ from minibroker.cluster.topic_admin import DEFAULT, TopicError, create_topics, p
 from minibroker.cluster.topics import Topic
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.operations.records import partitions_of, topic_of
+from minibroker.operations.wording import UInt32
 from minibroker.server.services import Services
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.uuids import uuid_text
@@ -19,11 +20,16 @@ __tracebackhide__ = is_the_callers
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic; `configs` are those that differ from the broker's defaults, `topic_id` is written as Kafka writes it."""
+    """A topic.
+
+    Attributes:
+        topic_id: As Kafka writes it.
+        configs: Those that differ from the broker's defaults.
+    """
 
     name: str
     topic_id: str
-    partitions: int
+    partitions: UInt32
     configs: Mapping[str, str]
     is_internal: bool
 

@@ -1,9 +1,26 @@
-"""Words that several messages share."""
+"""Words that several messages share, and formats of numbers for the OpenAPI document."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from typing import Annotated, Any, NamedTuple
 
 from minibroker.config.names import suggestion
+
+
+class Format(NamedTuple):
+    """A format of numbers without a sign, or beyond an int32, which generators of clients take otherwise."""
+
+    name: str
+
+    def __get_pydantic_json_schema__(self, schema: Any, to_json: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Return the JSON schema of a number (called by pydantic, which operations do not import)."""
+        return {**to_json(schema), "format": self.name}
+
+
+Int16 = Annotated[int, Format("int16")]
+Int64 = Annotated[int, Format("int64")]
+UInt32 = Annotated[int, Format("uint32")]
+UInt64 = Annotated[int, Format("uint64")]
 
 _SHOWN = 10
 _LONGEST_SPAN = timedelta.max.days * 86_400

@@ -56,8 +56,12 @@ def _group_cells(each: dict[str, Any]) -> list[Any]:
 
 
 def _transaction_cells(each: dict[str, Any]) -> list[Any]:
-    partitions = ", ".join(map(place, each["partitions"])) or "none"
+    partitions = _names(each["partitions"]) or "none"
     return [each["transactional_id"], each["state"], each["producer_id"], each["producer_epoch"], partitions]
+
+
+def _names(partitions: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
 def _session_cells(each: dict[str, Any]) -> list[Any]:
@@ -100,8 +104,8 @@ class GroupView(View):
 
 
 def _member_cells(each: dict[str, Any]) -> list[str]:
-    name = each["instance_id"] or each["member_id"]
-    reads = "unknown" if each["assigned"] is None else ", ".join(map(place, each["assigned"])) or "nothing"
+    name = each["group_instance_id"] or each["member_id"]
+    reads = "unknown" if each["partitions"] is None else _names(each["partitions"]) or "nothing"
     state = f"waits in {each['waits_in']}" if each["waits_in"] else each["state"] or ""
     leads = ", leader" if each["is_leader"] else ""
     return [f"{name}{leads}", f"{each['client_id']} {each['client_host']}", reads, state]

@@ -37,7 +37,6 @@ MOST_SHOWN: Final = 1024
 
 _PREFIX: Final = 4
 _RESPONSE_BODY: Final = 8
-_HEADER: Final = 12
 _ERROR_CODE: Final = slice(8, 10)
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _MOST_TOPICS: Final = 100_000

@@ -21,7 +21,6 @@ with lazy:
     from minibroker_tools.client import security
 
 _HEADER: Final = struct.Struct(">hhi")
-_PREFIX: Final = struct.Struct(">ii")
 _API_VERSIONS: Final = 3
 _LAST_BY_NAME: Final = {
     ApiKey.PRODUCE: 12,

@@ -38,7 +38,6 @@ _LENGTH_SIZE: Final = _LENGTH.size
 _REQUEST_START: Final = struct.Struct(">hhih")
 _CLIENT_ID_LENGTH: Final = 2
 _CONTROLLED_SHUTDOWN: Final = 7
-_CORRELATION_ID: Final = struct.Struct(">i")
 _SMALLEST_BUFFER: Final = 1 << 12
 FIRST_GRANT: Final = 1 << 21
 """Bytes that a client is granted ahead of what it sends, once it has logged in."""

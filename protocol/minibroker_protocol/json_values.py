@@ -1,10 +1,8 @@
-"""Values as JSON shows them: names of Kafka's definitions, bytes, and plain values of our own."""
+"""Values as JSON shows them: names of Kafka's definitions, bytes, and large numbers."""
 
 import base64
-from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
 from functools import cache
-from typing import Any, Final, cast
+from typing import Final
 
 _LARGEST: Final = 2**53
 
@@ -30,22 +28,3 @@ def camel_case(name: str) -> str:
 def number_json(value: int) -> int | str:
     """A number; one that JavaScript lacks, beyond 2**53, as a text."""
     return value if -_LARGEST <= value <= _LARGEST else str(value)
-
-
-def dataclass_json(value: Any) -> Any:
-    """A value of dataclasses, tuples, mappings and plain values as `json.dumps` takes it.
-
-    Names of fields are in camel case, and so are the keys of mappings, which must not be names that users give.
-    """
-    if value is None or isinstance(value, str | bool | float):
-        return value
-    if isinstance(value, int):
-        return number_json(value)
-    if is_dataclass(value):
-        return {camel_case(name): dataclass_json(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[str, Any]", value)
-        return {camel_case(name): dataclass_json(each) for name, each in mapping.items()}
-    if isinstance(value, bytes):
-        return bytes_json(value)
-    return [dataclass_json(each) for each in cast("Sequence[Any]", value)]

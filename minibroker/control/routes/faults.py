@@ -7,11 +7,12 @@ from fastapi import APIRouter, Body, Depends, Request
 from pydantic import Field, WithJsonSchema
 
 from minibroker.cluster.errors import NotFoundError, collected_warnings
-from minibroker.control.models import About, UInt64, Warned, warned
+from minibroker.control.models import About, Warned, warned
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import JournalEntry, entry_json
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.wording import UInt64
 from minibroker.server.faults.fault import Fault
 from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
 

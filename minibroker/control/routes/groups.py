@@ -7,13 +7,14 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from minibroker.cluster.errors import collected_warnings
-from minibroker.control.models import About, Body, Int64, Timeout, Warned, warned
+from minibroker.control.models import About, Body, Place, Timeout, Warned, by_place, describes, warned
 from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.operations.groups import GroupDescription
-from minibroker.operations.share_groups import SharePartitionDescription
+from minibroker.operations.groups import GroupDescription, MemberDescription
+from minibroker.operations.share_groups import InFlightRecords, SharePartitionDescription
 from minibroker.operations.topics import page_of
+from minibroker.operations.wording import Int64
 from minibroker_storage.data_directory.names import TopicPartition
 
 
@@ -24,59 +25,28 @@ class GroupIds(About):
     next_after: str | None = Field(description="The `after` that goes on; null once all were listed.")
 
 
-class Assigned(About):
+class Assigned(Place):
     """A partition."""
 
-    topic: str
-    partition: int
 
-
+@describes(MemberDescription)
 class Member(About):
     """A member of a group."""
 
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
     partitions: list[Assigned] | None = Field(description="Null while it waits, or when it is not a consumer.")
 
 
+@describes(GroupDescription, is_stable="state")
 class Group(About):
     """A group at one moment."""
 
-    group_id: str
-    type: str = Field(description="`classic`, `consumer` or `share`: the protocol that its members speak.")
-    state: str = Field(description="As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.")
     is_stable: bool
-    generation: int = Field(description="Of other types than `classic`, the epoch of the group.")
-    protocol: str | None = Field(description="The assignor that the members have agreed on.")
     members: list[Member]
 
-    @classmethod
-    def of(cls, group: GroupDescription) -> "Group":
-        """A group."""
-        return cls(
-            **{each: getattr(group, each) for each in cls.model_fields if each != "members"},
-            members=[
-                Member(
-                    member_id=each.member_id,
-                    group_instance_id=each.group_instance_id,
-                    client_id=each.client_id,
-                    client_host=each.client_host,
-                    partitions=None
-                    if each.partitions is None
-                    else [Assigned(topic=topic, partition=index) for topic, index in each.partitions],
-                )
-                for each in group.members
-            ],
-        )
 
-
-class Committed(About):
+class Committed(Place):
     """The committed offset of a partition."""
 
-    topic: str
-    partition: int
     offset: Int64
 
 
@@ -85,22 +55,10 @@ class CommittedOffsets(About):
 
     partitions: list[Committed]
 
-    @classmethod
-    def of(cls, offsets: Mapping[TopicPartition, int]) -> "CommittedOffsets":
-        """By topic and partition."""
-        return cls(
-            partitions=[
-                Committed(topic=topic, partition=index, offset=offset)
-                for (topic, index), offset in sorted(offsets.items())
-            ]
-        )
 
-
-class PartitionLag(About):
+class PartitionLag(Place):
     """The offsets that a group is behind in a partition."""
 
-    topic: str
-    partition: int
     lag: Int64
 
 
@@ -110,34 +68,16 @@ class Lag(Warned):
     total: Int64
     partitions: list[PartitionLag]
 
-    @classmethod
-    def of(cls, lag: Mapping[TopicPartition, int], warnings: list[str]) -> "Lag":
-        """By topic and partition."""
-        partitions = [
-            PartitionLag(topic=topic, partition=index, lag=behind) for (topic, index), behind in sorted(lag.items())
-        ]
-        return cls(total=sum(lag.values()), partitions=partitions, **warned(warnings))
 
-
+@describes(InFlightRecords)
 class InFlight(About):
     """Neighboring offsets that were delivered to a share group and are in the same state."""
 
-    first_offset: Int64
-    last_offset: Int64 = Field(description="Included.")
-    state: str = Field(
-        description="As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`."
-    )
-    delivery_count: int = Field(description="The number of deliveries of each.")
-    member_id: str | None = Field(description="The member that has acquired them.")
 
-
-class SharePartition(About):
+@describes(SharePartitionDescription, acquired="lag")
+class SharePartition(Place):
     """A partition as a share group sees it (KIP-932)."""
 
-    topic: str
-    partition: int
-    start_offset: Int64 | None = Field(description="The first that is not done with; null before the first read.")
-    lag: Int64 | None = Field(description="The offsets from there on that are not done with; null likewise.")
     acquired: Int64 = Field(description="The offsets that members have in hand.")
     in_flight: list[InFlight]
 
@@ -146,26 +86,6 @@ class SharePartitionList(About):
     """The partitions that a share group reads."""
 
     partitions: list[SharePartition]
-
-    @classmethod
-    def of(cls, described: Mapping[TopicPartition, SharePartitionDescription]) -> "SharePartitionList":
-        """By topic and partition."""
-        return cls(
-            partitions=[
-                SharePartition(
-                    topic=topic,
-                    partition=index,
-                    start_offset=each.start_offset,
-                    lag=each.lag,
-                    acquired=each.acquired,
-                    in_flight=[
-                        InFlight(**{name: getattr(records, name) for name in InFlight.model_fields})
-                        for records in each.in_flight
-                    ],
-                )
-                for (topic, index), each in sorted(described.items())
-            ]
-        )
 
 
 class GroupWait(Body):
@@ -202,7 +122,7 @@ async def list_groups(
 @router.get("/groups/{group_id:path}/committed", openapi_extra=calls("group.committed"))
 async def committed_offsets(group_id: str, on_broker: OnBroker) -> CommittedOffsets:
     """The committed offsets of a group."""
-    return CommittedOffsets.of(await on_broker(lambda broker: broker.group(group_id).committed()))
+    return _committed(await on_broker(lambda broker: broker.group(group_id).committed()))
 
 
 @router.get("/groups/{group_id:path}/lag", response_model_exclude_unset=True, openapi_extra=calls("group.lag"))
@@ -210,22 +130,25 @@ async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
     """The offsets that a group is behind, where it has committed or is assigned."""
     with collected_warnings() as warnings:
         lag = await on_broker(lambda broker: broker.group(group_id).lag())
-    return Lag.of(lag, warnings)
+    partitions = by_place(lag, lambda behind: {"lag": behind})
+    return Lag.model_validate({"total": sum(lag.values()), "partitions": partitions, **warned(warnings)})
 
 
 @router.get("/groups/{group_id:path}/share-partitions", openapi_extra=calls("group.share_partitions"))
 async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartitionList:
     """The partitions of a share group, with the records in flight. 409 for a group of another type."""
-    return SharePartitionList.of(await on_broker(lambda broker: broker.group(group_id).share_partitions()))
+    described = await on_broker(lambda broker: broker.group(group_id).share_partitions())
+    names = SharePartition.model_fields.keys() - Place.model_fields.keys()
+    partitions = by_place(described, lambda each: {name: getattr(each, name) for name in names})
+    return SharePartitionList.model_validate({"partitions": partitions})
 
 
 @router.post("/groups/{group_id:path}/wait-until-stable", openapi_extra=calls("group.wait_until_stable"))
 async def wait_until_stable(group_id: str, on_broker: OnBroker, options: GroupWait | None = None) -> Group:
     """Wait until every member has its assignment, and each partition that they subscribe to has an owner."""
     wait = options or GroupWait()
-    return Group.of(
-        await on_broker(lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout))
-    )
+    found = await on_broker(lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout))
+    return Group.model_validate(found)
 
 
 @router.post("/groups/{group_id:path}/wait-until-caught-up", openapi_extra=calls("group.wait_until_caught_up"))
@@ -234,7 +157,7 @@ async def wait_until_caught_up(
 ) -> CommittedOffsets:
     """Wait until a group has read and committed all records; `message` names the partitions that are behind."""
     asked = options or CatchingUp()
-    return CommittedOffsets.of(
+    return _committed(
         await on_broker(lambda broker: broker.group(group_id).wait_until_caught_up(asked.topic, timeout=asked.timeout))
     )
 
@@ -248,4 +171,8 @@ async def rebalance(group_id: str, on_broker: OnBroker) -> None:
 @router.get("/groups/{group_id:path}", openapi_extra=calls("group.describe"))
 async def describe_group(group_id: str, on_broker: OnBroker) -> Group:
     """State, generation and members; an unknown group is Dead."""
-    return Group.of(await on_broker(lambda broker: broker.group(group_id).describe()))
+    return Group.model_validate(await on_broker(lambda broker: broker.group(group_id).describe()))
+
+
+def _committed(offsets: Mapping[TopicPartition, int]) -> CommittedOffsets:
+    return CommittedOffsets.model_validate({"partitions": by_place(offsets, lambda offset: {"offset": offset})})

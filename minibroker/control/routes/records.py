@@ -14,19 +14,21 @@ from minibroker.control.models import (
     About,
     Body,
     Count,
-    Int64,
     Payload,
     Timeout,
     Warned,
+    describes,
     done,
     list_answer,
     warned,
 )
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.operations import producing
 from minibroker.operations.matching import ANY, RecordMatcher, record
 from minibroker.operations.producing import Form, Message, headers_of, payload_of, shown
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page
+from minibroker.operations.wording import Int64
 
 ReadPayload = Annotated[Any, Field(description="As `format` asks.")]
 
@@ -65,12 +67,9 @@ class NewRecords(Body):
     codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
 
 
+@describes(producing.RecordMetadata)
 class RecordMetadata(About):
     """The partition and the offset that a record got."""
-
-    topic: str
-    partition: int
-    offset: Int64
 
 
 class ProducedRecords(Warned):
@@ -86,37 +85,13 @@ class Header(About):
     value: ReadPayload
 
 
+@describes(ConsumerRecord)
 class Record(About):
     """A record as a consumer would get it, and how it is stored."""
 
-    topic: str
-    partition: int
-    offset: Int64
-    timestamp: Int64 = Field(description="ms since the epoch; -1 in format v0.")
-    timestamp_type: str = Field(description="`CreateTime`, `LogAppendTime`, or `NoTimestampType`.")
     key: ReadPayload
     value: ReadPayload
     headers: list[Header]
-    message_format: int = Field(description="0, 1 or 2.")
-    codec: str
-    producer_id: Int64 = Field(description="-1 for a producer that is not idempotent.")
-
-    @classmethod
-    def of(cls, record: ConsumerRecord, form: Form) -> "Record":
-        """A record, its bytes in one of the forms."""
-        return cls(
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            timestamp=record.timestamp,
-            timestamp_type=record.timestamp_type,
-            key=shown(record.key, form),
-            value=shown(record.value, form),
-            headers=[Header(name=name, value=shown(value, form)) for name, value in record.headers],
-            message_format=record.message_format,
-            codec=record.codec,
-            producer_id=record.producer_id,
-        )
 
 
 class RecordList(About):
@@ -209,7 +184,7 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedR
         places = await on_broker(
             lambda broker: broker.produce(topic, *messages, message_format=new.message_format, codec=new.codec)
         )
-    return ProducedRecords(records=[RecordMetadata.model_validate(each) for each in places], **warned(warnings))
+    return ProducedRecords.model_validate({"records": places, **warned(warnings)})
 
 
 @router.get("/topics/{topic}/records", response_model=RecordPart, openapi_extra=calls("records"))
@@ -261,7 +236,7 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
             timeout=expectation.timeout,
         )
     )
-    return Record.of(found, form)
+    return _shown(found, form)
 
 
 @router.post(
@@ -290,11 +265,19 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
     return done(warnings)
 
 
+def _shown(record: ConsumerRecord, form: Form) -> Record:
+    """Return a record with its bytes in one of the forms."""
+    values = {name: getattr(record, name) for name in Record.model_fields}
+    values["key"], values["value"] = shown(record.key, form), shown(record.value, form)
+    values["headers"] = [{"name": name, "value": shown(value, form)} for name, value in record.headers]
+    return Record.model_validate(values)
+
+
 async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
     """A list of records, their bytes in one of the forms. Other threads are let in between."""
     shown_records: list[bytes] = []
     for number, each in enumerate(records, 1):
-        shown_records.append(Record.of(each, form).model_dump_json().encode())
+        shown_records.append(_shown(each, form).model_dump_json().encode())
         if not number % _ENCODED_AT_ONCE:
             await asyncio.sleep(0)
     return list_answer(about, "records", shown_records)

@@ -8,11 +8,12 @@ from starlette.responses import Response
 
 from minibroker.cluster.errors import ConflictError, OperationError
 from minibroker.cluster.routing.slices import Steps
-from minibroker.control.models import About, Body, Count, Int16, Int64, Timeout, UInt64, list_answer
+from minibroker.control.models import About, Body, Count, Timeout, list_answer
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.wording import Int16, Int64, UInt64
 from minibroker.server.inspection.journal import Entry, Journal, error_code
 from minibroker.server.inspection.recording import drop_journal, journal_of, keep_journal
 

@@ -1,19 +1,19 @@
 """Settings of a running broker: configurations, rules, quotas; and the metrics of its clients."""
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from minibroker.cluster.errors import collected_warnings
-from minibroker.control.models import WITH_WARNINGS, About, Body, Int64, done
+from minibroker.control.models import WITH_WARNINGS, About, Body, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.records import topic_of
 from minibroker.operations.settings import Resource
+from minibroker.operations.wording import Int64
 from minibroker.security.authorization.acls import AclBinding
 
 Setting = str | int | float | bool
@@ -61,16 +61,20 @@ class NewRule(Body):
     host: str = Field(default="*", description="From this address only.")
 
 
+Name = Annotated[str, BeforeValidator(lambda member: member.name)]
+"""Of a member of an enum."""
+
+
 class Rule(About):
     """One rule."""
 
-    resource_type: str
+    resource_type: Name
     resource_name: str
-    pattern_type: str
+    pattern_type: Name
     principal: str
     host: str
-    operation: str
-    permission: str
+    operation: Name
+    permission: Name = Field(validation_alias="permission_type")
 
 
 class RuleList(About):
@@ -94,7 +98,7 @@ class Push(About):
     client_host: str
     timestamp: Int64 = Field(description="ms since the epoch, when it came.")
     is_last: bool = Field(description="The client has said that it is going.")
-    metrics: list[Metric]
+    metrics: Annotated[list[Metric], BeforeValidator(lambda read: read())]
 
 
 class Telemetry(About):
@@ -172,34 +176,8 @@ async def delete_acls(on_broker: OnBroker) -> None:
 @router.get("/telemetry", openapi_extra=calls("telemetry"))
 async def read_telemetry(on_broker: OnBroker) -> Telemetry:
     """The last metrics that clients have sent of themselves (KIP-714)."""
-    pushes = await on_broker(lambda broker: broker.telemetry())
-    return Telemetry(
-        pushes=[
-            Push(
-                client_instance_id=each.client_instance_id,
-                client_id=each.client_id,
-                client_host=each.client_host,
-                timestamp=each.timestamp,
-                is_last=each.is_last,
-                metrics=[Metric(name=metric.name, value=metric.value) for metric in each.metrics()],
-            )
-            for each in pushes
-        ]
-    )
+    return Telemetry.model_validate({"pushes": await on_broker(lambda broker: broker.telemetry())})
 
 
-def _shown(acls: Iterable[AclBinding]) -> RuleList:
-    return RuleList(
-        acls=[
-            Rule(
-                resource_type=each.resource_type.name,
-                resource_name=each.resource_name,
-                pattern_type=each.pattern_type.name,
-                principal=each.principal,
-                host=each.host,
-                operation=each.operation.name,
-                permission=each.permission_type.name,
-            )
-            for each in acls
-        ]
-    )
+def _shown(acls: list[AclBinding]) -> RuleList:
+    return RuleList.model_validate({"acls": acls})

@@ -3,10 +3,11 @@
 from fastapi import APIRouter
 from pydantic import Field
 
-from minibroker.control.models import About, Body, Int64
+from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.wording import Int64
 
 _HUNDRED_YEARS = 3_155_760_000
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from minibroker.cluster.errors import OperationError
-from minibroker.control.models import About, Body, UInt32
+from minibroker.control.models import About, Body, describes
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
@@ -26,14 +26,9 @@ class NewTopic(Body):
     configs: dict[str, str | int | float | bool] = Field(default={}, description="Under Kafka's names: `retention.ms`.")
 
 
+@describes(TopicDescription)
 class Topic(About):
     """A topic."""
-
-    name: str
-    topic_id: str = Field(description="As Kafka writes it.")
-    partitions: UInt32
-    configs: dict[str, str] = Field(description="Those that differ from the broker's defaults.")
-    is_internal: bool
 
 
 class TopicList(About):
@@ -61,7 +56,7 @@ async def list_topics(
         return topics_page(broker.services, after or "", limit)
 
     found, next_after = await on_broker(work)
-    return TopicList(topics=[Topic.model_validate(each) for each in found], next_after=next_after)
+    return TopicList.model_validate({"topics": found, "next_after": next_after})
 
 
 @router.post("/topics", status_code=201, openapi_extra=calls("create_topic", "fresh_topic"))

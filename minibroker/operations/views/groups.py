@@ -1,8 +1,9 @@
 """Groups of all kinds, and the states that groups and transactions may come to, for a page."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from minibroker.cluster.errors import NotFoundError
 from minibroker.coordinators.groups.classic.group import CAN_FOLLOW, CONSUMER, Group, GroupState, Member, Reply
@@ -13,16 +14,24 @@ from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupSta
 from minibroker.coordinators.groups.streams.group import (
     StreamsGroup,
     StreamsGroupState,
-    StreamsMember,
     partitions_of_tasks,
 )
-from minibroker.coordinators.groups.streams.tasks import Tasks
 from minibroker.coordinators.transactions.transaction import TransactionState
-from minibroker.operations.groups import describe_group, find_group, group_ids, group_loaded, missing_group
+from minibroker.operations.groups import (
+    GroupDescription,
+    MemberDescription,
+    describe_group,
+    find_group,
+    group_ids,
+    group_loaded,
+    missing_group,
+    named_partitions,
+)
 from minibroker.operations.topics import page_of
 from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, decode_versioned
 from minibroker_protocol.errors import DecodeError
+from minibroker_storage.data_directory.names import TopicPartition
 
 MOST: Final = 1_000
 """Groups of one page, and members and offsets of one group."""
@@ -75,14 +84,6 @@ GROUPS: Final[Mapping[str, Machine]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPartition:
-    """A partition."""
-
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True, slots=True)
 class GroupRow:
     """A group in a list."""
 
@@ -102,36 +103,30 @@ class GroupPage:
     machines: Mapping[str, Machine]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """A member.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView(MemberDescription):
+    """A member, with what its group knows of it.
 
     Attributes:
         epoch: the member's, in the consumer protocol; None in the classic one.
         state: in the consumer protocol "STABLE", "UNREVOKED_PARTITIONS" (it has to give some up first) or
             "UNRELEASED_PARTITIONS" (it waits for others), in a share group "STABLE"; None in the classic protocol.
-        assigned: the partitions that it reads; None when only the group's clients know.
         target: the partitions that it is to read in the end; None in the classic protocol.
         revoking: the partitions that it has to give up first.
         waits_in: "JoinGroup" or "SyncGroup", a request of it that is delayed; None for none.
     """
 
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    is_leader: bool
-    epoch: int | None
-    state: str | None
-    session_timeout_ms: int | None
-    rebalance_timeout_ms: int
-    protocols: tuple[str, ...]
-    subscribed_topics: tuple[str, ...]
-    subscribed_regex: str | None
-    assigned: tuple[TopicPartition, ...] | None
-    target: tuple[TopicPartition, ...] | None
-    revoking: tuple[TopicPartition, ...]
-    waits_in: str | None
+    is_leader: bool = False
+    epoch: int | None = None
+    state: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int = -1
+    protocols: tuple[str, ...] = ()
+    subscribed_topics: tuple[str, ...] = ()
+    subscribed_regex: str | None = None
+    target: tuple[TopicPartition, ...] | None = None
+    revoking: tuple[TopicPartition, ...] = ()
+    waits_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,32 +151,28 @@ class OffsetView:
     lag: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
-    """A group.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView(GroupDescription):
+    """A group, with what its coordinator knows of it.
 
     Attributes:
+        members: the first 1,000 of `member_count`.
         states: all states of its type, each with those that may follow it; `state` is one of them.
-        generation: or the group's epoch, in the consumer protocol; `assignment_epoch` is that of the target there.
+        assignment_epoch: the epoch of the target, in the consumer protocol.
         state_since_ms: None where it is not known.
         waiting_to_join, pending_sync: members whose JoinGroup waits; member ids that have not asked for their
             assignment yet.
-        member_count, offset_count: of all; `members` and `offsets` are the first 1,000.
+        offsets: the first 1,000 of `offset_count`.
     """
 
-    group_id: str
-    type: str
-    state: str
+    members: tuple[MemberView, ...]
     states: Machine
     state_since_ms: int | None
-    generation: int
     assignment_epoch: int | None
     protocol_type: str | None
-    protocol: str | None
     waiting_to_join: int
     pending_sync: tuple[str, ...]
     member_count: int
-    members: tuple[MemberView, ...]
     offset_count: int
     offsets: tuple[OffsetView, ...]
 
@@ -214,60 +205,72 @@ def _generation(group: AnyGroup) -> int:
 
 def _view(services: Services, group: AnyGroup) -> GroupView:
     described = describe_group(services, group.group_id)
-    assigned = {member.member_id: member.partitions for member in described.members}
-    members: list[MemberView] = []
-    for each in list(group.members.values())[:MOST]:
-        if isinstance(group, Group):
-            assert isinstance(each, Member)
-            members.append(_classic(group, each, assigned.get(each.member_id)))
-        elif isinstance(group, ConsumerGroup):
-            assert isinstance(each, ConsumerMember)
-            members.append(_consumer(services, group, each))
-        elif isinstance(group, StreamsGroup):
-            assert isinstance(each, StreamsMember)
-            members.append(_streams(services, group, each))
-        else:
-            assert isinstance(each, ShareMember)
-            members.append(_share(services, group, each))
     offsets, count = _offsets(services, group)
     classic = group if isinstance(group, Group) else None
+    values = _values(described)
+    values["members"] = tuple(_member(services, group, each) for each in described.members[:MOST])
     return GroupView(
-        group_id=group.group_id,
-        type=group.kind,
-        state=group.state.value,
+        **values,
         states=GROUPS[group.kind],
         state_since_ms=None if classic is None else classic.state_timestamp_ms,
-        generation=_generation(group),
         assignment_epoch=None if isinstance(group, Group) else group.assignment_epoch,
         protocol_type=group.protocol_type,
-        protocol=described.protocol,
         waiting_to_join=0 if classic is None else classic.waiting_to_join,
         pending_sync=() if classic is None else tuple(sorted(classic.pending_sync)),
         member_count=len(group.members),
-        members=tuple(members),
         offset_count=count,
         offsets=offsets,
     )
 
 
-def _classic(group: Group, member: Member, assigned: Iterable[tuple[str, int]] | None) -> MemberView:
-    return MemberView(
-        member_id=member.member_id,
-        instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host.removeprefix("/"),
-        is_leader=member.member_id == group.leader,
-        epoch=None,
-        state=None,
-        session_timeout_ms=member.session_timeout_ms,
+def _values(described: GroupDescription | MemberDescription) -> dict[str, Any]:
+    return {each.name: getattr(described, each.name) for each in fields(described)}
+
+
+def _member(services: Services, group: AnyGroup, described: MemberDescription) -> MemberView:
+    make: Callable[..., MemberView] = partial(MemberView, **_values(described))
+    member = group.members[described.member_id]
+    if isinstance(member, Member):
+        assert isinstance(group, Group)
+        return make(
+            is_leader=member.member_id == group.leader,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            protocols=tuple(each.name for each in member.protocols),
+            subscribed_topics=_subscribed(member) if group.protocol_type == CONSUMER else (),
+            waits_in="JoinGroup" if _waits(member.join) else "SyncGroup" if _waits(member.sync) else None,
+        )
+    if isinstance(member, ConsumerMember):
+        assert isinstance(group, ConsumerGroup)
+        return make(
+            epoch=member.epoch,
+            state=member.state.name,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            protocols=() if member.server_assignor is None else (member.server_assignor,),
+            subscribed_topics=tuple(sorted(member.topics)),
+            subscribed_regex=member.regex or None,
+            target=named_partitions(services, group.target_of(member)),
+            revoking=named_partitions(services, member.revoking),
+        )
+    if isinstance(member, ShareMember):
+        assert isinstance(group, ShareGroup)
+        return make(
+            epoch=member.epoch,
+            state=MemberState.STABLE.name,
+            subscribed_topics=tuple(sorted(member.topics)),
+            target=named_partitions(services, group.target_of(member.member_id)),
+        )
+    assert isinstance(group, StreamsGroup)
+    topics = services.core.topics
+    target = partitions_of_tasks(group, group.target_of(member.member_id), topics)
+    revoking = partitions_of_tasks(group, member.revoking.without_epochs(), topics)
+    return make(
+        epoch=member.epoch,
+        state=member.state.name,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        protocols=tuple(each.name for each in member.protocols),
-        subscribed_topics=_subscribed(member) if group.protocol_type == CONSUMER else (),
-        subscribed_regex=None,
-        assigned=None if assigned is None else tuple(TopicPartition(*each) for each in assigned),
-        target=None,
-        revoking=(),
-        waits_in="JoinGroup" if _waits(member.join) else "SyncGroup" if _waits(member.sync) else None,
+        subscribed_topics=tuple(sorted(group.subscribed_topics())),
+        target=named_partitions(services, target),
+        revoking=named_partitions(services, revoking),
     )
 
 
@@ -282,82 +285,6 @@ def _subscribed(member: Member) -> tuple[str, ...]:
         return tuple(sorted(decode_versioned(ConsumerProtocolSubscription, metadata).topics))
     except DecodeError:
         return ()
-
-
-def _consumer(services: Services, group: ConsumerGroup, member: ConsumerMember) -> MemberView:
-    return MemberView(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host.removeprefix("/"),
-        is_leader=False,
-        epoch=member.epoch,
-        state=member.state.name,
-        session_timeout_ms=None,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        protocols=() if member.server_assignor is None else (member.server_assignor,),
-        subscribed_topics=tuple(sorted(member.topics)),
-        subscribed_regex=member.regex or None,
-        assigned=_places(services, member.assigned),
-        target=_places(services, group.target_of(member)),
-        revoking=_places(services, member.revoking),
-        waits_in=None,
-    )
-
-
-def _share(services: Services, group: ShareGroup, member: ShareMember) -> MemberView:
-    return MemberView(
-        member_id=member.member_id,
-        instance_id=None,
-        client_id=member.client_id,
-        client_host=member.client_host.removeprefix("/"),
-        is_leader=False,
-        epoch=member.epoch,
-        state=MemberState.STABLE.name,
-        session_timeout_ms=None,
-        rebalance_timeout_ms=-1,
-        protocols=(),
-        subscribed_topics=tuple(sorted(member.topics)),
-        subscribed_regex=None,
-        assigned=_places(services, member.assigned),
-        target=_places(services, group.target_of(member.member_id)),
-        revoking=(),
-        waits_in=None,
-    )
-
-
-def _streams(services: Services, group: StreamsGroup, member: StreamsMember) -> MemberView:
-    def places(tasks: Tasks) -> tuple[TopicPartition, ...]:
-        return _places(services, partitions_of_tasks(group, tasks, services.core.topics))
-
-    return MemberView(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host.removeprefix("/"),
-        is_leader=False,
-        epoch=member.epoch,
-        state=member.state.name,
-        session_timeout_ms=None,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        protocols=(),
-        subscribed_topics=tuple(sorted(group.subscribed_topics())),
-        subscribed_regex=None,
-        assigned=places(member.assigned.without_epochs()),
-        target=places(group.target_of(member.member_id)),
-        revoking=places(member.revoking.without_epochs()),
-        waits_in=None,
-    )
-
-
-def _places(services: Services, partitions: Mapping[bytes, Iterable[int]]) -> tuple[TopicPartition, ...]:
-    topics = services.core.topics
-    return tuple(
-        TopicPartition(topic.name, index)
-        for topic_id, indexes in partitions.items()
-        if (topic := topics.with_id(topic_id)) is not None
-        for index in sorted(indexes)
-    )
 
 
 def _offsets(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...], int]:

@@ -5,9 +5,10 @@ from heapq import nsmallest
 from typing import Final
 
 from minibroker.coordinators.transactions.transaction import Transaction
-from minibroker.operations.views.groups import TRANSACTION, Machine, TopicPartition
+from minibroker.operations.views.groups import TRANSACTION, Machine
 from minibroker.server.services import Services
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
+from minibroker_storage.data_directory.names import TopicPartition
 
 MOST: Final = 1_000
 
@@ -77,5 +78,5 @@ def _view(each: Transaction) -> TransactionView:
         started_ms=each.start_ms if each.start_ms >= 0 else None,
         updated_ms=each.updated_ms,
         partition_count=len(each.partitions),
-        partitions=tuple(TopicPartition(*place) for place in nsmallest(MOST, each.partitions)),
+        partitions=tuple(nsmallest(MOST, each.partitions)),
     )

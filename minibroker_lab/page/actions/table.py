@@ -81,5 +81,3 @@ ACTIONS: Final = (
     ),
     Action("restore_snapshot", "Restore a snapshot", lists={"name": "snapshots"}),
 )
-
-BY_NAME: Final = {action.name: action for action in ACTIONS}

@@ -27,7 +27,7 @@ def _shared(look: Look) -> Finding:
                 return reached(newest)
     asked = {each.request.group_id for each in look.readings("ConsumerGroupHeartbeat")}
     for view in (each for each in look.facts.groups if each.type == "consumer" and each.group_id in asked):
-        reading = [each for each in view.members if any(place.topic == "orders" for place in each.assigned or ())]
+        reading = [each for each in view.members if any(topic == "orders" for topic, _ in each.partitions or ())]
         newest = f"Group {view.group_id!r} has {counted(len(reading), 'member')} in epoch {view.generation}."
         if len(reading) > 1:
             return reached(newest)

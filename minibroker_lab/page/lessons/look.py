@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from minibroker.cluster.errors import NotFoundError, OperationError
-from minibroker.operations.views import groups, logs, transactions
+from minibroker.operations.views import groups, transactions
 from minibroker_lab.page.follow.links import record_sets
+from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_storage.errors import StorageError
+from minibroker_storage.views import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -101,13 +103,14 @@ class Facts(NamedTuple):
 async def facts_of(broker: AsyncOperations, marks: Mapping[str, LogMark]) -> Facts:
     """Collect the facts behind the marks of logs, by their keys. On the broker's loop."""
     services = broker.services
+    services.core.writes.commit()
     found: list[LogFacts] = []
     for topic in list(services.core.topics):
         if topic.name.startswith(_INTERNAL):
             continue
         for partition in topic.partitions[: _MOST_PARTITIONS - len(found)]:
             key = f"{topic.id.hex()}-{partition.index}"
-            facts = await _log_facts(services, topic.name, partition, key, marks.get(key, _BEGINNING))
+            facts = _log_facts(services, topic.name, partition, key, marks.get(key, _BEGINNING))
             found += [facts] if facts else []
     page = await groups.group_page(services)
     members = [await groups.group_view(services, each.group_id) for each in page.groups[:_MOST_PARTITIONS]]
@@ -115,18 +118,18 @@ async def facts_of(broker: AsyncOperations, marks: Mapping[str, LogMark]) -> Fac
     return Facts(tuple(found), tuple(members), listed, services.core.logs.was_killed)
 
 
-async def _log_facts(services: Services, topic: str, partition: Partition, key: str, mark: LogMark) -> LogFacts | None:
+def _log_facts(services: Services, topic: str, partition: Partition, key: str, mark: LogMark) -> LogFacts | None:
     index = partition.index
     try:
-        log = await logs.log_view(services, topic, index)
+        log = snapshot.log_view(partition.log, 0)
         if log.log_end_offset < mark.end:  # a snapshot was restored
             mark = _BEGINNING
         first = max(log.log_start_offset, mark.end)
-        page = await logs.batches(services, topic, index, first, most=_MOST_BATCHES)
+        page = snapshot.batch_page(partition.log, first, _MOST_BATCHES)
         earlier: tuple[BatchView, ...] = ()
         if first > log.log_start_offset:
-            earlier = (await logs.batches(services, topic, index, log.log_start_offset, most=_MOST_BATCHES)).batches
-    except (NotFoundError, OperationError):  # it was deleted meanwhile
+            earlier = snapshot.batch_page(partition.log, log.log_start_offset, _MOST_BATCHES).batches
+    except (StorageError, DecodeError, OSError):  # the log cannot be read
         return None
     dirty = services.core.logs.first_dirty_offset((topic, index))
     batches = tuple(each for each in page.batches if each.base_offset >= mark.end)

@@ -69,13 +69,14 @@ function Transactions({ page }) {
     ${page.transactions.length
       ? html`<${MachineLegend} /><${Table} name="Transactions" heads=${["Transactional id", "State", "#Producer id", "#Epoch", "Partitions"]}>
         ${page.transactions.map((each) => html`<tr key=${each.transactional_id}><th scope="row">${each.transactional_id}</th><td><${Machine} states=${page.states} state=${each.state} /></td><td class="num">${each.producer_id}</td><td class="num">${each.producer_epoch}</td>
-          <td class="words">${each.partition_count ? each.partitions.map(placeOf).join(", ") : "none"}</td></tr>`)}
+          <td class="words">${each.partition_count ? each.partitions.map(nameOf).join(", ") : "none"}</td></tr>`)}
       <//>`
       : html`<p class="muted">No transactional id yet. A producer with one makes it.</p>`}
   </section>`;
 }
 
 const placeOf = ({ topic, partition }) => `${topic}-${partition}`;
+const nameOf = ([topic, partition]) => `${topic}-${partition}`;
 
 /** All states, with the present one lit, and those that may follow it. */
 function Machine({ states, state }) {
@@ -136,9 +137,9 @@ export function GroupView({ id }) {
       <section aria-labelledby="members-title"><h2 id="members-title">Members <span class="muted">${number(group.member_count)}</span></h2>
       ${group.members.length
         ? html`<${Table} name="Members" heads=${["Member", "Client", "Subscribed to", "Reads", "State"]}>
-          ${group.members.map((each) => html`<tr key=${each.member_id}><th scope="row">${each.instance_id ?? each.member_id}${each.is_leader ? html` <span class="badge ok">leader</span>` : ""}</th><td>${each.client_id} <span class="muted">${each.client_host}</span></td>
-            <td class="words">${each.subscribed_regex ?? (each.subscribed_topics.join(", ") || "no topic")}</td><td class="words">${each.assigned === null ? "unknown" : each.assigned.map(placeOf).join(", ") || "nothing"}</td>
-            <td class="words">${each.waits_in ? `waits in ${each.waits_in}` : (each.state ?? "")}${each.epoch === null ? "" : `, epoch ${each.epoch}`}${each.revoking.length ? `, gives up ${each.revoking.map(placeOf).join(", ")}` : ""}</td></tr>`)}
+          ${group.members.map((each) => html`<tr key=${each.member_id}><th scope="row">${each.group_instance_id ?? each.member_id}${each.is_leader ? html` <span class="badge ok">leader</span>` : ""}</th><td>${each.client_id} <span class="muted">${each.client_host}</span></td>
+            <td class="words">${each.subscribed_regex ?? (each.subscribed_topics.join(", ") || "no topic")}</td><td class="words">${each.partitions === null ? "unknown" : each.partitions.map(nameOf).join(", ") || "nothing"}</td>
+            <td class="words">${each.waits_in ? `waits in ${each.waits_in}` : (each.state ?? "")}${each.epoch === null ? "" : `, epoch ${each.epoch}`}${each.revoking.length ? `, gives up ${each.revoking.map(nameOf).join(", ")}` : ""}</td></tr>`)}
         <//>`
         : html`<p class="muted">The group has no member. Its offsets stay.</p>`}</section>
       ${group.type === "share" && html`<${Shared} partitions=${group.shared} />`}

@@ -57,7 +57,6 @@ _SEVEN_BITS: Final = np.uint64(7)
 _BINARY: Final = pa.large_binary()
 
 _Ints = NDArray[np.int64]
-_Bytes = NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
 
 

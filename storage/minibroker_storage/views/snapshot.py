@@ -1,6 +1,6 @@
 """A log at one moment, and parts of it on demand.
 
-All are plain values for `json_values.dataclass_json`. Positions and sizes are in bytes, times in ms.
+All are dataclasses of plain values. Positions and sizes are in bytes, times in ms.
 """
 
 import os

@@ -72,7 +72,7 @@ def test_the_overview_has_groups_transactions_and_sessions(used: Broker) -> None
     )
     (transaction,) = state["transactions"]["transactions"]
     assert (transaction["transactional_id"], transaction["state"]) == ("payer", "Ongoing")
-    assert transaction["partitions"] == [{"topic": "orders", "partition": 1}]
+    assert transaction["partitions"] == [["orders", 1]]
     assert transaction["state"] in state["transactions"]["states"]
 
 

@@ -1,12 +1,12 @@
 """Views of a log, held against what the log itself reads and finds."""
 
 import random
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minibroker_protocol.json_values import dataclass_json
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_storage.config import LogConfig
@@ -62,7 +62,7 @@ def test_the_view_of_a_log_has_its_segments_and_marks(log: Log) -> None:
     for each in view.segments:
         assert Path(view.directory, each.file).stat().st_size == each.size
     assert log_view(log, 1, 2).segments == view.segments[1:3]
-    assert dataclass_json(view)["leaderEpochs"] == [{"epoch": 0, "startOffset": 0}]
+    assert asdict(view)["leader_epochs"] == ({"epoch": 0, "start_offset": 0},)
 
 
 def test_pages_of_batches_are_all_batches(log: Log) -> None:

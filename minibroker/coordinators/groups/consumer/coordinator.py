@@ -4,7 +4,6 @@ How a group comes to this protocol and back is in `migration`, and what members 
 classic protocol may do in it in `classic_members`.
 """
 
-import logging
 from collections.abc import Callable, Collection, Container
 from dataclasses import replace
 from functools import partial
@@ -37,7 +36,6 @@ _NOT_SAID: Final = -1
 _SHORTEST_INTERVAL_MS: Final = 100
 _FIRST_EPOCH: Final = 1
 """The epoch of a group before its first member."""
-_logger = logging.getLogger(__name__)
 
 
 class Heartbeat(NamedTuple):

@@ -5,18 +5,21 @@ import json
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker
-from minibroker.cluster.errors import NotFoundError, OperationError
-from minibroker.operations.views import clients, groups, logs, transactions
+from minibroker.cluster.errors import NotFoundError
+from minibroker.operations.views import clients, groups, transactions
+from minibroker_lab.page.lessons.look import facts_of
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
-from minibroker_protocol.json_values import dataclass_json
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.groups import FindCoordinatorRequest, JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_storage.log import Log
+from minibroker_storage.views import snapshot
 from tests.broker.harness import frame_of
 from tests.broker.operations.members import member
 from tests.patience import NO_RETENTION, PATIENCE_S
@@ -71,9 +74,9 @@ async def test_a_group_has_its_state_members_offsets_and_lag(broker: AsyncBroker
         (one,) = view.members
         assert (one.member_id, one.client_id) == (described.members[0].member_id, "a")
         assert one.subscribed_topics == ("orders",)
-        assert one.assigned is not None
-        assert {(each.topic, each.partition) for each in one.assigned} == {("orders", 0), ("orders", 1)}
-        assert (one.target == one.assigned) == (kind == "consumer")
+        assert one.partitions is not None
+        assert set(one.partitions) == {("orders", 0), ("orders", 1)}
+        assert (one.target == one.partitions) == (kind == "consumer")
         assert (one.is_leader, one.epoch is None) == ((True, True) if kind == "classic" else (False, False))
         committed = await group.committed()
         lag = await group.lag()
@@ -81,7 +84,7 @@ async def test_a_group_has_its_state_members_offsets_and_lag(broker: AsyncBroker
         for each in view.offsets:
             assert each.lag is not None
             assert each.lag <= lag[each.topic, each.partition] + 1  # the member goes on reading
-        assert json.loads(json.dumps(dataclass_json(view)))["members"][0]["clientId"] == "a"
+        assert json.loads(json.dumps(asdict(view)))["members"][0]["client_id"] == "a"
         (row,) = (await groups.group_page(services)).groups
         assert (row.group_id, row.type, row.members) == ("g", kind, 1)
     finally:
@@ -103,18 +106,18 @@ async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker
     producer = await aside(begin)
     (one,) = (await transactions.transaction_page(services)).transactions
     assert (one.transactional_id, one.state) == ("copier", "Ongoing")
-    assert [(each.topic, each.partition) for each in one.partitions] == [("orders", 1)]
-    (writer,) = await logs.producers(services, "orders", 1)
+    assert list(one.partitions) == [("orders", 1)]
+    (writer,) = snapshot.producers(log_of(broker, 1), most=100)
     assert (writer.producer_id, writer.producer_epoch) == (one.producer_id, one.producer_epoch)
     assert writer.transaction_begins == 0
     assert (writer.batches[0].first_sequence, writer.batches[0].last_sequence) == (0, 0)
-    view = await logs.log_view(services, "orders", 1)
+    view = snapshot.log_view(log_of(broker, 1), 0)
     assert (view.last_stable_offset, view.high_watermark) == (0, 1)
     await aside(lambda: producer.abort_transaction(PATIENCE_S))
     page = await transactions.transaction_page(services)
     assert page.transactions[0].state == "CompleteAbort"
     assert page.transactions[0].state in page.states
-    (aborted,) = await logs.aborted_transactions(services, "orders", 1)
+    (aborted,) = snapshot.aborted_transactions(log_of(broker, 1), most=100)
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (one.producer_id, 0, 1)
     assert (await transactions.transaction_page(services, "copier")).transactions == ()
 
@@ -206,44 +209,17 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
 
 
-async def test_a_log_is_shown_with_its_look_ups(broker: AsyncBroker) -> None:
-    services = broker.services
-    for number in range(40):
-        await broker.produce("orders", f"record {number}", partition=0)
-    view = await logs.log_view(services, "orders", 0)
-    assert (view.high_watermark, view.segment_count) == (40, 1)
-    page = await logs.batches(services, "orders", 0, 10, most=5)
-    assert [each.base_offset for each in page.batches] == [10, 11, 12, 13, 14]
-    assert page.next_offset == 15
-    found = await logs.find_offset(services, "orders", 0, 33)
-    assert found.found is not None
-    data, tree = await logs.batch(services, "orders", 0, found.found.segment, found.found.position)
-    assert len(data) == found.found.size
-    assert tree.find("[0]", "base_offset").value == 33
-    assert (await logs.find_time(services, "orders", 0, 0)).found is not None
-    entries = await logs.offset_entries(services, "orders", 0, 0)
-    assert {each.position for each in entries} >= {each.start for each in found.steps if each.kind == "scan"} - {0}
-    assert len(await logs.time_entries(services, "orders", 0, 0, stride=2)) >= 1
-    for asked_for in ("orders", 9), ("nothing", 0):
-        with pytest.raises(OperationError):
-            await logs.log_view(services, *asked_for)
-    with pytest.raises(OperationError, match="none with base offset 7"):
-        await logs.batch(services, "orders", 0, 7, 0)
-    with pytest.raises(OperationError, match="none with base offset 7"):
-        await logs.time_entries(services, "orders", 0, 7)
-
-
-async def test_damaged_bytes_are_a_tree_or_an_error_of_one_line(broker: AsyncBroker) -> None:
-    services = broker.services
+async def test_a_lesson_leaves_out_a_log_that_cannot_be_read(broker: AsyncBroker) -> None:
     await broker.produce("orders", "a", "b", partition=0)
-    _, tree = await logs.batch(services, "orders", 0, 0, 5)
-    assert [leaf.type for leaf in tree.leaves()] == ["ERROR"]
-    topic = services.core.topics.get("orders")
+    assert [each.partition for each in (await facts_of(broker, {})).logs] == [0, 1]
+    damage(log_of(broker, 0).segments[0].log.path)
+    assert [each.partition for each in (await facts_of(broker, {})).logs] == [1]
+
+
+def log_of(broker: AsyncBroker, partition: int) -> Log:
+    topic = broker.services.core.topics.get("orders")
     assert topic is not None
-    damage(topic.partitions[0].log.segments[0].log.path)
-    with pytest.raises(OperationError, match="the log cannot be read"):
-        await logs.batches(services, "orders", 0, 1)
-    assert (await logs.log_view(services, "orders", 0)).high_watermark == 2
+    return topic.partitions[partition].log
 
 
 def damage(path: str) -> None:
