@@ -262,20 +262,19 @@ class CoordinatorLog:
             raise CoordinatorLogError(error_code_of(error), str(error)) from error
         return offset
 
-    def tombstone_batches(self, keys: Iterable[bytes]) -> Iterator[list[bytes]]:
-        """`keys`, as many at a time as may have their tombstones in one batch."""
+    def tombstone_batches(self, keys: Iterable[bytes]) -> list[list[bytes]]:
+        """Return `keys` in lists, each of as many as may have their tombstones in one batch."""
         topic = self.topic
         limit = _TOMBSTONE_BYTES if topic is None else min(_TOMBSTONE_BYTES, topic.max_message_bytes)
-        batch: list[bytes] = []
-        size = RECORD_BATCH_OVERHEAD
+        batches: list[list[bytes]] = []
+        size = limit
         for key in keys:
             size += len(key) + _TOMBSTONE_OVERHEAD
-            if batch and (size > limit or len(batch) == _TOMBSTONES):
-                yield batch
-                batch, size = [], RECORD_BATCH_OVERHEAD + len(key) + _TOMBSTONE_OVERHEAD
-            batch.append(key)
-        if batch:
-            yield batch
+            if size > limit or len(batches[-1]) == _TOMBSTONES:
+                batches.append([])
+                size = RECORD_BATCH_OVERHEAD + len(key) + _TOMBSTONE_OVERHEAD
+            batches[-1].append(key)
+        return batches
 
     def _writable(self) -> Topic:
         try:

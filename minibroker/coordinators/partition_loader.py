@@ -12,6 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
+from minibroker.cluster.routing.slices import ForEach, steps_of
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker_protocol.error_codes import ErrorCode
@@ -34,8 +35,8 @@ class Replaying(Protocol):
         """Take in batches, in the order of the log."""
         ...
 
-    def finish(self) -> Iterator[None]:
-        """Make of them what they amount to, a piece of work at a time."""
+    def finish(self) -> ForEach[None]:
+        """Return the work that makes of them what they amount to."""
         ...
 
 
@@ -265,7 +266,7 @@ class PartitionLoader(Generic[R]):
                     return
                 loading.replay.read(batches)
                 yield
-            yield from loading.replay.finish()
+            yield from steps_of(loading.replay.finish())
         except MAPPED as error:
             loading.error = error
 

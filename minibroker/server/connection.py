@@ -252,6 +252,7 @@ class Connection(asyncio.BufferedProtocol):
         del self._session.keep  # which knows the reader
         if self._session.authentication is not None:
             self._session.authentication.close()
+            self._session.authentication = None  # It knows this connection, and the session may outlive it.
         self._session.close()
         self._outbox.close()
         self._reader.close()

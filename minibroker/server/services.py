@@ -10,7 +10,6 @@ from minibroker.clock import Clock
 from minibroker.cluster.core import Core, Surroundings
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import Work
 from minibroker.cluster.topics import Topic
 from minibroker.config import BrokerConfig
 from minibroker.config.broker import RACK_AWARE_SELECTOR
@@ -289,9 +288,7 @@ class Services:
     def _on_topics_deleted(self, names: Collection[str]) -> None:
         """Forget what groups have committed for topics. Much of it takes its time, and nobody waits, as in Kafka."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
-            forgetting = self.core.slices.begin(self.groups.store.topics_deleted(names))
-            if isinstance(forgetting, Work):
-                forgetting.then(lambda _: None, _log_failure)
+            self.core.slices.run(self.groups.store.topics_deleted(names), lambda _: None, _log_failure)
         if self.made_share_partitions is not None:
             self.share_partitions.topics_deleted()
         if self.core.topics.get(SHARE_GROUP_STATE) is not None:

@@ -1,9 +1,9 @@
 """Work in slices: no request holds the event loop for more than 200 ms of CPU.
 
-Work that can take longer than that is a generator. It yields after about each element, wherever others may be served:
-between two steps anything may have changed. `Slices` runs the steps for a few milliseconds in each turn of the event
-loop, one work after the other. All else is plain functions; where Kafka's controller limits a change to 10,000
-records, so do these.
+Work that can take longer than that is in steps. Nearly always that is a `ForEach`, which has a plain function for one
+element; a generator is for what cannot be cut into elements. Between two steps anything may have changed. `Slices` runs
+the steps for a few milliseconds in each turn of the event loop, one work after the other. All else is plain functions;
+where Kafka's controller limits a change to 10,000 records, so do these.
 
 What a broker does beside its requests has its own scheduler (`logs/chores.py`), which says why. In steps are:
 
@@ -20,24 +20,83 @@ What a broker does beside its requests has its own scheduler (`logs/chores.py`),
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import GeneratorType
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeGuard, TypeVar
 
 from minibroker_protocol.steps import Steps, drain
 
-__all__ = ["Slices", "Steps", "Work", "drain", "result_of"]
+__all__ = ["ForEach", "Served", "Slices", "Steps", "Work", "drain", "is_work", "rescued", "steps_of", "then"]
 
 T = TypeVar("T")
 
 _SLICE_S: Final = 0.003
 
 
-def result_of(result: Any) -> Steps[Any]:
-    """The result of a function that may return steps, as some handlers do."""
-    if isinstance(result, GeneratorType):
-        return (yield from cast("Steps[Any]", result))
+def _nothing(_: list[Any]) -> None:
+    """Make no result."""
+
+
+class ForEach(NamedTuple, Generic[T]):
+    """Work that consists of many elements, each of which takes a step. Plain functions serve them.
+
+    Others may be served between two elements. Both functions may return further work in place of a result.
+
+    Attributes:
+        elements: the parts of the work, in order.
+        serve: serves one element, and returns its result.
+        conclude: makes the result of the whole from the results of the elements.
+    """
+
+    elements: Iterable[Any]
+    serve: Callable[[Any], Any]
+    conclude: Callable[[list[Any]], Any] = _nothing
+
+
+Served = T | ForEach[T]
+"""A result, or the work that has it in the end."""
+
+
+def is_work(result: object) -> TypeGuard["ForEach[Any] | Steps[Any]"]:
+    """Return whether a function has returned work that is still to be done: `ForEach`, or steps."""
+    return isinstance(result, ForEach | GeneratorType)
+
+
+def steps_of(result: Any) -> Steps[Any]:
+    """Do work in steps, and return its result; whatever is no work is its own result."""
+    while is_work(result):
+        if not isinstance(result, ForEach):
+            result = yield from result
+            continue
+        results: list[Any] = []
+        for number, element in enumerate(result.elements):
+            if number:
+                yield
+            served = result.serve(element)
+            results.append((yield from steps_of(served)) if is_work(served) else served)
+        result = result.conclude(results)
     return result
+
+
+def then(result: Any, change: Callable[[Any], Any]) -> Any:
+    """Return `change(result)`; if the result is work, work with that result."""
+    if is_work(result):
+        return ForEach((result,), _itself, lambda results: change(results[0]))
+    return change(result)
+
+
+def rescued(
+    begin: Callable[[], Any], errors: type[Exception] | tuple[type[Exception], ...], change: Callable[[Any], Any]
+) -> Steps[Any]:
+    """Do the work that `begin` returns; if one of some errors ends it, `change(error)` is the result."""
+    try:
+        return (yield from steps_of(begin()))
+    except errors as error:
+        return change(error)
+
+
+def _itself(work: T) -> T:
+    return work
 
 
 class Work(Generic[T]):
@@ -103,11 +162,14 @@ class Slices:
         self._stopped = False
         self.slice_s = _SLICE_S
 
-    def begin(self, steps: Steps[T]) -> "T | Work[T]":
-        """Run the first slice: the result if that was all, otherwise the work, which goes on by itself.
+    def begin(self, result: Any) -> Any:
+        """Run the first slice of work: return its result if that was all, else the `Work`, which continues by itself.
 
         What the steps raise is raised here, or handed to the work's owner.
         """
+        if not is_work(result):
+            return result
+        steps = steps_of(result) if isinstance(result, ForEach) else result
         now = time.perf_counter()
         until = now + self.slice_s
         self.is_waiting = False
@@ -115,15 +177,26 @@ class Slices:
             try:
                 next(steps)
             except StopIteration as end:
-                result: T = end.value
-                return result
+                return end.value
             now = time.perf_counter()
         work = Work(steps)
         work.spent_s = self.slice_s
-        self._ready.append(work)  # type: ignore[arg-type]  # the queue does not look at results
+        self._ready.append(work)
         if len(self._ready) == 1:
             self._call_soon(self._turn)
         return work
+
+    def run(self, result: Any, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
+        """Call `done` with the result of work, now or when it is done, or `failed` with the error that has ended it."""
+        try:
+            begun = self.begin(result)
+        except Exception as error:  # noqa: BLE001 - the owner of the work decides what it means
+            failed(error)
+            return
+        if isinstance(begun, Work):
+            begun.then(done, failed)  # pyright: ignore[reportUnknownMemberType] - of any result
+        else:
+            done(begun)
 
     def large(self, steps: Steps[T]) -> Steps[T]:
         """Take steps that may need much memory, such as a batch that unpacks to 100 MiB, when no others do."""

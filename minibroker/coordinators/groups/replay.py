@@ -5,10 +5,12 @@ values stay bytes until all of them are seen; only those that count are decoded.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from minibroker.clock import Clock
+from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.modern.group import ModernGroup
@@ -54,8 +56,6 @@ _MAKING_GROUPS: Final = (
 """Without a record of one of these there is no group, whatever else is left of it."""
 _SHARE_KEYS: Final = {key for key, _ in SHARE_GROUP_RECORDS}
 _STREAMS_KEYS: Final = {key for key, _ in STREAMS_GROUP_RECORDS}
-_RECORDS_PER_STEP: Final = 100
-_GROUPS_PER_STEP: Final = 50
 _MOST_COMPLAINTS: Final = 1000
 _logger = logging.getLogger(__name__)
 
@@ -117,25 +117,23 @@ class Replay:
             if known is None or known.log_offset < written.log_offset:
                 self._latest[key] = written
 
-    def finish(self) -> Iterator[None]:
-        """Fill `groups`; yields between pieces of work."""
-        for number, (key, written) in enumerate(self._latest.items()):
-            if written.value is not None:
-                self._decode(key, written, None)
-            if not number % _RECORDS_PER_STEP:
-                yield
-        for producer_id, pending in self._pending.items():
-            for key, written in pending.items():
-                if written.value is not None and not self._is_deleted_since(key, written):
-                    self._decode(key, written, producer_id)
-            yield
-        for number, (group_id, changes) in enumerate(tuple(self.modern_groups.items())):
+    def finish(self) -> ForEach[None]:
+        """Fill `groups`, record by record."""
+        committed = ((key, written, None) for key, written in self._latest.items() if written.value is not None)
+        pending = (
+            (key, written, producer_id)
+            for producer_id, records in self._pending.items()
+            for key, written in records.items()
+            if written.value is not None and not self._is_deleted_since(key, written)
+        )
+        return ForEach(chain(committed, pending), lambda record: self._decode(*record), self._add_modern_groups)
+
+    def _add_modern_groups(self, _: object) -> None:
+        for group_id, changes in tuple(self.modern_groups.items()):
             if any(isinstance(each.key, _MAKING_GROUPS) for each in changes):
                 self.groups.setdefault(group_id, (None, GroupOffsets()))
             else:
                 del self.modern_groups[group_id]
-            if not number % _RECORDS_PER_STEP:
-                yield
 
     def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
         """Return whether a tombstone has followed: then the offset is gone, whatever becomes of its transaction."""
@@ -197,21 +195,21 @@ class Loading(Replay):
         self.made: list[AnyGroup] = []
         self.ended: list[tuple[int, bool]] = []  # transactions: producer id, whether it was committed
 
-    def finish(self) -> Iterator[None]:
-        """Fill `groups` and `made`; yields between pieces of work."""
-        yield from super().finish()
-        for number, (group_id, (value, offsets)) in enumerate(self.groups.items(), 1):
-            changes = self.modern_groups.get(group_id)
-            if changes is None:
-                group = self._make_group(group_id)
-                group.offsets = offsets
-                if value is not None:
-                    group.restore(value)
-                self.made.append(group)
-            else:
-                self.made.append(self._restored(group_id, changes, offsets))
-            if not number % _GROUPS_PER_STEP:
-                yield
+    def finish(self) -> ForEach[None]:
+        """Fill `groups`, then `made`."""
+        return ForEach((super().finish(),), lambda work: work, lambda _: ForEach(self.groups.items(), self._make))
+
+    def _make(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
+        group_id, (value, offsets) = group
+        changes = self.modern_groups.get(group_id)
+        if changes is not None:
+            self.made.append(self._restored(group_id, changes, offsets))
+            return
+        made = self._make_group(group_id)
+        made.offsets = offsets
+        if value is not None:
+            made.restore(value)
+        self.made.append(made)
 
     def _restored(self, group_id: str, changes: Iterable[Change], offsets: GroupOffsets) -> AnyGroup:
         """Return the modern group that records describe."""

@@ -7,12 +7,12 @@ A group and its offsets are in one partition. A partition is replayed before any
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
-from minibroker.cluster.routing.slices import Steps, drain
+from minibroker.cluster.routing.slices import ForEach, Steps, drain, steps_of
 from minibroker.config.keys import LONG_MAX
 from minibroker.config.releases import is_before
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
@@ -34,7 +34,6 @@ from minibroker_storage.data_directory.names import TopicPartition
 Choice = Callable[[], Sequence[TopicPartition] | ErrorCode]
 """Returns the partitions whose offsets a group is to forget as it is now, or the reason why it must not."""
 
-_GROUPS_PER_STEP: Final = 50
 _TOMBSTONES_PER_STEP: Final = 10_000
 _TOMBSTONE_BYTES_PER_STEP: Final = 4 << 20
 _KEY_OVERHEAD: Final = 64
@@ -196,24 +195,19 @@ class GroupStore:
         for group in made:
             for producer_id in group.offsets.pending:
                 self._known.open(producer_id, group.group_id)
-        self._core.chores.run(self._resume(made), lambda: None)
+        self._core.chores.run(steps_of(ForEach(made, self._resume)), lambda: None)
         # Markers that came while the partition was read: the replay has not seen them.
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         owed = self._owed.pop(partition, None)
         # The log still has their offsets: no tombstones are written into a partition that is not loaded.
         if owed:
-            drain(self._forget_topics(owed, self._known.in_partition(partition)))
+            drain(steps_of(self._forget_topics(owed, self._known.in_partition(partition))))
 
-    def _resume(self, groups: Iterable[AnyGroup]) -> Iterator[None]:
-        """Tell of each group that it was loaded, unless it has gone meanwhile."""
-        for number, group in enumerate(groups, 1):
-            if self._loader.is_closed:
-                return
-            if self._groups.get(group.group_id) is group:
-                self._on_loaded(group)
-            if not number % _GROUPS_PER_STEP:
-                yield
+    def _resume(self, group: AnyGroup) -> None:
+        """Report that a group was loaded, unless it has gone meanwhile."""
+        if not self._loader.is_closed and self._groups.get(group.group_id) is group:
+            self._on_loaded(group)
 
     # Writing
 
@@ -347,28 +341,30 @@ class GroupStore:
 
     # Forgetting
 
-    def topics_deleted(self, names: Iterable[str]) -> Steps[None]:
+    def topics_deleted(self, names: Iterable[str]) -> ForEach[None]:
         """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
         self._loader.look_at_topic()
         if self.log.topic is None:
-            return
+            return ForEach((), self._resume)
         deleted = set(names)
         for partition in range(self.log.partition_count):
             if not self._loader.is_loaded(partition):
                 self._owed.setdefault(partition, set()).update(deleted)
-        yield from self._forget_topics(deleted, self.groups())
+        return self._forget_topics(deleted, self.groups())
 
-    def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> Steps[None]:
+    def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> ForEach[None]:
         # A classic group ends with its last offset. Since Kafka 4.0 it ends with the next look for expired offsets.
         dies = is_before(self._core.config.release, "4.0")
-        for number, group in enumerate(groups, 1):
-            if not number % _GROUPS_PER_STEP:
-                yield
+
+        def forget(group: AnyGroup) -> Any:
             if isinstance(group, ShareGroup):
                 self._forget_states(group)
-            if self._groups.get(group.group_id) is group and group.offsets.of_topics(names):
-                of_topics = partial(group.offsets.of_topics, names)
-                yield from self.forget(group, of_topics, may_go=isinstance(group, Group) and dies)
+            if self._groups.get(group.group_id) is not group or not group.offsets.of_topics(names):
+                return None
+            of_topics = partial(group.offsets.of_topics, names)
+            return self.forget(group, of_topics, may_go=isinstance(group, Group) and dies)
+
+        return ForEach(groups, forget)
 
     def _forget_states(self, group: ShareGroup) -> None:
         """Topics of a share group are gone: the share coordinator forgets their states by itself."""
@@ -378,13 +374,12 @@ class GroupStore:
 
     def _expire(self) -> Iterator[None]:
         """Forget offsets that have been kept for long enough, and empty groups (`cleanupGroupMetadata`)."""
-        for group in self.groups():
-            if self._groups.get(group.group_id) is group and not isinstance(group, ShareGroup):  # those stay
-                yield from self.forget(group, partial(self._expired, group))
-            yield
+        return steps_of(ForEach(self.groups(), self._expire_offsets))
 
-    def _expired(self, group: AnyGroup) -> list[TopicPartition]:
-        return expired_offsets(group, self.now_ms(), self._retention_ms)
+    def _expire_offsets(self, group: AnyGroup) -> Any:
+        if self._groups.get(group.group_id) is not group or isinstance(group, ShareGroup):  # share groups stay
+            return None
+        return self.forget(group, lambda: expired_offsets(group, self.now_ms(), self._retention_ms))
 
     def forget(self, group: AnyGroup, choose: Choice, *, wholly: bool = False, may_go: bool = True) -> Steps[ErrorCode]:
         """Write tombstones for offsets, and forget them; nothing is forgotten that could not be written.

@@ -7,11 +7,13 @@ below the oldest snapshot that still counts are deleted from time to time, as in
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
+from minibroker.cluster.routing.slices import ForEach, steps_of
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
 from minibroker.coordinators.share_state.state import (
@@ -40,8 +42,6 @@ from minibroker_protocol.records.batch import Batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.record import NewRecord
 
-_STEP: Final = 100
-"""Records that are decoded or written in one piece of work."""
 _SNAPSHOT: Final = b"\x00\x00"
 _UPDATE: Final = b"\x00\x01"
 _logger = logging.getLogger(__name__)
@@ -202,56 +202,69 @@ class ShareStateStore:
 
     def remove_topics(self) -> Iterator[None]:
         """Write tombstones for the share-partitions of topics that are gone, a batch in each step."""
-        for partition, known in tuple(self._known.items()):
-            gone = [key for key in known if self._core.topics.with_id(key.topic_id) is None]
-            by_key = {snapshot_key(key): key for key in gone}
-            for batch in self.log.tombstone_batches(by_key):
-                try:
-                    records = [NewRecord(key, None, self._now()) for key in batch]
-                    self._ends[partition] = self._append(partition, records) + len(records) - 1
-                except CoordinatorLogError as error:
-                    _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - the disk's fault
-                    break
-                for key in batch:
-                    known.pop(by_key[key], None)
-                    self._places.pop(by_key[key], None)
-                yield
-            yield
+        return steps_of(ForEach(tuple(self._known.items()), self._remove_topics))
+
+    def _remove_topics(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> ForEach[None]:
+        partition, known = part
+        by_key = {snapshot_key(key): key for key in known if self._core.topics.with_id(key.topic_id) is None}
+        refused: list[CoordinatorLogError] = []
+
+        def remove(batch: list[bytes]) -> None:
+            try:
+                records = [NewRecord(key, None, self._now()) for key in batch]
+                self._ends[partition] = self._append(partition, records) + len(records) - 1
+            except CoordinatorLogError as error:
+                _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - the disk's fault
+                refused.append(error)
+                return
+            for key in batch:
+                known.pop(by_key[key], None)
+                self._places.pop(by_key[key], None)
+
+        return ForEach(takewhile(lambda _: not refused, self.log.tombstone_batches(by_key)), remove)
 
     def write_snapshots(self, least_age_ms: int) -> Iterator[None]:
         """Write snapshots of states whose last one is older, so that the log can be pruned (`snapshotColdPartitions`).
 
         A partition of the log where all states are as cold as that is left alone.
         """
-        for partition, known in tuple(self._known.items()):
-            if all(kept.state.create_timestamp != kept.state.write_timestamp for kept in known.values()):
-                continue
-            for count, (key, kept) in enumerate(tuple(known.items()), 1):
-                now_ms = self._now()
-                state = kept.state
-                if known.get(key) is kept and now_ms - state.write_timestamp >= least_age_ms:
-                    state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
-                    if self._write_snapshot(key, state):
-                        break
-                if not count % _STEP:
-                    yield
-            if self._known.get(partition) is not known:
-                return
-            yield
+        states = (
+            (partition, key, kept)
+            for partition, known in tuple(self._known.items())
+            if any(kept.state.create_timestamp == kept.state.write_timestamp for kept in known.values())
+            for key, kept in tuple(known.items())
+        )
+        refused: set[int] = set()
+
+        def write(part: tuple[int, SharePartitionKey, Kept]) -> None:
+            partition, key, kept = part
+            state, now_ms = kept.state, self._now()
+            is_known = self._known.get(partition, {}).get(key) is kept
+            if is_known and partition not in refused and now_ms - state.write_timestamp >= least_age_ms:
+                state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
+                if self._write_snapshot(key, state):
+                    refused.add(partition)
+
+        return steps_of(ForEach(states, write))
 
     def prune(self) -> Iterator[None]:
         """Delete the records of each partition that lie before every snapshot that counts."""
-        for index, known in tuple(self._known.items()):
-            least = min((kept.offset for kept in known.values()), default=self._ends.get(index, 0))
-            partition = self.log.partition(index)
-            if partition is not None and partition.leader is not None:
-                try:
-                    if least > partition.log.log_start_offset:
-                        partition.log.advance_log_start_offset(least)
-                        yield from self._core.logs.starts_moved([partition])
-                except MAPPED as error:
-                    _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - the disk's fault
-            yield
+        return steps_of(ForEach(tuple(self._known.items()), self._prune))
+
+    def _prune(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> Any:
+        index, known = part
+        least = min((kept.offset for kept in known.values()), default=self._ends.get(index, 0))
+        partition = self.log.partition(index)
+        if partition is None or partition.leader is None:
+            return None
+        try:
+            if least <= partition.log.log_start_offset:
+                return None
+            partition.log.advance_log_start_offset(least)
+        except MAPPED as error:
+            _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - the disk's fault
+            return None
+        return self._core.logs.starts_moved([partition])
 
     # Loading
 
@@ -307,23 +320,33 @@ class _Loading:
             except DecodeError as error:
                 self._complaints.add(f"a batch cannot be read: {error}")
 
-    def finish(self) -> Iterator[None]:
-        """Fill `states`, a piece of work at a time."""
-        for partition, (offset, (snapshot, *updates)) in self._raw.items():
+    def finish(self) -> ForEach[None]:
+        """Fill `states`, update by update."""
+        return ForEach(self._raw.items(), self._decode)
+
+    def _decode(self, raw: tuple[bytes, tuple[int, list[bytes]]]) -> Any:
+        partition, (offset, (snapshot, *updates)) = raw
+        try:
+            named = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
+            key = SharePartitionKey(named.group_id, bytes(named.topic_id), named.partition)
+            kept = Kept(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
+        except DecodeError as error:
+            return self._complaints.add(f"a record cannot be read: {error}")
+
+        def apply(update: bytes) -> bool:
             try:
-                named = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
-                key = SharePartitionKey(named.group_id, bytes(named.topic_id), named.partition)
-                kept = Kept(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
-                for number, update in enumerate(updates, 1):
-                    kept.put(changed(kept.state, change_in(decode_versioned(ShareUpdateValue, update))))
-                    if not number % _STEP:
-                        yield
+                kept.put(changed(kept.state, change_in(decode_versioned(ShareUpdateValue, update))))
             except DecodeError as error:
                 self._complaints.add(f"a record cannot be read: {error}")
-            else:
+                return False
+            return True
+
+        def add(applied: list[bool]) -> None:
+            if all(applied):
                 kept.updates = len(updates)
                 self.states[key] = kept
-            yield
+
+        return ForEach(updates, apply, add)
 
 
 def _refusal(key: SharePartitionKey, error: CoordinatorLogError | EncodeError) -> ErrorCode:

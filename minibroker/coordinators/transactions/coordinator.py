@@ -8,14 +8,13 @@ disk has refused a marker.
 
 import logging
 from collections.abc import Collection, Iterator
-from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Timer
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
-from minibroker.cluster.routing.slices import Steps, Work
+from minibroker.cluster.routing.slices import ForEach, steps_of
 from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.store import TransactionStore
 from minibroker.coordinators.transactions.transaction import (
@@ -75,7 +74,7 @@ class TransactionCoordinator:
         self.store = TransactionStore(core, self._on_loaded)
         self._timer: Timer | None = None
         self._delayed: set[str] = set()
-        self._completing: set[str] = set()
+        self._completing: dict[str, Transaction] = {}  # prepared ones whose markers are being written
         self._closed = False
         config, chores = core.config, core.chores
         self._max_timeout_ms = config.integer("transaction.max.timeout.ms")
@@ -334,32 +333,36 @@ class TransactionCoordinator:
         Many markers are written in steps. Until then the transaction is prepared, as in Kafka, whose coordinator sends
         markers after its answer.
         """
-        if transaction.transactional_id not in self._completing:
-            completing = self._core.slices.begin(self._completing_steps(transaction))
-            if isinstance(completing, Work):
-                completing.then(lambda _: None, partial(self._completing_failed, transaction))
-
-    def _completing_steps(self, transaction: Transaction) -> Steps[None]:
         transactional_id = transaction.transactional_id
-        decided = self.store.get(transactional_id)
-        left: list[TopicPartition] = []
-        self._completing.add(transactional_id)
-        try:
-            for number, partition in enumerate(transaction.partitions):
-                # A few markers take less time than a turn of the event loop, and the client need not ask twice.
-                if number and not number % _MARKERS_PER_STEP:
-                    yield
-                    # Another node may coordinate it now: a transaction is a value, which each change replaces.
-                    if self._closed or self.store.get(transactional_id) is not decided:
-                        return
-                if not self._write_marker(transaction, partition):
-                    left.append(partition)
-        finally:
-            self._completing.discard(transactional_id)
-        self._end_completing(transaction, frozenset(left))
+        if self._completing.get(transactional_id) is transaction:
+            return
+        # A coordinator that has lost the transaction, and loads it again, begins again with another object.
+        self._completing[transactional_id] = transaction
+        partitions, left = list(transaction.partitions), list[TopicPartition]()
 
-    def _completing_failed(self, transaction: Transaction, error: Exception) -> None:
-        _logger.error("The markers of %s could not be written", transaction.transactional_id, exc_info=error)
+        def is_current() -> bool:
+            return not self._closed and self.store.get(transactional_id) is transaction
+
+        def write(begin: int) -> None:
+            if is_current():
+                markers = partitions[begin : begin + _MARKERS_PER_STEP]
+                left.extend(each for each in markers if not self._write_marker(transaction, each))
+
+        def end() -> bool:
+            was_completing = self._completing.get(transactional_id) is transaction
+            if was_completing:
+                del self._completing[transactional_id]
+            return was_completing and is_current()
+
+        def done(_: object) -> None:
+            if end():
+                self._end_completing(transaction, frozenset(left))
+
+        def failed(error: Exception) -> None:
+            end()
+            _logger.error("The markers of %s could not be written", transactional_id, exc_info=error)
+
+        self._core.slices.run(ForEach(range(0, len(partitions), _MARKERS_PER_STEP), write), done, failed)
 
     def _end_completing(self, transaction: Transaction, left: frozenset[TopicPartition]) -> None:
         """Note that a transaction is complete, or what is left of it."""
@@ -408,18 +411,17 @@ class TransactionCoordinator:
     def _abort_timed_out(self) -> Iterator[None]:
         self.store.load_failed()  # no other request loads what a producer that never comes back has left there
         now_ms = self._core.clock.now_ms()
-        for transaction in [each for each in self.store.all() if each.is_timed_out(now_ms)]:
-            # The producer may have ended it in between.
-            if self.store.get(transaction.transactional_id) is transaction:
-                _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
-                self._fence(transaction)
-                yield
+        return steps_of(ForEach([each for each in self.store.all() if each.is_timed_out(now_ms)], self._time_out))
+
+    def _time_out(self, transaction: Transaction) -> None:
+        if self.store.get(transaction.transactional_id) is transaction:  # else the producer has ended it meanwhile
+            _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
+            self._fence(transaction)
 
     def _remove_expired(self) -> Iterator[None]:
         latest_ms = self._core.clock.now_ms() - self._expiration_ms
-        return self.store.remove(
-            [each for each in self.store.all() if each.state.may_expire and each.updated_ms <= latest_ms]
-        )
+        expired = [each for each in self.store.all() if each.state.may_expire and each.updated_ms <= latest_ms]
+        return steps_of(self.store.remove(expired))
 
 
 def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:

@@ -5,12 +5,13 @@ one in steps, while clients get COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
+from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
 from minibroker.coordinators.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
@@ -21,8 +22,6 @@ from minibroker_protocol.internal_topics import TRANSACTION_STATE
 from minibroker_protocol.records.batch import Batch
 from minibroker_protocol.records.record import NewRecord
 
-_STEP: Final = 1000
-"""Records that are decoded in one piece of work."""
 _logger = logging.getLogger(__name__)
 
 
@@ -98,8 +97,8 @@ class TransactionStore:
         partition = self.log.partition_of(transaction.transactional_id)
         self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
 
-    def remove(self, transactions: Iterable[Transaction]) -> Iterator[None]:
-        """Forget transactional ids, with tombstones in the log; one step for each batch. A refused batch is logged.
+    def remove(self, transactions: Iterable[Transaction]) -> ForEach[None]:
+        """Forget transactional ids, with tombstones in the log, batch by batch. It ends with a batch that is refused.
 
         A transactional id that has taken another step when its turn comes stays.
         """
@@ -107,22 +106,30 @@ class TransactionStore:
         for each in transactions:
             partition = self.log.partition_of(each.transactional_id)
             by_partition.setdefault(partition, {})[encode_key(each.transactional_id)] = each
-        for partition, by_key in by_partition.items():
-            for batch in self.log.tombstone_batches(by_key):
-                self._loader.look_at_topic()
-                # A producer may have come back between two batches: its transactional id must not be forgotten.
-                keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
-                if not keys:
-                    continue
-                now_ms = self._core.clock.now_ms()
-                try:
+        batches = (
+            (partition, by_key, batch)
+            for partition, by_key in by_partition.items()
+            for batch in self.log.tombstone_batches(by_key)
+        )
+        refused: list[CoordinatorLogError] = []
+
+        def remove(part: tuple[int, dict[bytes, Transaction], list[bytes]]) -> None:
+            partition, by_key, batch = part
+            self._loader.look_at_topic()
+            # A producer may have come back between two batches: its transactional id must not be forgotten.
+            keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
+            now_ms = self._core.clock.now_ms()
+            try:
+                if keys:
                     self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])
-                except CoordinatorLogError as error:
-                    _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - the disk's fault
-                    return
-                for key in keys:
-                    del self._known[partition][by_key[key].transactional_id]
-                yield
+            except CoordinatorLogError as error:
+                _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - the disk's fault
+                refused.append(error)
+                return
+            for key in keys:
+                del self._known[partition][by_key[key].transactional_id]
+
+        return ForEach(takewhile(lambda _: not refused, batches), remove)
 
     # Loading
 
@@ -183,13 +190,13 @@ class _Loading:
             except DecodeError as error:
                 self._complaints.add(f"a batch cannot be read: {error}")
 
-    def finish(self) -> Iterator[None]:
-        """Fill `transactions`, a piece of work at a time."""
-        for number, (raw_key, value) in enumerate(self._latest.items(), 1):
-            try:
-                key = decode_versioned(TransactionLogKey, raw_key).transactional_id
-                self.transactions[key] = transaction_of(key, decode_versioned(TransactionLogValue, value))
-            except (DecodeError, ValueError) as error:
-                self._complaints.add(f"a record cannot be read: {error}")
-            if not number % _STEP:
-                yield
+    def finish(self) -> ForEach[None]:
+        """Fill `transactions`, record by record."""
+        return ForEach(self._latest.items(), self._decode)
+
+    def _decode(self, record: tuple[bytes, bytes]) -> None:
+        try:
+            key = decode_versioned(TransactionLogKey, record[0]).transactional_id
+            self.transactions[key] = transaction_of(key, decode_versioned(TransactionLogValue, record[1]))
+        except (DecodeError, ValueError) as error:
+            self._complaints.add(f"a record cannot be read: {error}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import Steps, steps_of
 from minibroker.coordinators.groups.replay import Replay
 from minibroker.operations.views.slicing import in_slices
 from minibroker.server.services import Services
@@ -251,7 +251,7 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
                     break
                 replay.read([batch])
                 yield
-            yield from replay.finish()
+            yield from steps_of(replay.finish())
             for group_id in replay.groups:
                 # Version 1.0 kept some groups in other partitions; see `coordinators.misplaced`.
                 if group_id not in found or partition_of(group_id) == each.index:

@@ -2,9 +2,9 @@
 
 import asyncio
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from minibroker.cluster.routing.slices import Steps, Work
+from minibroker.cluster.routing.slices import Steps
 from minibroker.server.services import Services
 
 T = TypeVar("T")
@@ -12,12 +12,8 @@ T = TypeVar("T")
 
 async def in_slices(services: Services, steps: Steps[T]) -> T:
     """The result of steps that are taken for some milliseconds in each turn of the loop. Raises what they raise."""
-    work = services.core.slices.begin(steps)
-    if not isinstance(work, Work):
-        return work
-    work = cast("Work[T]", work)
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    work.then(partial(_done, future), partial(_failed, future))
+    services.core.slices.run(steps, partial(_done, future), partial(_failed, future))
     return await future
 
 

@@ -6,14 +6,15 @@ the answers to the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.cluster.routing.slices import Steps, result_of
+from minibroker.cluster.routing.slices import then
 from minibroker.server.requests.declarations import Target
+from minibroker.server.requests.dispatch import serve
 from minibroker.server.requests.merging import MergedAnswer, merged
 from minibroker.server.requests.refusals import error_answer, part_answer
 from minibroker.server.requests.targets import only
@@ -31,22 +32,22 @@ if TYPE_CHECKING:
     from minibroker.server.requests.endpoints import Endpoint
     from minibroker_protocol.error_codes import ErrorCode
 
-Serve = Callable[[Any], Any]
-"""Hands a request to its handler; returns what the handler returns, which may be steps."""
 
+def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) -> Any:
+    """Refuse a request that a fault with `error` hits, or the parts of it that the fault is about.
 
-def refuse(
-    fault: Fault, endpoint: Endpoint, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
-) -> Steps[tuple[Any, bool]]:
-    """(what a handler would return, whether an error is in it) for a request that a fault with `error` hits.
+    Returns:
+        What a handler would return, and whether an error is in it; or the work that has both in the end.
 
-    UnservedRequestError for a produce request without acks: an error closes its connection, as in Kafka.
+    Raises:
+        UnservedRequestError: A produce request without acks: an error closes its connection, as in Kafka.
     """
+    endpoint = call.endpoint
     code, key = cast("ErrorCode", fault.error), endpoint.route.key
     if key is ApiKey.METADATA:
-        return (yield from _refuse_metadata(fault, endpoint, request, call, serve))
+        return _refuse_metadata(fault, request, call)
     if key is ApiKey.FETCH and fault.is_partial:
-        return (yield from _refuse_fetched(fault, endpoint, request, targets, call, serve))
+        return _refuse_fetched(fault, request, targets, call)
     make = part_answer if fault.is_partial else error_answer
     hit = [each for each in targets if fault.is_about(each)]
     if len(hit) == len(targets):
@@ -55,11 +56,14 @@ def refuse(
     refused = only(endpoint.names, request, fault.is_about, call.core)
     errors = make(endpoint, refused, call.api_version, code)
     rest = only(endpoint.names, request, lambda target: not fault.is_about(target), call.core)
-    served = yield from result_of(serve(rest))
-    if isinstance(served, DelayedResponse):
-        return MergedAnswer(served, lambda response: merged(response, errors)), True
-    _check_acks(endpoint, request, code)
-    return merged(served, errors), True
+
+    def with_errors(served: Any) -> tuple[Any, bool]:
+        if isinstance(served, DelayedResponse):
+            return MergedAnswer(served, lambda response: merged(response, errors)), True
+        _check_acks(endpoint, request, code)
+        return merged(served, errors), True
+
+    return then(serve(rest, call), with_errors)
 
 
 def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
@@ -67,43 +71,50 @@ def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
         raise UnservedRequestError(f"produce with acks=0 failed: a fault answers {code.name}")
 
 
-def _refuse_metadata(
-    fault: Fault, endpoint: Endpoint, request: Any, call: Call, serve: Serve
-) -> Steps[tuple[Any, bool]]:
-    """The response still names the brokers, or the client would not know where to ask again."""
-    code, names = cast("ErrorCode", fault.error), endpoint.names
-    if fault.partition is not None:
-        response = yield from result_of(serve(request))
-        found = False
+def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
+    """Refuse topics or a partition. The response still names the brokers, or the client could not ask them again."""
+    code, names = cast("ErrorCode", fault.error), call.endpoint.names
+
+    def with_errors(response: Any) -> tuple[Any, bool]:
+        refused = only(names, request, fault.is_about, call.core) if request.topics else request
+        errors = error_answer(call.endpoint, refused, call.api_version, code).topics
+        asked_for = {each.name for each in errors}
+        served: list[Any] = []
         for topic in response.topics:
-            if fault.is_about(Target(topic.name)):
-                number = fault.partition
-                found |= any(each.partition_index == number for each in topic.partitions)
-                topic.partitions = [
-                    replace(each, error_code=code, leader_id=-1) if each.partition_index == number else each
-                    for each in topic.partitions
-                ]
-        return response, found
-    kept = only(names, request, lambda target: not fault.is_about(target), call.core)
-    response = yield from result_of(serve(kept))
-    refused = only(names, request, fault.is_about, call.core) if request.topics else request
-    errors = error_answer(endpoint, refused, call.api_version, code).topics
-    asked_for = {each.name for each in errors}
-    served: list[Any] = []
+            if not fault.is_about(Target(topic.name)):
+                served.append(topic)
+            elif topic.name not in asked_for and not request.topics:  # a request for all topics
+                errors.append(replace(topic, error_code=code, partitions=[]))
+        response.topics = [*served, *errors]
+        return response, bool(errors)
+
+    if fault.partition is not None:
+        return then(serve(request, call), partial(_without_leader, fault, fault.partition))
+    return then(serve(only(names, request, lambda target: not fault.is_about(target), call.core), call), with_errors)
+
+
+def _without_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
+    """Put the error of a fault into the partitions with a number, and take their leaders out."""
+    found = False
     for topic in response.topics:
-        if not fault.is_about(Target(topic.name)):
-            served.append(topic)
-        elif topic.name not in asked_for and not request.topics:  # a request for all topics
-            errors.append(replace(topic, error_code=code, partitions=[]))
-    response.topics = [*served, *errors]
-    return response, bool(errors)
+        if fault.is_about(Target(topic.name)):
+            found |= any(each.partition_index == number for each in topic.partitions)
+            topic.partitions = [
+                replace(each, error_code=fault.error, leader_id=-1) if each.partition_index == number else each
+                for each in topic.partitions
+            ]
+    return response, found
 
 
-def _refuse_fetched(
-    fault: Fault, endpoint: Endpoint, request: Any, targets: tuple[Target, ...], call: Call, serve: Serve
-) -> Steps[tuple[Any, bool]]:
-    """As Kafka, which answers at once when there is an error to tell."""
-    response = yield from result_of(serve(replace(request, max_wait_ms=0)))
+def _refuse_fetched(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) -> Any:
+    """Refuse partitions of a fetch. Like Kafka, answer immediately if there is an error."""
+    served = serve(replace(request, max_wait_ms=0), call)
+    return then(served, partial(_with_refused_partitions, fault, request, targets, call))
+
+
+def _with_refused_partitions(
+    fault: Fault, request: Any, targets: tuple[Target, ...], call: Call, response: Any
+) -> tuple[Any, bool]:
     if response.error_code:
         return response, False
     hit = [each for each in targets if fault.is_about(each) and None not in {each.topic, each.partition}]
@@ -119,7 +130,7 @@ def _refuse_fetched(
         if session is not None:
             session.forget((topic_id or name, index))
         asked.setdefault((name, topic_id), []).append(index)
-    errors = part_answer(endpoint, _fetch_of(request, asked), call.api_version, cast("ErrorCode", fault.error))
+    errors = part_answer(call.endpoint, _fetch_of(request, asked), call.api_version, cast("ErrorCode", fault.error))
     return merged(response, errors), bool(hit)
 
 

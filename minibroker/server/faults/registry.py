@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.hooks import FaultHit
 from minibroker.cluster.routing.outcomes import Answer, DelayedResponse, Outcome, Waiting
-from minibroker.cluster.routing.slices import Steps, result_of
+from minibroker.cluster.routing.slices import then
 from minibroker.server.faults.delayed_by_fault import DelayedByFault
 from minibroker.server.faults.fault import RequestContext
 from minibroker.server.faults.refusals import refuse
@@ -125,8 +125,11 @@ class FaultRegistry:
             max((fault.throttle_ms or 0 for fault in hitting), default=0),
         )
 
-    def serve(self, channel: Channel, request: Any, call: Call, entry: RecordedRequest) -> Steps[Outcome]:
-        """Serve a request, unless a fault prevents it, and do what the faults say with the response."""
+    def serve(self, channel: Channel, request: Any, call: Call, entry: RecordedRequest) -> Any:
+        """Serve a request, unless a fault prevents it, and do what the faults say with the response.
+
+        Returns the outcome, or the work that has it in the end.
+        """
         if self.history is not None:
             self.history.note()
         endpoint, correlation_id = call.endpoint, entry.correlation_id
@@ -134,7 +137,7 @@ class FaultRegistry:
         node = call.session.node.id
         matched = self.match(RequestContext(endpoint.api, entry.version, call.client_id, node, targets))
         if matched is None:
-            return outcome_of((yield from result_of(serve(request, call))), call, correlation_id, entry)
+            return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
         fault = matched.fault
         shown = entry.fault = fault or matched.all[0]
         for hitting in matched.all:
@@ -142,8 +145,18 @@ class FaultRegistry:
         self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown.to_json))
         action = None if fault is None else fault.action
         is_lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
-        has_answer = entry.expects_response = endpoint.route.key is not ApiKey.PRODUCE or bool(request.acks)
-        response = None if is_lost else (yield from self._respond(fault, request, targets, call, entry))
+        entry.expects_response = endpoint.route.key is not ApiKey.PRODUCE or bool(request.acks)
+        if is_lost:
+            return self._strike(None, matched, channel, call, entry)
+        work = self._respond(fault, request, targets, call, entry)
+        return then(work, lambda response: self._strike(response, matched, channel, call, entry))
+
+    def _strike(
+        self, response: Any, matched: MatchedFault, channel: Channel, call: Call, entry: RecordedRequest
+    ) -> Outcome:
+        """Return the outcome of a request that is hit; `response` is what would be answered without `matched`."""
+        fault, correlation_id = matched.fault, entry.correlation_id
+        action, has_answer = None if fault is None else fault.action, entry.expects_response
         if action in _IMMEDIATE and not matched.delay_ms and not matched.throttle_ms:
             return outcome_of(response, call, correlation_id, entry)
         if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
@@ -157,19 +170,21 @@ class FaultRegistry:
 
     def _respond(
         self, fault: Fault | None, request: Any, targets: tuple[Target, ...], call: Call, entry: RecordedRequest
-    ) -> Steps[Any]:
-        """Return the response of the handler, or that of a fault in its place."""
+    ) -> Any:
+        """Return the response of the handler, or that of a fault in its place; or the work that has it in the end."""
         if fault is None or fault.action not in {"error", "stale_metadata"}:
-            return (yield from result_of(serve(request, call)))
+            return serve(request, call)
         if fault.action == "stale_metadata":
             assert self.history is not None
             return self.history.response(request, fault.stale_metadata or 1, call)
-        response, has_error = yield from refuse(
-            fault, call.endpoint, request, targets, call, lambda part: serve(part, call)
-        )
-        if not has_error:
-            fault.take_back(entry)
-        return response
+
+        def noted(refused: tuple[Any, bool]) -> Any:
+            response, has_error = refused
+            if not has_error:
+                fault.take_back(entry)
+            return response
+
+        return then(refuse(fault, request, targets, call), noted)
 
 
 def faults_of(services: Services) -> FaultRegistry:

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from minibroker.cluster.routing.slices import drain, result_of
+from minibroker.cluster.routing.slices import drain, steps_of
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER
 from minibroker.server.inspection.message_json import detached
@@ -67,7 +67,7 @@ def _ask(topics: list[Any] | None, call: Call) -> Any:
     # Version 0 would take no topics for all of them.
     newest = Call(call.core, call.services, _VERSION, call.client_id, call.session)
     handled = endpoint(ApiKey.METADATA).handle(request, newest)
-    response: MetadataResponse = drain(result_of(handled))
+    response: MetadataResponse = drain(steps_of(handled))
     return response
 
 

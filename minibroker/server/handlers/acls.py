@@ -3,7 +3,7 @@
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker.security.authorization.acls import (
     AclBinding,
@@ -160,7 +160,7 @@ def _all_creations(request: CreateAclsRequest, code: ErrorCode, message: str | N
 
 
 @handles(ApiKey.DELETE_ACLS, needs=on_cluster(Operation.ALTER))
-def delete_acls(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | DelayedResponse]:
+def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResponse | DelayedResponse]:
     """DeleteAcls: remove the rules that filters find (KIP-140, KIP-290).
 
     Versions 0-3. SECURITY_DISABLED without an authorizer. A filter for what is not known is INVALID_REQUEST, with
@@ -173,25 +173,27 @@ def delete_acls(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsRespo
     authorizer = call.services.authorizer
     if authorizer is None:
         return _all_filters(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    results: list[DeleteAclsFilterResult] = []
     gone: dict[AclBinding, None] = {}
-    for each in request.filters:
-        yield
-        acl_filter = _filter(each)
+
+    def find(requested: DeleteAclsFilter) -> DeleteAclsFilterResult:
+        acl_filter = _filter(requested)
         try:
             acl_filter.check()
         except InvalidAclError as error:
-            results.append(_error(ErrorCode.INVALID_REQUEST, str(error)))
-            continue
+            return _error(ErrorCode.INVALID_REQUEST, str(error))
         acls = authorizer.find(acl_filter)
         gone.update(dict.fromkeys(acls))
         found = [_matching(acl) for acl in acls]
-        results.append(DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=found))
-    try:
-        authorizer.remove(gone)
-    except MAPPED as error:
-        return _all_filters(request, error_code_of(error), str(error))
-    return hold(DeleteAclsResponse(filter_results=results), request, call)
+        return DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=found)
+
+    def remove(results: list[DeleteAclsFilterResult]) -> DeleteAclsResponse | DelayedResponse:
+        try:
+            authorizer.remove(gone)
+        except MAPPED as error:
+            return _all_filters(request, error_code_of(error), str(error))
+        return hold(DeleteAclsResponse(filter_results=results), request, call)
+
+    return ForEach(request.filters, find, remove)
 
 
 def _numbers_of_filter(requested: DeleteAclsFilter) -> tuple[int, ...]:

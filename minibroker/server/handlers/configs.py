@@ -5,7 +5,7 @@ from typing import Final
 
 from minibroker.cluster.dynamic_configs import ALL_BROKERS
 from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topics import topic_name_error
 from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
 from minibroker.config.client_metrics import ClientMetricsConfig
@@ -53,7 +53,7 @@ Rows = list[DescribeConfigsResourceResult]
     names=config_resources_at("resources"),
     refusal=Refusal(explained=True),
 )
-def describe_configs(request: DescribeConfigsRequest, call: Call) -> Steps[DescribeConfigsResponse]:
+def describe_configs(request: DescribeConfigsRequest, call: Call) -> Served[DescribeConfigsResponse]:
     """DescribeConfigs: the configuration of topics, brokers, loggers, client metrics and groups.
 
     Versions 0-4: synonyms from 1, types and documentation from 3. A broker describes itself (its id as the name)
@@ -66,11 +66,11 @@ def describe_configs(request: DescribeConfigsRequest, call: Call) -> Steps[Descr
     if any(not _is_described(each.resource_type, call) for each in request.resources):
         malformed = ResourceError(_INVALID, _INVALID.meaning)
         return DescribeConfigsResponse(results=[_refused(each, malformed) for each in request.resources])
-    results: list[DescribeConfigsResult] = []
-    for each in request.resources:
-        results.append(_describe(each, request, call))
-        yield
-    return DescribeConfigsResponse(results=results)
+    return ForEach(
+        request.resources,
+        lambda resource: _describe(resource, request, call),
+        lambda results: DescribeConfigsResponse(results=results),
+    )
 
 
 def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResult:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, Heartbeat
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
@@ -15,7 +15,7 @@ from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
-from minibroker.server.requests.described_groups import described_groups
+from minibroker.server.requests.elements import described_groups
 from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe, on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -172,7 +172,9 @@ _REFUSED: Final = partial(DescribedGroup, assignor_name="")
     & asked_by_handler("DESCRIBE on all topics that its members have"),
     names=groups_at("group_ids"),
 )
-def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerGroupDescribeResponse]:
+def consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, call: Call
+) -> ForEach[ConsumerGroupDescribeResponse]:
     """ConsumerGroupDescribe: groups of the consumer protocol, what members read and are to read (KIP-848).
 
     Versions 0-1; from version 1 on it has the protocol of each member (KIP-1099). GROUP_ID_NOT_FOUND for what is no
@@ -182,8 +184,9 @@ def consumer_group_describe(request: ConsumerGroupDescribeRequest, call: Call) -
 
     Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`).
     """
-    return ConsumerGroupDescribeResponse(
-        groups=(yield from described_groups(request, call, call.services.groups.consumers, _describe, _REFUSED))
+    groups = call.services.groups.consumers
+    return described_groups(
+        request, call, groups, _describe, _REFUSED, lambda described: ConsumerGroupDescribeResponse(groups=described)
     )
 
 

@@ -1,15 +1,17 @@
 """Transactions and producers for administrators (KIP-664)."""
 
 from collections.abc import Callable
+from typing import Any
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, Steps, rescued, then
 from minibroker.cluster.topics import topic_name_error
 from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, Transaction, by_topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles, topics_at, transactional_ids_at
+from minibroker.server.requests.elements import for_each_partition
 from minibroker.server.requests.requirements import asked_by_handler, on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -36,16 +38,16 @@ from minibroker_storage.log import Log
     & asked_by_handler("DESCRIBE on each of its topics, or it is hidden"),
     names=transactional_ids_at("transactional_ids"),
 )
-def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> Steps[DescribeTransactionsResponse]:
+def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> ForEach[DescribeTransactionsResponse]:
     """DescribeTransactions: the transactions of transactional ids (KIP-664).
 
     Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one that is not known.
     """
-    found: list[TransactionState] = []
-    for transactional_id in request.transactional_ids:
-        found.append(_describe_transaction(transactional_id, call))
-        yield
-    return DescribeTransactionsResponse(transaction_states=found)
+    return ForEach(
+        request.transactional_ids,
+        lambda transactional_id: _describe_transaction(transactional_id, call),
+        lambda states: DescribeTransactionsResponse(transaction_states=states),
+    )
 
 
 def _describe_transaction(transactional_id: str, call: Call) -> TransactionState:
@@ -80,7 +82,9 @@ def _describe_transaction(transactional_id: str, call: Call) -> TransactionState
 
 
 @handles(ApiKey.LIST_TRANSACTIONS, needs=asked_by_handler("DESCRIBE on each transactional id, or it is hidden"))
-def list_transactions(request: ListTransactionsRequest, call: Call) -> Steps[ListTransactionsResponse]:
+def list_transactions(
+    request: ListTransactionsRequest, call: Call
+) -> ListTransactionsResponse | Steps[ListTransactionsResponse]:
     """ListTransactions: the transactional ids that the broker coordinates (KIP-664).
 
     Versions 0-2. Version 1 also filters by how long the transactions have run (KIP-994). Version 2 also filters by
@@ -92,32 +96,36 @@ def list_transactions(request: ListTransactionsRequest, call: Call) -> Steps[Lis
         return _refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     now_ms = call.core.clock.now_ms()
     passes = _filter(request, now_ms)
-    found: dict[str, Transaction] = {}
-    for known in store.all():
-        if passes(known) and not store.log.coordinator_error(known.transactional_id, call.node):
-            found[known.transactional_id] = known
-        yield
-    if request.transactional_id_pattern:
-        try:
-            matching = yield from RegularExpression(request.transactional_id_pattern).matching(found)
-        except RegularExpressionError:
-            return _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION)
-        found = {name: found[name] for name in matching}
-    states: list[ListedTransaction] = []
-    for known in found.values():
-        if call.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, known.transactional_id):
-            states.append(
-                ListedTransaction(
-                    transactional_id=known.transactional_id,
-                    producer_id=known.producer_id,
-                    transaction_state=known.state.wire_name,
-                )
-            )
-        yield
-    return ListTransactionsResponse(
-        error_code=ErrorCode.NONE,
-        unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],
-        transaction_states=states,
+    log = store.log
+    found = {
+        known.transactional_id: known
+        for known in store.all()
+        if passes(known) and not log.coordinator_error(known.transactional_id, call.node)
+    }
+
+    def match() -> Any:
+        pattern = request.transactional_id_pattern
+        return RegularExpression(pattern).matching(found) if pattern else list(found)
+
+    def row(name: str) -> ListedTransaction | None:
+        known = found[name]
+        if not call.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
+            return None
+        return ListedTransaction(
+            transactional_id=name, producer_id=known.producer_id, transaction_state=known.state.wire_name
+        )
+
+    def conclude(rows: list[ListedTransaction | None]) -> ListTransactionsResponse:
+        return ListTransactionsResponse(
+            error_code=ErrorCode.NONE,
+            unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],
+            transaction_states=[each for each in rows if each is not None],
+        )
+
+    return rescued(
+        lambda: then(match(), lambda names: ForEach(names, row, conclude)),
+        RegularExpressionError,
+        lambda _: _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION),
     )
 
 
@@ -147,20 +155,19 @@ def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transact
     needs=on_each(Operation.READ, ResourceType.TOPIC),
     names=topics_at("topics.name", "partition_indexes"),
 )
-def describe_producers(request: DescribeProducersRequest, call: Call) -> Steps[DescribeProducersResponse]:
+def describe_producers(request: DescribeProducersRequest, call: Call) -> ForEach[DescribeProducersResponse]:
     """DescribeProducers: the producers that partitions know (KIP-664).
 
     Version 0. INVALID_TOPIC_EXCEPTION for a name that no topic can have, UNKNOWN_TOPIC_OR_PARTITION,
     NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
     """
-    response = DescribeProducersResponse(topics=[])
-    for topic in request.topics:
-        described = TopicResponse(name=topic.name, partitions=[])
-        response.topics.append(described)
-        for index in topic.partition_indexes:
-            described.partitions.append(_describe_producers(topic.name, index, call))
-            yield
-    return response
+    return for_each_partition(
+        request.topics,
+        "partition_indexes",
+        lambda topic, index: _describe_producers(topic.name, index, call),
+        lambda topic, partitions: TopicResponse(name=topic.name, partitions=partitions),
+        lambda topics: DescribeProducersResponse(topics=topics),
+    )
 
 
 def _describe_producers(name: str, index: int, call: Call) -> PartitionResponse:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchKey, FetchSessionError
+from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchContext, FetchKey, FetchSessionError
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.routing.slices import Steps, drain
+from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import PlainShape, Refusal, Target, handles, topics_at
 from minibroker.server.requests.fetch.delayed import DelayedFetch
@@ -133,9 +133,7 @@ def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> Fetch
     refusal=Refusal({"high_watermark": -1, "records": b""}, whole=_refuse_fetch),
     plain=PlainShape(_handle_plain, _as_they_are),
 )
-def fetch(
-    request: FetchRequest, call: Call
-) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
+def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedResponse]:
     """Fetch: ranges of the log, sent from file to socket. Sessions: `cluster.fetch_sessions`, waits: `requests.fetch`.
 
     Versions 0-18. Each version adds to the ones before:
@@ -173,12 +171,6 @@ def fetch(
     """
     if request.isolation_level not in ISOLATION_LEVELS:
         return _refuse_fetch(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
-    is_long = sum(len(topic.partitions) for topic in request.topics) > _MAX_PARTITIONS_AT_ONCE
-    steps = _serve(request, call, is_long=is_long)
-    return steps if is_long or call.api_version < FIRST_WITH_V2 else drain(steps)
-
-
-def _serve(request: FetchRequest, call: Call, *, is_long: bool) -> Steps[FetchResponse | DelayedResponse]:
     core = call.core
     ids = core.topics if call.api_version >= FIRST_WITH_IDS else None
     try:
@@ -186,11 +178,17 @@ def _serve(request: FetchRequest, call: Call, *, is_long: bool) -> Steps[FetchRe
     except FetchSessionError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = Reader(request, call, context)
-    if is_long:
-        yield from reader.open_logs()
+    if sum(len(topic.partitions) for topic in request.topics) > _MAX_PARTITIONS_AT_ONCE:
+        return ForEach(tuple(context.keys), reader.open_log, lambda _: _read(request, call, reader, context))
+    return _read(request, call, reader, context)
+
+
+def _read(
+    request: FetchRequest, call: Call, reader: Reader, context: FetchContext
+) -> FetchResponse | DelayedResponse | ForEach[FetchResponse]:
     results = reader.read()
     if request.max_wait_ms > 0 and reader.readable and not reader.has_enough():
         return DelayedFetch(request, call, reader, context)
     if call.api_version < FIRST_WITH_V2:
-        return (yield from reader.convert_and_answer(results))
+        return reader.convert_and_answer(results)
     return reader.answer(results)

@@ -1,10 +1,10 @@
 """Groups: their coordinators, the classic protocol of members, and what administrators ask of all groups."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from minibroker.cluster.node import NO_NODE, Node
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, Served, then
 from minibroker.cluster.topic_admin import TopicError
 from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
 from minibroker.coordinators.groups.classic.client_quirks import backs_off, joins_after_lookup
@@ -68,7 +68,7 @@ _NO_PORT: Final = -1
     names=coordinator_keys_at("coordinator_keys", "key"),
     refusal=Refusal({"node_id": -1, "port": -1}, explained=True),
 )
-def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
+def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Served[FindCoordinatorResponse]:
     """FindCoordinator: which broker keeps a group or a transactional id: the leader of its partition.
 
     Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The
@@ -87,11 +87,11 @@ def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Steps[FindC
     if is_expected and request.key_type == _GROUP:
         call.services.groups.rebalances.expect_join(request.key)
     if call.api_version >= _FIRST_WITH_KEYS:
-        coordinators: list[Coordinator] = []
-        for key in keys:
-            coordinators.append(_find(key, request.key_type, call))
-            yield
-        return FindCoordinatorResponse(coordinators=coordinators)
+        return ForEach(
+            keys,
+            lambda key: _find(key, request.key_type, call),
+            lambda coordinators: FindCoordinatorResponse(coordinators=coordinators),
+        )
     found = _find(request.key, request.key_type, call)
     code = ErrorCode(found.error_code)
     return FindCoordinatorResponse(
@@ -257,7 +257,7 @@ _FIRST_WITH_UNKNOWN_GROUPS: Final = first_version(DescribedGroup, "error_message
 
 
 @handles(ApiKey.DESCRIBE_GROUPS, needs=on_each(Operation.DESCRIBE, ResourceType.GROUP), names=groups_at("groups"))
-def describe_groups(request: DescribeGroupsRequest, call: Call) -> Steps[DescribeGroupsResponse]:
+def describe_groups(request: DescribeGroupsRequest, call: Call) -> ForEach[DescribeGroupsResponse]:
     """DescribeGroups: the state and the members of groups.
 
     Versions 0-6: instance ids from version 4 on. A group that is not known is described as Dead, without an error
@@ -266,14 +266,14 @@ def describe_groups(request: DescribeGroupsRequest, call: Call) -> Steps[Describ
 
     Describe each group by itself (`GroupCoordinator.handleDescribeGroup`).
     """
-    described: list[DescribedGroup] = []
-    for group_id in request.groups:
-        each = _describe(group_id, call)
-        if request.include_authorized_operations and not each.error_code:
-            each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
-        described.append(each)
-        yield
-    return DescribeGroupsResponse(groups=described)
+
+    def describe(group_id: str) -> DescribedGroup:
+        described = _describe(group_id, call)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = authorized_operations(call, ResourceType.GROUP, group_id)
+        return described
+
+    return ForEach(request.groups, describe, lambda described: DescribeGroupsResponse(groups=described))
 
 
 def _describe(group_id: str, call: Call) -> DescribedGroup:
@@ -315,11 +315,8 @@ def _member(group: Group, member: Member, *, shows_assignment: bool) -> Describe
     )
 
 
-_GROUPS_PER_STEP: Final = 5_000
-
-
 @handles(ApiKey.LIST_GROUPS, needs=asked_by_handler("DESCRIBE on the cluster, or on each group, or it is hidden"))
-def list_groups(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
+def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsResponse]:
     """ListGroups: every group that the broker keeps.
 
     Versions 0-5: filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848). The types are
@@ -332,25 +329,28 @@ def list_groups(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsRespo
     states = {name.lower() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if store.is_loading else ErrorCode.NONE
-    listed: list[ListedGroup] = []
-    for number, group in enumerate(_in_order(store, is_before_4_0=call.services.is_before("4.0")), start=1):
-        if number % _GROUPS_PER_STEP == 0:
-            yield
-        if (
+
+    def row(group: AnyGroup) -> ListedGroup | None:
+        is_listed = (
             not store.log.coordinator_error(group.group_id, call.node)
             and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
             and (not states or group.state.value.lower() in states)
             and (not types or group.kind in types)
-        ):
-            listed.append(
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=group.kind,
-                )
-            )
-    return ListGroupsResponse(error_code=code, groups=listed)
+        )
+        if not is_listed:
+            return None
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=group.kind,
+        )
+
+    return ForEach(
+        _in_order(store, is_before_4_0=call.services.is_before("4.0")),
+        row,
+        lambda rows: ListGroupsResponse(error_code=code, groups=[each for each in rows if each is not None]),
+    )
 
 
 def _in_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
@@ -372,7 +372,7 @@ def _in_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
 
 
 @handles(ApiKey.DELETE_GROUPS, needs=on_each(Operation.DELETE, ResourceType.GROUP), names=groups_at("groups_names"))
-def delete_groups(request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsResponse]:
+def delete_groups(request: DeleteGroupsRequest, call: Call) -> ForEach[DeleteGroupsResponse]:
     """DeleteGroups: forget groups that have no members, with their offsets (KIP-229).
 
     Versions 0-3. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that is not known. Kafka
@@ -380,15 +380,15 @@ def delete_groups(request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroup
 
     Delete each group by itself; one that is named twice is deleted once (`GroupCoordinator.handleDeleteGroups`).
     """
-    results: list[DeletableGroupResult] = []
-    for group_id in dict.fromkeys(request.groups_names):
-        code = yield from _delete(group_id, call)
-        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
-        yield
-    return DeleteGroupsResponse(results=results)
+
+    def delete(group_id: str) -> Any:
+        return then(_delete(group_id, call), lambda code: DeletableGroupResult(group_id=group_id, error_code=code))
+
+    return ForEach(dict.fromkeys(request.groups_names), delete, lambda results: DeleteGroupsResponse(results=results))
 
 
-def _delete(group_id: str, call: Call) -> Steps[ErrorCode]:
+def _delete(group_id: str, call: Call) -> Any:
+    """Delete a group. Return the error, or the work that has it in the end."""
     store = call.services.groups.store
     code = store.readiness(group_id, call.node)
     if code:
@@ -403,11 +403,11 @@ def _delete(group_id: str, call: Call) -> Steps[ErrorCode]:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
 
-    if isinstance(group, ShareGroup):
-        code = yield from call.services.groups.share_offsets.delete_states(group)
-        if code:
-            return code
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    offsets = group.offsets
-    return (yield from store.forget(group, lambda: refusal() or offsets.everything(), wholly=True))
+
+    def forget(code: ErrorCode) -> Any:
+        return code or store.forget(group, lambda: refusal() or group.offsets.everything(), wholly=True)
+
+    is_share = isinstance(group, ShareGroup)
+    return then(call.services.groups.share_offsets.delete_states(group) if is_share else ErrorCode.NONE, forget)

@@ -1,10 +1,11 @@
 """Log directories, and the replicas in them (KIP-113)."""
 
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles, topics_at
@@ -34,7 +35,7 @@ def _refuse_describe_log_dirs(
 @handles(
     ApiKey.DESCRIBE_LOG_DIRS, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(whole=_refuse_describe_log_dirs)
 )
-def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirsResponse]:
+def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> ForEach[DescribeLogDirsResponse]:
     """DescribeLogDirs: where the replicas of a broker are, and how many bytes they take (KIP-113).
 
     Versions 0-5. There is one log directory, the data directory, which all brokers of a cluster share; each returns
@@ -48,22 +49,28 @@ def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> Steps[Desc
         named = {}
         for asked in request.topics:
             named.setdefault(asked.topic, set()).update(asked.partitions)
-    described: list[DescribeLogDirsTopic] = []
-    for topic in tuple(call.core.topics):
-        indexes = None if named is None else named.get(topic.name, set())
-        partitions: list[DescribeLogDirsPartition] = []
-        for each in tuple(topic.partitions) if indexes is None or indexes else ():
-            if call.node.id in each.replicas and (indexes is None or each.index in indexes):
-                partitions.append(
-                    DescribeLogDirsPartition(
-                        partition_index=each.index, partition_size=_size(each), offset_lag=0, is_future_key=False
-                    )
-                )
-                yield
-        if partitions:
-            described.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+    replicas = [
+        partition
+        for topic in call.core.topics
+        if named is None or topic.name in named
+        for partition in topic.partitions
+        if call.node.id in partition.replicas and (named is None or partition.index in named[topic.name])
+    ]
+    return ForEach(replicas, _size, lambda sizes: _log_dirs(replicas, sizes, call))
+
+
+def _log_dirs(replicas: Sequence[Partition], sizes: Sequence[int], call: Call) -> DescribeLogDirsResponse:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition, size in zip(replicas, sizes, strict=True):
+        name = partition.topic.name
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition.index, partition_size=size, offset_lag=0, is_future_key=False
+            )
+        )
     directory = os.path.abspath(call.core.topics.data_dir)
-    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=described)
+    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=list(topics.values()))
     try:
         volume = os.statvfs(directory)
     except OSError:

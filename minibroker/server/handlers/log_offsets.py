@@ -3,14 +3,16 @@
 import os
 from collections import Counter
 from collections.abc import Collection
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import Steps, drain
+from minibroker.cluster.routing.slices import ForEach, rescued, then
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import handles, topics_at
+from minibroker.server.requests.elements import for_each_partition
 from minibroker.server.requests.requirements import on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -24,6 +26,7 @@ from minibroker_protocol.messages.log_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -32,7 +35,7 @@ from minibroker_protocol.messages.log_offsets import (
 )
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log, LogShape, shape_of
-from minibroker_storage.lookup import search_by_timestamp, search_max_timestamp
+from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
 from minibroker_storage.segment import LogSegment
 
 _LATEST: Final = -1
@@ -45,8 +48,6 @@ _READ_COMMITTED: Final = 1
 _ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
 _DEBUGGER: Final = -2
 """The replica id of a client that asks any replica."""
-_FEW: Final = 8
-"""More partitions are looked up in steps: each may have a log to be opened, which takes half a millisecond."""
 
 
 @handles(
@@ -54,7 +55,7 @@ _FEW: Final = 8
     needs=on_each(Operation.DESCRIBE, ResourceType.TOPIC),
     names=topics_at("topics.name", "partitions.partition_index"),
 )
-def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsetsResponse]:
     """ListOffsets: where a partition's log starts and ends, and which offset belongs to a moment.
 
     Versions 0-11. The timestamp of a partition in the request selects its offset:
@@ -72,37 +73,25 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse
     the leader answers (NOT_LEADER_OR_FOLLOWER), or with replica id -2 any replica, and only a client that knows its
     epoch (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
     """
-    steps = _look_up_all(request, call)
-    asked = [partition.timestamp for topic in request.topics for partition in topic.partitions]
-    is_long = call.api_version == 0 or len(asked) > _FEW or any(map(_is_search, asked))
-    return steps if is_long else drain(steps)
-
-
-def _is_search(timestamp: int) -> bool:
-    """Return whether a look-up may have to read many records."""
-    return timestamp >= 0 or timestamp == _MAX_TIMESTAMP
-
-
-def _look_up_all(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
     twice = _named_twice(request) if call.api_version > 0 else ()
-    response = ListOffsetsResponse(topics=[])
-    for topic in request.topics:
-        partitions: list[ListOffsetsPartitionResponse] = []
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-        for requested in topic.partitions:
-            result = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
-            partitions.append(result)
-            if request.isolation_level not in _ISOLATION_LEVELS:
-                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-            elif (topic.name, requested.partition_index) in twice:
-                result.error_code = ErrorCode.INVALID_REQUEST
-            else:
-                try:
-                    yield from _look_up(topic.name, requested, request, call, result)
-                except MAPPED as error:
-                    result.error_code = error_code_of(error)
-            yield
-    return response
+
+    def look_up(topic: ListOffsetsTopic, requested: ListOffsetsPartition) -> Any:
+        result = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
+        if request.isolation_level not in _ISOLATION_LEVELS:
+            result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        elif (topic.name, requested.partition_index) in twice:
+            result.error_code = ErrorCode.INVALID_REQUEST
+        else:
+            return _look_up(topic.name, requested, request, call, result)
+        return result
+
+    return for_each_partition(
+        request.topics,
+        "partitions",
+        look_up,
+        lambda topic, partitions: ListOffsetsTopicResponse(name=topic.name, partitions=partitions),
+        lambda topics: ListOffsetsResponse(topics=topics),
+    )
 
 
 def _named_twice(request: ListOffsetsRequest) -> Collection[TopicPartition]:
@@ -117,21 +106,41 @@ def _look_up(
     request: ListOffsetsRequest,
     call: Call,
     response: ListOffsetsPartitionResponse,
-) -> Steps[None]:
-    """Look one partition up, and put the result into its response."""
+) -> Any:
+    """Look one partition up, and put the result into its response. Return that, or work that returns it."""
+    try:
+        work = _begin_look_up(topic_name, requested, request, call, response)
+    except MAPPED as error:
+        return _failed(response, error)
+    return response if work is None else rescued(lambda: work, MAPPED, partial(_failed, response))
+
+
+def _failed(response: ListOffsetsPartitionResponse, error: Exception) -> ListOffsetsPartitionResponse:
+    response.error_code = error_code_of(error)
+    return response
+
+
+def _begin_look_up(
+    topic_name: str,
+    requested: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    call: Call,
+    response: ListOffsetsPartitionResponse,
+) -> Any:
+    """Look one partition up; return work where many records may have to be read."""
     timestamp = requested.timestamp
     topic = call.core.topics.get(topic_name)
     partition = topic.partition(requested.partition_index) if topic is not None else None
     if call.api_version > 0 > timestamp and call.api_version < _FIRST_WITH.get(timestamp, call.api_version + 1):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
-        return
+        return None
     if partition is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return
+        return None
     leader_only = request.replica_id != _DEBUGGER
     response.error_code = partition.access_error(call.node, requested.current_leader_epoch, leader_only=leader_only)
     if response.error_code:
-        return
+        return None
     log = partition.log
     committed = request.isolation_level == _READ_COMMITTED
     if call.api_version == 0:
@@ -145,13 +154,17 @@ def _look_up(
     elif timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         response.offset = log.log_start_offset
         response.leader_epoch = _epoch_of_start(partition)
-    elif _is_search(timestamp):
+    elif timestamp >= 0 or timestamp == _MAX_TIMESTAMP:
+
+        def note(found: TimestampOffset | None) -> ListOffsetsPartitionResponse:
+            if found is not None and not (committed and found.offset >= log.last_stable_offset):
+                response.timestamp, response.offset, response.leader_epoch = found
+            return response
+
         if timestamp == _MAX_TIMESTAMP:
-            found = yield from search_max_timestamp(log.segments)
-        else:
-            found = yield from search_by_timestamp(log.segments, timestamp, log.log_start_offset)
-        if found is not None and not (committed and found.offset >= log.last_stable_offset):
-            response.timestamp, response.offset, response.leader_epoch = found
+            return then(search_max_timestamp(log.segments), note)
+        return then(search_by_timestamp(log.segments, timestamp, log.log_start_offset), note)
+    return None
 
 
 def _epoch_of_start(partition: Partition) -> int:
@@ -187,7 +200,7 @@ def _written_ms(log: Log, segment: LogSegment) -> int:
     needs=on_each(Operation.DESCRIBE, ResourceType.TOPIC, Operation.CLUSTER_ACTION),
     names=topics_at("topics.topic", "partitions.partition"),
 )
-def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) -> Steps[OffsetForLeaderEpochResponse]:
+def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) -> ForEach[OffsetForLeaderEpochResponse]:
     """OffsetForLeaderEpoch: where the epoch of a leader has ended, for consumers that look for truncation (KIP-320).
 
     Versions 0-4. The answer is the largest epoch that is not above the one asked for, and the offset at which it
@@ -197,14 +210,13 @@ def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) ->
 
     Look every partition up by itself (`ReplicaManager.lastOffsetForLeaderEpoch`).
     """
-    response = OffsetForLeaderEpochResponse(topics=[])
-    for topic in request.topics:
-        result = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[])
-        response.topics.append(result)
-        for asked in topic.partitions:
-            result.partitions.append(_epoch_end(topic.topic, asked, call))
-            yield
-    return response
+    return for_each_partition(
+        request.topics,
+        "partitions",
+        lambda topic, asked: _epoch_end(topic.topic, asked, call),
+        lambda topic, partitions: OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions),
+        lambda topics: OffsetForLeaderEpochResponse(topics=topics),
+    )
 
 
 def _epoch_end(name: str, requested: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
@@ -231,7 +243,7 @@ _HIGH_WATERMARK: Final = -1
     needs=on_each(Operation.DELETE, ResourceType.TOPIC),
     names=topics_at("topics.name", "partitions.partition_index"),
 )
-def delete_records(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse]:
+def delete_records(request: DeleteRecordsRequest, call: Call) -> ForEach[DeleteRecordsResponse]:
     """DeleteRecords: the log start offset of partitions moves up.
 
     Versions 0-2. Offset -1 is the high watermark. The answer's low watermark is the new log start offset, since
@@ -239,21 +251,21 @@ def delete_records(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRec
     topics whose `cleanup.policy` has `delete` lose records this way: others are POLICY_VIOLATION, Kafka's own
     topics INVALID_TOPIC. A broker that does not lead the partition answers NOT_LEADER_OR_FOLLOWER.
     """
-    topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
     moved: dict[Partition, LogShape] = {}
     offsets = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
-    for (name, index), offset in offsets.items():
-        topics.setdefault(name, {})[index] = _delete(name, index, offset, call, moved)
-        yield
-    yield from call.core.logs.starts_moved(moved)
-    for partition, before in moved.items():
-        call.core.hooks.records_deleted(partition, before)
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
-            for name, partitions in topics.items()
-        ]
-    )
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+
+    def delete(place: tuple[TopicPartition, int]) -> None:
+        (name, index), offset = place
+        topic = topics.setdefault(name, DeleteRecordsTopicResult(name=name, partitions=[]))
+        topic.partitions.append(_delete(name, index, offset, call, moved))
+
+    def conclude(_: object) -> DeleteRecordsResponse:
+        for partition, before in moved.items():
+            call.core.hooks.records_deleted(partition, before)
+        return DeleteRecordsResponse(topics=list(topics.values()))
+
+    return ForEach(offsets.items(), delete, lambda _: then(call.core.logs.starts_moved(moved), conclude))
 
 
 def _delete(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, Served, Steps
 from minibroker.cluster.topics import with_names
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.commits import (
@@ -122,7 +122,7 @@ _P = TypeVar("_P")
     names=topics_at("topics.name", "partition_indexes") | topics_at("groups.topics.name", "partition_indexes"),
     refusal=Refusal({"committed_offset": -1, "metadata": ""}),
 )
-def offset_fetch(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse]:
+def offset_fetch(request: OffsetFetchRequest, call: Call) -> Served[OffsetFetchResponse]:
     """OffsetFetch: how far groups have read.
 
     Versions 0-10. Version 0, which older Kafkas answered from ZooKeeper, is served as any other. Null topics
@@ -140,11 +140,11 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchRe
             call, request, topics, OffsetFetchResponseTopic, OffsetFetchResponsePartition, stable=stable
         )
         return OffsetFetchResponse(error_code=code, topics=results)
-    groups: list[OffsetFetchResponseGroup] = []
-    for requested in request.groups:
-        groups.append(_fetch_group(call, requested, stable=stable))
-        yield
-    return OffsetFetchResponse(groups=groups)
+    return ForEach(
+        request.groups,
+        lambda requested: _fetch_group(call, requested, stable=stable),
+        lambda groups: OffsetFetchResponse(groups=groups),
+    )
 
 
 def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:

@@ -1,12 +1,14 @@
 """Handles Produce."""
 
+from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any, Final, cast
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.cluster.routing.slices import Steps, drain
+from minibroker.cluster.routing.slices import ForEach, Served, Steps, drain, steps_of, then
 from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
@@ -81,9 +83,7 @@ def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[A
     refusal=Refusal({"base_offset": -1}),
     plain=PlainShape(_handle_plain, _plain_values),
 )
-def produce(
-    request: ProduceRequest, call: Call
-) -> ProduceResponse | DelayedResponse | Steps[ProduceResponse | DelayedResponse | None] | None:
+def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | DelayedResponse | None]:
     """Produce: batches are checked, stamped with their offsets and appended.
 
     Versions 0-13. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing).
@@ -115,38 +115,45 @@ def produce(
     """
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         request.topic_data = _without_repetitions(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
-    is_long = _is_long(request, call)
-    if is_long:
-        return _append(_kept(request), call, is_long=True)
-    return drain(_append(request, call, is_long=False))
+    # A long request takes steps; topics may come and go between them.
+    if _is_long(request, call):
+        return _append(_kept(request), call, call.core.slices.large)
+    response: ProduceResponse | DelayedResponse | None = drain(steps_of(_append(request, call, drain)))
+    return response
 
 
-def _append(request: ProduceRequest, call: Call, *, is_long: bool) -> Steps[ProduceResponse | DelayedResponse | None]:
-    """Append the records of all partitions. A long request takes steps; topics may come and go between them."""
+def _append(
+    request: ProduceRequest, call: Call, validate: Callable[[Steps[Any]], Any]
+) -> ForEach[ProduceResponse | DelayedResponse | None]:
+    """Append the records of all partitions; `validate` takes the steps of a validation."""
     refusal = None
     if request.acks not in _ACKS:
         refusal = RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
-    responses: list[TopicProduceResponse] = []
-    flushed: list[tuple[Topic, PartitionProduceResponse]] = []
-    for asked in request.topic_data:
-        name = asked.name
-        outcomes: list[PartitionProduceResponse] = []
-        for data in asked.partition_data:
-            topic = topics.with_id(asked.topic_id) if by_id else topics.get(name)
-            outcome = append(topic, data.index, data.records, call, refusal, request.acks, request.transactional_id)
-            if outcome is None:
-                steps = append_validated(cast("Topic", topic), data, call, request)
-                outcome = (yield from call.core.slices.large(steps)) if is_long else drain(steps)
-            outcomes.append(outcome)
-            if topic is not None:
-                name = topic.name
-                if topic.flushes_on_append:
-                    flushed.append((topic, outcome))
-            if is_long:
-                yield
-        responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
-    return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+    def append_one(part: tuple[TopicProduceData, PartitionProduceData]) -> Any:
+        asked, data = part
+        topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
+        outcome = append(topic, data.index, data.records, call, refusal, request.acks, request.transactional_id)
+        if outcome is None:
+            steps = append_validated(cast("Topic", topic), data, call, request)
+            return then(validate(steps), lambda outcome: (topic, outcome))
+        return topic, outcome
+
+    def conclude(appended: list[tuple[Topic | None, PartitionProduceResponse]]) -> Any:
+        left = iter(appended)
+        responses: list[TopicProduceResponse] = []
+        for asked in request.topic_data:
+            results = list(islice(left, len(asked.partition_data)))
+            name = next((topic.name for topic, _ in reversed(results) if topic is not None), asked.name)
+            outcomes = [outcome for _, outcome in results]
+            responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
+        flushed = [(topic, outcome) for topic, outcome in appended if topic is not None and topic.flushes_on_append]
+        return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+    return ForEach(
+        [(asked, data) for asked in request.topic_data for data in asked.partition_data], append_one, conclude
+    )
 
 
 def _is_long(request: ProduceRequest, call: Call) -> bool:

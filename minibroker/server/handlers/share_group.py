@@ -1,21 +1,22 @@
 """Share groups (KIP-932): heartbeats, descriptions and offsets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from minibroker.cluster.routing.slices import Steps
-from minibroker.cluster.topics import Topics
+from minibroker.cluster.routing.slices import ForEach, Steps, rescued, then
+from minibroker.cluster.topics import Topic, Topics
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.modern.group import JOINING, LEAVING
 from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
 from minibroker.coordinators.groups.share.offsets import StartOffset
 from minibroker.coordinators.java_order import in_timeline_order
+from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, groups_at, handles, topics_at
-from minibroker.server.requests.described_groups import described_groups
+from minibroker.server.requests.elements import described_groups, for_each_partition
 from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe, on_each, on_group
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -139,7 +140,7 @@ _REFUSED: Final = partial(DescribedGroup, assignor_name="")
     & asked_by_handler("DESCRIBE on all topics that its members have"),
     names=groups_at("group_ids"),
 )
-def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> Steps[ShareGroupDescribeResponse]:
+def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ForEach[ShareGroupDescribeResponse]:
     """ShareGroupDescribe: share groups, and what their members read (KIP-932).
 
     Version 1. GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name,
@@ -149,7 +150,9 @@ def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> Step
     Describe each group by itself (`GroupMetadataManager.shareGroupDescribe`).
     """
     groups = call.services.groups.shares
-    return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, groups, _describe, _REFUSED)))
+    return described_groups(
+        request, call, groups, _describe, _REFUSED, lambda described: ShareGroupDescribeResponse(groups=described)
+    )
 
 
 def _describe(group: ShareGroup, call: Call) -> DescribedGroup:
@@ -203,7 +206,7 @@ _NO_TOPIC: Final = bytes(16)
 )
 def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, call: Call
-) -> Steps[DescribeShareGroupOffsetsResponse]:
+) -> ForEach[DescribeShareGroupOffsetsResponse]:
     """DescribeShareGroupOffsets: the offsets at which share groups begin, and how far they are behind (KIP-932).
 
     Versions 0-1: the lag comes with version 1 (KIP-1226). Null topics are all that have a state. What a group has not
@@ -212,28 +215,52 @@ def describe_share_group_offsets(
 
     Describe each group by itself (`GroupCoordinatorService.describeShareGroupOffsets`).
     """
-    described: list[DescribeShareGroupOffsetsResponseGroup] = []
-    for requested in request.groups:
-        code, topics = _topics_of(requested, call)
-        response = DescribeShareGroupOffsetsResponseGroup(group_id=requested.group_id, topics=[], error_code=code)
-        for name, indexes in topics:
-            is_allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
-            topic = call.core.topics.get(name) if is_allowed else None
-            partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
-            for index in indexes:
-                start = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if is_allowed:
-                    start = call.services.groups.share_offsets.start_of(requested.group_id, name, index)
-                partitions.append(_partition(index, start))
-                yield
-            response.topics.append(
-                DescribeShareGroupOffsetsResponseTopic(
-                    topic_name=name, topic_id=_NO_TOPIC if topic is None else topic.id, partitions=partitions
-                )
-            )
-        described.append(response)
-        yield
-    return DescribeShareGroupOffsetsResponse(groups=described)
+    return ForEach(
+        request.groups,
+        lambda requested: _describe_offsets(requested, call),
+        lambda groups: DescribeShareGroupOffsetsResponse(groups=groups),
+    )
+
+
+class _NamedTopic(NamedTuple):
+    """A topic to describe.
+
+    Attributes:
+        known: the topic, if it exists and the client may describe it.
+    """
+
+    name: str
+    indexes: list[int]
+    is_allowed: bool
+    known: Topic | None
+
+
+def _describe_offsets(
+    requested: DescribeShareGroupOffsetsRequestGroup, call: Call
+) -> ForEach[DescribeShareGroupOffsetsResponseGroup]:
+    code, named = _topics_of(requested, call)
+    topics: list[_NamedTopic] = []
+    for name, indexes in named:
+        is_allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        topics.append(_NamedTopic(name, indexes, is_allowed, call.core.topics.get(name) if is_allowed else None))
+
+    def answer(topic: _NamedTopic, index: int) -> DescribeShareGroupOffsetsResponsePartition:
+        start = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if topic.is_allowed:
+            start = call.services.groups.share_offsets.start_of(requested.group_id, topic.name, index)
+        return _partition(index, start)
+
+    return for_each_partition(
+        topics,
+        "indexes",
+        answer,
+        lambda topic, partitions: DescribeShareGroupOffsetsResponseTopic(
+            topic_name=topic.name, topic_id=_NO_TOPIC if topic.known is None else topic.known.id, partitions=partitions
+        ),
+        lambda topics: DescribeShareGroupOffsetsResponseGroup(
+            group_id=requested.group_id, topics=topics, error_code=code
+        ),
+    )
 
 
 def _topics_of(
@@ -289,7 +316,7 @@ def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsRespo
 )
 def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, call: Call
-) -> Steps[AlterShareGroupOffsetsResponse]:
+) -> AlterShareGroupOffsetsResponse | Steps[AlterShareGroupOffsetsResponse]:
     """AlterShareGroupOffsets: set the offsets at which an empty share group begins (KIP-932).
 
     Version 0. A group that is not known is made. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for
@@ -297,20 +324,28 @@ def alter_share_group_offsets(
 
     Begin the states of the partitions again (`GroupCoordinatorService.alterShareGroupOffsets`).
     """
-    coordinator = call.services.groups
-    code = ErrorCode.UNSUPPORTED_VERSION
-    if coordinator.shares.is_enabled:
-        code = coordinator.status(request.group_id, call.node)
+    code = _status(request.group_id, call)
     if code:
         return _refused_alteration(code)
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         by_index = offsets.setdefault(topic.topic_name, {})
         by_index.update((each.partition_index, each.start_offset) for each in topic.partitions)
-    try:
-        outcomes = yield from coordinator.share_offsets.alter(request.group_id, offsets)
-    except GroupRefusedError as error:
-        return _refused_alteration(error.code, error.message)
+    groups = call.services.groups.share_offsets
+    return rescued(
+        lambda: then(groups.alter(request.group_id, offsets), lambda outcomes: _altered(outcomes, call)),
+        GroupRefusedError,
+        lambda error: _refused_alteration(error.code, error.message),
+    )
+
+
+def _status(group_id: str, call: Call) -> ErrorCode:
+    """Return whether the offsets of a share group may be changed."""
+    groups = call.services.groups
+    return groups.status(group_id, call.node) if groups.shares.is_enabled else ErrorCode.UNSUPPORTED_VERSION
+
+
+def _altered(outcomes: Mapping[str, Mapping[int, Outcome]], call: Call) -> AlterShareGroupOffsetsResponse:
     responses: list[AlterShareGroupOffsetsResponseTopic] = []
     for name, by_partition in outcomes.items():
         known = call.core.topics.get(name)
@@ -337,7 +372,7 @@ def _refused_alteration(code: ErrorCode, message: str | None = None) -> AlterSha
 )
 def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, call: Call
-) -> Steps[DeleteShareGroupOffsetsResponse]:
+) -> DeleteShareGroupOffsetsResponse | Steps[DeleteShareGroupOffsetsResponse]:
     """DeleteShareGroupOffsets: forget how far an empty share group has read some topics (KIP-932).
 
     Version 0. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for what is not a share group. A topic
@@ -346,19 +381,21 @@ def delete_share_group_offsets(
 
     Delete the states of all partitions of the topics (`GroupCoordinatorService.deleteShareGroupOffsets`).
     """
-    coordinator = call.services.groups
-    code = ErrorCode.UNSUPPORTED_VERSION
-    if coordinator.shares.is_enabled:
-        code = coordinator.status(request.group_id, call.node)
+    code = _status(request.group_id, call)
     if code:
         return _refused_deletion(code)
     if not request.topics and call.services.is_before("4.2"):
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     names = list(dict.fromkeys(each.topic_name for each in request.topics))
-    try:
-        outcomes = yield from coordinator.share_offsets.delete(request.group_id, names)
-    except GroupRefusedError as error:
-        return _refused_deletion(error.code, error.message)
+    groups = call.services.groups.share_offsets
+    return rescued(
+        lambda: then(groups.delete(request.group_id, names), lambda outcomes: _deleted(outcomes, call)),
+        GroupRefusedError,
+        lambda error: _refused_deletion(error.code, error.message),
+    )
+
+
+def _deleted(outcomes: Mapping[str, Outcome], call: Call) -> DeleteShareGroupOffsetsResponse:
     responses: list[DeleteShareGroupOffsetsResponseTopic] = []
     for name, outcome in outcomes.items():
         topic = call.core.topics.get(name)

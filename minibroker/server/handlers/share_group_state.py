@@ -1,15 +1,16 @@
 """The share coordinator's states of share-partitions, for group coordinators and leaders (KIP-932)."""
 
+from collections.abc import Callable
 from typing import Any
 
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import Served
 from minibroker.coordinators.share_state.state import MOST_BATCHES, Change, SharePartitionKey
 from minibroker.coordinators.share_state.state import StateBatch as StoredBatch
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
+from minibroker.server.requests.elements import for_each_partition
 from minibroker.server.requests.requirements import on_cluster
-from minibroker.server.requests.share.states import answer_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.share_group_state import (
     DeleteShareGroupStateRequest,
@@ -37,10 +38,38 @@ from minibroker_protocol.messages.share_group_state import (
 )
 
 
+def _answer_each(
+    request: Any,
+    serve: Callable[[SharePartitionKey, Any], Any],
+    result: Callable[..., Any],
+    response: Callable[..., Any],
+    *,
+    may_be_empty: bool = False,
+) -> Any:
+    """Serve each share-partition of a request. As in Kafka there are no results for a request without a group.
+
+    Args:
+        request: A request with a `group_id` and `topics`.
+        serve: Returns the result of a share-partition, given its key and its part of the request.
+        result: The class of the result of a topic.
+        response: The class of the response.
+        may_be_empty: Whether a topic without partitions is served. Otherwise there are no results then.
+    """
+    if not request.group_id or not (may_be_empty or all(topic.partitions for topic in request.topics)):
+        return response(results=[])
+    return for_each_partition(
+        request.topics,
+        "partitions",
+        lambda topic, asked: serve(SharePartitionKey(request.group_id, topic.topic_id, asked.partition), asked),
+        lambda topic, partitions: result(topic_id=topic.topic_id, partitions=partitions),
+        lambda results: response(results=results),
+    )
+
+
 @handles(ApiKey.INITIALIZE_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION))
 def initialize_share_group_state(
     request: InitializeShareGroupStateRequest, call: Call
-) -> Steps[InitializeShareGroupStateResponse]:
+) -> Served[InitializeShareGroupStateResponse]:
     """InitializeShareGroupState: begin the state of share-partitions, as the group coordinator asks (KIP-932).
 
     Version 0. A state that exists is begun again, unless its epoch is higher (FENCED_STATE_EPOCH). Errors of all
@@ -56,12 +85,13 @@ def initialize_share_group_state(
         code, message = states.initialize(key, asked.state_epoch, asked.start_offset, node)
         return PartitionResult(partition=key.partition, error_code=code, error_message=message)
 
-    results = yield from answer_each(request, initialize, InitializeStateResult, may_be_empty=True)
-    return InitializeShareGroupStateResponse(results=results)
+    return _answer_each(
+        request, initialize, InitializeStateResult, InitializeShareGroupStateResponse, may_be_empty=True
+    )
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
-def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> Steps[ReadShareGroupStateResponse]:
+def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> Served[ReadShareGroupStateResponse]:
     """ReadShareGroupState: read the state of share-partitions, as the leader of a partition asks (KIP-932).
 
     Version 0. The leader's epoch is noted: an earlier one is FENCED_LEADER_EPOCH from then on. INVALID_REQUEST
@@ -92,11 +122,11 @@ def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> S
             state_batches=batches,
         )
 
-    return ReadShareGroupStateResponse(results=(yield from answer_each(request, read, ReadStateResult)))
+    return _answer_each(request, read, ReadStateResult, ReadShareGroupStateResponse)
 
 
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
-def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) -> Steps[WriteShareGroupStateResponse]:
+def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) -> Served[WriteShareGroupStateResponse]:
     """WriteShareGroupState: change the state of share-partitions, as the leader of a partition asks (KIP-932).
 
     Versions 0-1. FENCED_STATE_EPOCH and FENCED_LEADER_EPOCH for epochs lower than the state's; -1 is not compared.
@@ -116,11 +146,13 @@ def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) ->
         code, message = states.write(key, asked.state_epoch, change, node)
         return PartitionResult(partition=key.partition, error_code=code, error_message=message)
 
-    return WriteShareGroupStateResponse(results=(yield from answer_each(request, write, WriteStateResult)))
+    return _answer_each(request, write, WriteStateResult, WriteShareGroupStateResponse)
 
 
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION))
-def delete_share_group_state(request: DeleteShareGroupStateRequest, call: Call) -> Steps[DeleteShareGroupStateResponse]:
+def delete_share_group_state(
+    request: DeleteShareGroupStateRequest, call: Call
+) -> Served[DeleteShareGroupStateResponse]:
     """DeleteShareGroupState: delete the state of share-partitions, as the group coordinator asks (KIP-932).
 
     Version 0. NONE also where there is no state. A request without a group, or with a topic without partitions, has
@@ -134,7 +166,7 @@ def delete_share_group_state(request: DeleteShareGroupStateRequest, call: Call) 
         code, message = states.delete(key, node)
         return PartitionResult(partition=key.partition, error_code=code, error_message=message)
 
-    return DeleteShareGroupStateResponse(results=(yield from answer_each(request, delete, DeleteStateResult)))
+    return _answer_each(request, delete, DeleteStateResult, DeleteShareGroupStateResponse)
 
 
 @handles(
@@ -142,7 +174,7 @@ def delete_share_group_state(request: DeleteShareGroupStateRequest, call: Call) 
 )
 def read_share_group_state_summary(
     request: ReadShareGroupStateSummaryRequest, call: Call
-) -> Steps[ReadShareGroupStateSummaryResponse]:
+) -> Served[ReadShareGroupStateSummaryResponse]:
     """ReadShareGroupStateSummary: read the offsets of share-partitions, as the group coordinator asks (KIP-932).
 
     Versions 0-1. Offsets are -1 where no state was begun. From version 1 on it returns how many offsets are done
@@ -165,5 +197,4 @@ def read_share_group_state_summary(
             delivery_complete_count=summary.delivery_complete_count,
         )
 
-    results = yield from answer_each(request, summarize, ReadStateSummaryResult)
-    return ReadShareGroupStateSummaryResponse(results=results)
+    return _answer_each(request, summarize, ReadStateSummaryResult, ReadShareGroupStateSummaryResponse)

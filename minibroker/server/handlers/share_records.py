@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import Served, then
 from minibroker.coordinators.share_partitions.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -66,7 +66,7 @@ def _refuse_share_fetch(request: ShareFetchRequest, version: int, code: ErrorCod
     names=topics_at("topics.topic_id", "partitions.partition_index", implied=_held_by_session),
     refusal=Refusal(whole=_refuse_share_fetch),
 )
-def share_fetch(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse | DelayedResponse]:
+def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResponse | DelayedResponse]:
     """ShareFetch: acquire records for a member of a share group, acknowledge earlier ones (KIP-932).
 
     Versions 1-2. A member's session names the partitions once: epoch 0 opens it, -1 closes it and gives back what
@@ -94,15 +94,21 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchRespo
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
             return _IdleShareFetch(refused, request.max_wait_ms, call)
         return refused
-    outcomes = yield from acknowledge(request, call)
-    if request.share_session_epoch == FINAL_EPOCH:
-        yield from call.services.share_partitions.release(call.node, [member])
-    answer = partial(_answer, request, call, session, outcomes)
-    if is_renewal or request.share_session_epoch == FINAL_EPOCH or not request.max_records or not request.max_bytes:
-        return answer({})
-    reader = ShareReader(request, call, session.in_turn(request.share_session_epoch))
-    results = yield from reader.attempt(is_last=request.max_wait_ms <= 0)
-    return DelayedShareFetch(request, call, reader, answer) if results is None else answer(results)
+    fetches = (
+        not is_renewal and request.share_session_epoch != FINAL_EPOCH and request.max_records and request.max_bytes
+    )
+
+    def go_on(outcomes: dict[TopicIdPartition, ErrorCode]) -> Any:
+        answer = partial(_answer, request, call, session, outcomes)
+        if not fetches:
+            return answer({})
+        reader = ShareReader(request, call, session.in_turn(request.share_session_epoch))
+        return then(
+            reader.attempt(is_last=request.max_wait_ms <= 0),
+            lambda results: DelayedShareFetch(request, call, reader, answer) if results is None else answer(results),
+        )
+
+    return acknowledge(request, call, member, go_on)
 
 
 def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
@@ -192,7 +198,7 @@ def _refuse_share_acknowledge(
     names=topics_at("topics.topic_id", "partitions.partition_index"),
     refusal=Refusal(whole=_refuse_share_acknowledge),
 )
-def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Steps[ShareAcknowledgeResponse]:
+def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Served[ShareAcknowledgeResponse]:
     """ShareAcknowledge: acknowledge records of a share group without a fetch (KIP-932).
 
     Versions 1-2. Records are accepted, given back, rejected, or, from version 2 on, kept for longer (KIP-1222). The
@@ -210,9 +216,12 @@ def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Steps[Sha
         manager.sessions(call.node).next(member, request.share_session_epoch)
     except ShareSessionError as error:
         return _refuse_share_acknowledge(request, call.api_version, error.code)
-    outcomes = yield from acknowledge(request, call)
-    if request.share_session_epoch == FINAL_EPOCH:
-        yield from manager.release(call.node, [member])
+    return acknowledge(request, call, member, partial(_acknowledged, call, member))
+
+
+def _acknowledged(
+    call: Call, member: MemberKey, outcomes: Mapping[TopicIdPartition, ErrorCode]
+) -> ShareAcknowledgeResponse:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     leaders: dict[int, NodeEndpoint] = {}
     for (topic_id, index), code in outcomes.items():
@@ -222,10 +231,9 @@ def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Steps[Sha
         hint_leader((topic_id, index), data, call, leaders)
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
         topic.partitions.append(data)
-        yield
     return ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
-        acquisition_lock_timeout_ms=manager.limits(member[0]).lock_ms,
+        acquisition_lock_timeout_ms=call.services.share_partitions.limits(member[0]).lock_ms,
         responses=list(topics.values()),
         node_endpoints=list(leaders.values()),
     )

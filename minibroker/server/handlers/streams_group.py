@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup, StreamsMember
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
@@ -12,7 +12,7 @@ from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
-from minibroker.server.requests.described_groups import described_groups
+from minibroker.server.requests.elements import described_groups
 from minibroker.server.requests.requirements import asked_by_handler, on_each, on_group
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.coordinator_records.streams_groups import TopicInfo as RecordedTopic
@@ -43,7 +43,7 @@ _NOT_STORED: Final = 1
     needs=on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler("DESCRIBE on all topics of its topology"),
     names=groups_at("group_ids"),
 )
-def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> Steps[StreamsGroupDescribeResponse]:
+def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> ForEach[StreamsGroupDescribeResponse]:
     """StreamsGroupDescribe: streams groups, their topologies, and the tasks of their members (KIP-1071).
 
     Versions 0-1; from 1 on with the name of the assignor, and with the description of the topology on request.
@@ -54,13 +54,15 @@ def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> 
 
     Describe each group by itself (`GroupMetadataManager.streamsGroupDescribe`).
     """
-    groups = call.services.groups.streams
-    described = yield from described_groups(request, call, groups, _describe, DescribedGroup)
-    if request.include_topology_description:
-        for each in described:
-            if not each.error_code:
-                each.topology_description_status = _NOT_STORED
-    return StreamsGroupDescribeResponse(groups=described)
+
+    def conclude(described: list[DescribedGroup]) -> StreamsGroupDescribeResponse:
+        if request.include_topology_description:
+            for each in described:
+                if not each.error_code:
+                    each.topology_description_status = _NOT_STORED
+        return StreamsGroupDescribeResponse(groups=described)
+
+    return described_groups(request, call, call.services.groups.streams, _describe, DescribedGroup, conclude)
 
 
 def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:

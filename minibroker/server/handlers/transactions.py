@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.cluster.logs.error_mapping import as_producers_know_it
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topics import with_names
 from minibroker.coordinators.groups.commits import RefusedCommitError, commit, commit_response, is_late_but_fine
 from minibroker.coordinators.groups.registry import AnyGroup
@@ -15,6 +15,7 @@ from minibroker.coordinators.transactions.verification import as_writers_know_it
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles, topics_at
+from minibroker.server.requests.elements import for_each_partition
 from minibroker.server.requests.requirements import (
     asked_by_handler,
     checked,
@@ -46,6 +47,7 @@ from minibroker_protocol.messages.transactions import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
+    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -152,7 +154,7 @@ def _error_of_addition(request: AddPartitionsToTxnRequest, call: Call) -> ErrorC
     & asked_by_handler("WRITE on each topic up to version 3"),
     names=topics_at("v3_and_below_topics.name", "partitions") | topics_at("transactions.topics.name", "partitions"),
 )
-def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartitionsToTxnResponse]:
+def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Served[AddPartitionsToTxnResponse]:
     """AddPartitionsToTxn: partitions that a transaction is going to write to; the first of them opens it (KIP-98).
 
     Versions 0-5. Up to version 3 a client names the partitions of one transaction; from version 4 on a broker names
@@ -163,14 +165,13 @@ def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Ste
     INVALID_PRODUCER_EPOCH before version 2.
     """
     if call.api_version >= _FIRST_OF_BROKERS:
-        results: list[AddPartitionsToTxnResult] = []
-        for transaction in request.transactions:
-            outcomes = _outcomes(transaction, call)
-            results.append(
-                AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=outcomes)
-            )
-            yield
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return ForEach(
+            request.transactions,
+            lambda transaction: AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=_outcomes(transaction, call)
+            ),
+            lambda results: AddPartitionsToTxnResponse(results_by_transaction=results),
+        )
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -367,13 +368,13 @@ def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     needs=on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
     names=topics_at("markers.topics.name", "partition_indexes"),
 )
-def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> Steps[WriteTxnMarkersResponse]:
+def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> ForEach[WriteTxnMarkersResponse]:
     """WriteTxnMarkers: a coordinator, or an administrator who aborts a hanging transaction, ends it in logs (KIP-98).
 
     Versions 0-2. The marker is written whether or not a transaction is open. Errors: see `write_marker`.
     """
-    results: list[WritableTxnMarkerResult] = []
-    for marker in request.markers:
+
+    def write(marker: WritableTxnMarker) -> ForEach[WritableTxnMarkerResult]:
         end = Marker(
             marker.producer_id,
             marker.producer_epoch,
@@ -381,13 +382,14 @@ def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> Steps[Writ
             marker.coordinator_epoch,
             marker.transaction_version,
         )
-        result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
-        results.append(result)
-        for topic in marker.topics:
-            partitions: list[WritableTxnMarkerPartitionResult] = []
-            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-            for index in topic.partition_indexes:
-                code = write_marker(call.core, topic.name, index, end, node=call.node)
-                partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
-                yield
-    return WriteTxnMarkersResponse(markers=results)
+        return for_each_partition(
+            marker.topics,
+            "partition_indexes",
+            lambda topic, index: WritableTxnMarkerPartitionResult(
+                partition_index=index, error_code=write_marker(call.core, topic.name, index, end, node=call.node)
+            ),
+            lambda topic, partitions: WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions),
+            lambda topics: WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics),
+        )
+
+    return ForEach(request.markers, write, lambda results: WriteTxnMarkersResponse(markers=results))

@@ -177,10 +177,10 @@ PLAIN_REFUSAL: Final = Refusal()
 
 
 Handle = Callable[[Any, "Call"], Any]
-"""A handler. It returns a response, None for no response at all, a `DelayedResponse`, or `Steps` with one of these.
+"""A handler. It returns a response, None for no response at all, a `DelayedResponse`, or work with one of these.
 
-Steps are for a request whose work grows with what the client has sent, or with what the broker has. They copy what they
-keep of the request's BYTES fields past a `yield`.
+Work, nearly always a `ForEach`, is for a request that grows with what the client has sent, or with what the broker has.
+It copies what it keeps of the request's BYTES fields past a step.
 """
 _H = TypeVar("_H", bound=Handle)
 

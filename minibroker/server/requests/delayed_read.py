@@ -5,7 +5,6 @@ from typing import Any
 
 from minibroker.clock import Timer
 from minibroker.cluster.routing.outcomes import DelayedResponse
-from minibroker.cluster.routing.slices import Work
 from minibroker.server.requests.call import Call
 from minibroker_storage.log import Log
 
@@ -52,7 +51,7 @@ class DelayedRead(DelayedResponse):
         self._call.core.call_soon(self._look)
 
     def _begin(self) -> Any:
-        """Begin to read: the results, or the work that has them in the end."""
+        """Begin to read. Return the results, or the work that has them in the end."""
         raise NotImplementedError
 
     def _on_read(self, results: Any) -> None:
@@ -103,7 +102,4 @@ class DelayedRead(DelayedResponse):
         except Exception as error:  # noqa: BLE001 - the client gets an answer, and the log the error
             self._fail(error)
             return
-        if isinstance(results, Work):
-            results.then(self._on_read, self._fail)  # pyright: ignore[reportUnknownMemberType] - results of any read
-        else:
-            self._on_read(results)
+        self._call.core.slices.run(results, self._on_read, self._fail)

@@ -25,7 +25,7 @@ from minibroker.cluster.routing.outcomes import (
     make_answer,
 )
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.cluster.routing.slices import Steps, Work, result_of
+from minibroker.cluster.routing.slices import ForEach, Steps, Work, is_work, rescued, then
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.endpoints import endpoint
 from minibroker.server.requests.session import Session
@@ -132,8 +132,8 @@ def accept(frame: memoryview, session: Session) -> Outcome:
 
 def _take(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
     if call.may_wait and _has_to_wait(call):
-        steps = _serve_later(call.session.keep(frame), call, correlation_id)
-        return in_slices(steps, call.services)
+        request = _decoded(call.session.keep(frame), call, is_kept=True)
+        return in_slices(_after_loading(request, call, lambda: _served(request, call, correlation_id)), call.services)
     return outcome_from(serve(_decoded(frame, call), call), call, correlation_id)
 
 
@@ -199,12 +199,13 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
     entry = recording.begin(channel, frame, session, began, call, request)
     try:
         if waits or faults is not None:
-            steps = (
-                faults.serve(channel, request, call, entry) if faults else _served(request, call, correlation_id, entry)
-            )
-            if waits:
-                steps = _after_loading(request, call, steps)
-            outcome = in_slices(steps, session.services)
+
+            def begin() -> Any:
+                if faults is not None:
+                    return faults.serve(channel, request, call, entry)
+                return _served(request, call, correlation_id, entry)
+
+            outcome = in_slices(_after_loading(request, call, begin) if waits else begin(), session.services)
         else:
             outcome = outcome_from(serve(request, call), call, correlation_id, entry)
     except Exception as error:
@@ -292,24 +293,16 @@ def _has_to_wait(call: Call) -> bool:
     return call.endpoint.is_about_groups and call.services.is_loading_groups
 
 
-def _serve_later(frame: memoryview, call: Call, correlation_id: int) -> Steps[Outcome]:
-    """Serve a request that has to wait."""
-    request = _decoded(frame, call, is_kept=True)
-    return (yield from _after_loading(request, call, _served(request, call, correlation_id)))
+def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Any:
+    """Serve a request; return its outcome, or the work that has it in the end."""
+    return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
 
 
-def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Steps[Outcome]:
-    return outcome_of((yield from result_of(serve(request, call))), call, correlation_id, entry)
-
-
-def _after_loading(request: Any, call: Call, steps: Steps[Outcome]) -> Steps[Outcome]:
-    """Wait for the groups that a request names, then take the steps; handlers refuse groups that cannot be loaded."""
-    services, served = call.services, call.endpoint
-    if served.is_about_groups and services.is_loading_groups:
-        for group in targets.groups_of(served.names, request):
-            yield from services.groups.store.awaited(group, call.session.node)
-            yield
-    return (yield from steps)
+def _after_loading(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach[Outcome]:
+    """Wait for the groups that a request names, then begin; handlers refuse groups that cannot be loaded."""
+    store, node = call.services.groups.store, call.session.node
+    groups = targets.groups_of(call.endpoint.names, request)
+    return ForEach(groups, lambda group: store.awaited(group, node), lambda _: begin())
 
 
 def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
@@ -322,7 +315,7 @@ def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None
 
 
 def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
-    """Return the outcome of a request, from what its handler has returned; if that is steps, they begin here."""
+    """Return the outcome of a request, from what `serve` has returned; if that is steps, they begin here."""
     if type(response) is call.endpoint.response:
         return make_answer((response, call, correlation_id, entry))
     if isinstance(response, GeneratorType):
@@ -333,18 +326,15 @@ def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = No
         except StopIteration as end:
             response = end.value
         else:
-            rest = _rest_of(steps, call, correlation_id, entry)
+            rest = then(steps, lambda result: outcome_of(result, call, correlation_id, entry))
             return in_slices(rest, call.services)
     return outcome_of(response, call, correlation_id, entry)
-
-
-def _rest_of(steps: Steps[Any], call: Call, correlation_id: int, entry: Any) -> Steps[Outcome]:
-    return outcome_of((yield from steps), call, correlation_id, entry)
 
 
 def serve(request: Any, call: Call) -> Any:
     """Commit, authorize, handle: return what the handler returns, or a response with the error that ended it.
 
+    What a handler has to do in steps is returned as `Steps`.
     All but Produce see what was appended before them.
     """
     endpoint = call.endpoint
@@ -360,17 +350,9 @@ def serve(request: Any, call: Call) -> Any:
         response = handle(request, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
         return _failed(request, call, error)
-    if isinstance(response, GeneratorType):
-        return _completed(cast("Steps[Any]", response), request, call)
+    if is_work(response):
+        return rescued(lambda: response, Exception, lambda error: _failed(request, call, error))
     return response
-
-
-def _completed(steps: Steps[Any], request: Any, call: Call) -> Steps[Any]:
-    """Take the steps of a handler; return its response, or one with the error that ended it."""
-    try:
-        return (yield from steps)
-    except Exception as error:  # noqa: BLE001 - the client gets the error
-        return _failed(request, call, error)
 
 
 def _failed(request: Any, call: Call, error: Exception) -> Any:
@@ -398,12 +380,12 @@ def _guard() -> Callable[[Any, Call], Any]:
     return guard.serve
 
 
-def in_slices(steps: Steps[Outcome], services: Services) -> Outcome:
-    """Return the outcome of `steps`, or a `Waiting` for it when there is more to do than fits into a slice."""
-    outcome = services.core.slices.begin(steps)
-    if isinstance(outcome, Work):
-        request = SlicedRequest(outcome, services)
-        return Waiting(request, NO_ANSWER)
+def in_slices(work: Any, services: Services) -> Outcome:
+    """Return the outcome of work, or a `Waiting` for it when there is more to do than fits into a slice."""
+    begun = services.core.slices.begin(work)
+    if isinstance(begun, Work):
+        return Waiting(SlicedRequest(cast("Work[Outcome]", begun), services), NO_ANSWER)
+    outcome: Outcome = begun
     return outcome
 
 

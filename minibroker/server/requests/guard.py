@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.cluster.routing.slices import Steps, result_of
+from minibroker.cluster.routing.slices import then
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.merging import MergedAnswer, merged
@@ -72,18 +72,21 @@ def _denied(request: Any, each: Each, call: Call) -> set[str]:
     return denied
 
 
-def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[Target], bool]) -> Steps[Any]:
+def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[Target], bool]) -> Any:
     """Have the handler serve the names that are not refused, and put errors for the others beside its response."""
     endpoint = call.endpoint
     errors = part_answer(endpoint, only(endpoint.names, request, is_denied, call.core), call.api_version, code)
     # The handler gets a request without the denied names: no handler can forget to look at rights.
     allowed = only(endpoint.names, request, lambda target: not is_denied(target), call.core)
-    served = yield from result_of(endpoint.handle(allowed, call))
-    _check_acks(endpoint, request, code)
-    if isinstance(served, DelayedResponse):
-        return MergedAnswer(served, lambda response: merged(response, errors))
-    # An error of the whole stands alone.
-    return served if getattr(served, "error_code", 0) else merged(served, errors)
+
+    def with_errors(served: Any) -> Any:
+        _check_acks(endpoint, request, code)
+        if isinstance(served, DelayedResponse):
+            return MergedAnswer(served, lambda response: merged(response, errors))
+        # An error of the whole stands alone.
+        return served if getattr(served, "error_code", 0) else merged(served, errors)
+
+    return then(endpoint.handle(allowed, call), with_errors)
 
 
 def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:

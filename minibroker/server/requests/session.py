@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from minibroker.cluster.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
@@ -12,48 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.cluster.node import Node
-    from minibroker.cluster.routing.outcomes import DelayedResponse
     from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
+    from minibroker.server.requests.authentication import Authentication
     from minibroker.server.requests.call import Call
     from minibroker.server.services import Services
-    from minibroker_protocol.messages.sasl import (
-        SaslAuthenticateRequest,
-        SaslAuthenticateResponse,
-        SaslHandshakeRequest,
-        SaslHandshakeResponse,
-    )
-
-
-class Authentication(Protocol):
-    """A connection's way through SASL (`minibroker.server.requests.authentication`).
-
-    Attributes:
-        by_token: the client has shown a delegation token.
-        takes_tokens: its next frame is a bare token, without a header.
-    """
-
-    by_token: bool
-
-    @property
-    def takes_tokens(self) -> bool:
-        """Whether the next frame is a bare token."""
-        ...
-
-    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | DelayedResponse:
-        """Answer SaslHandshake."""
-        ...
-
-    def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | DelayedResponse:
-        """Answer SaslAuthenticate."""
-        ...
-
-    def is_early(self, error: Exception) -> bool:
-        """Is a request refused for its having come before the client has begun to say who it is?"""
-        ...
-
-    def close(self) -> None:
-        """The connection has gone."""
-        ...
 
 
 class Session:

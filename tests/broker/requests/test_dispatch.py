@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from minibroker.cluster.releases import release
 from minibroker.cluster.routing.outcomes import Answer, Waiting
 from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
-from minibroker.cluster.routing.slices import Steps, drain, result_of
+from minibroker.cluster.routing.slices import Steps, drain, steps_of
 from minibroker.config.releases import RELEASES
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.dispatch import accept, encode_answers, serve
@@ -275,7 +275,7 @@ def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> 
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     call = Call(harness.core, harness.services, 4, "test", harness.session())
     call.endpoint = failing
-    return cast("HeartbeatResponse", drain(result_of(serve(request, call))))
+    return cast("HeartbeatResponse", drain(steps_of(serve(request, call))))
 
 
 @pytest.mark.parametrize("in_steps", [False, True])

@@ -226,7 +226,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         """Write the update, and begin the member's session again. GroupRefusedError."""
         known = group.members.get(member.member_id)
         self.save(group, update.changes, before)
-        group.topics = update.topics
+        group.topics, group.has_new_meanings = update.topics, False
         timers = self.restart_session(group, member.member_id)
         if len(group.timers) > len(group.members):  # The member has taken the place of another one.
             for member_id in group.timers.keys() - group.members.keys():

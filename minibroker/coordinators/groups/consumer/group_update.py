@@ -85,7 +85,6 @@ class GroupUpdate:
         """The member after the update; `updated` is what it has said of itself now. UnknownStateError."""
         group = self._group
         is_news = group.epoch == _NEVER or group.has_new_meanings
-        group.has_new_meanings = False
         has_new_topics = (updated.topics, updated.regex) != (member.topics, member.regex)
         # The topics of a new expression come with the group's next epoch, once `resolve_new_regex` has looked them up.
         is_new = updated.regex != member.regex and updated.regex not in group.regexes

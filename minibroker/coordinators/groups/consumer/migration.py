@@ -80,7 +80,7 @@ class Migration:
         if len(classic.members) > max_size:
             raise _not_upgraded(classic, "the group size exceeds the consumer group maximum size.")
         try:
-            changes = list(self._changes_to(classic))
+            changes = self._changes_to(classic)
         except DecodeError:
             raise _not_upgraded(classic, "the embedded consumer protocol is malformed.") from None
         group = ConsumerGroup(classic.group_id, classic.offsets)
@@ -89,14 +89,16 @@ class Migration:
         self._rebalances.forget(classic, ErrorCode.REBALANCE_IN_PROGRESS)
         return group
 
-    def _changes_to(self, classic: Group) -> Iterable[Change]:
+    def _changes_to(self, classic: Group) -> list[Change]:
         group_id, epoch = classic.group_id, classic.generation
         members = [self._consumer(classic, each) for each in classic.members.values()]
-        yield from [RECORDS.member_metadata(group_id, member) for member in members]
-        yield RECORDS.group_epoch(group_id, epoch, self._hash_of(members))
-        yield from [RECORDS.target_assignment(group_id, member.member_id, member.assigned) for member in members]
-        yield RECORDS.assignment_epoch(group_id, epoch)
-        yield from [RECORDS.current_assignment(group_id, member) for member in members]
+        return [
+            *(RECORDS.member_metadata(group_id, member) for member in members),
+            RECORDS.group_epoch(group_id, epoch, self._hash_of(members)),
+            *(RECORDS.target_assignment(group_id, member.member_id, member.assigned) for member in members),
+            RECORDS.assignment_epoch(group_id, epoch),
+            *(RECORDS.current_assignment(group_id, member) for member in members),
+        ]
 
     def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
         """Return a classic member as a member of the new group. Raise DecodeError or GroupRefusedError."""

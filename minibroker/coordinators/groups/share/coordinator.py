@@ -8,11 +8,12 @@ import logging
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.cluster.routing.slices import Steps, Work
+from minibroker.cluster.routing.slices import ForEach
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.assignors.simple import assign_simply
@@ -27,6 +28,7 @@ from minibroker.coordinators.groups.share.group import (
     ShareMember,
     StatePartitions,
     Topics,
+    keys_of,
     state_partitions,
     topics_of_all,
 )
@@ -189,25 +191,25 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     def _begin(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
         """Make states after the heartbeat that lacks them (`GroupCoordinatorService.persisterInitialize`)."""
-        work = self.core.slices.begin(self._make_states(group, missing, epoch))
-        if isinstance(work, Work):
-            work.then(lambda _: None, partial(_log_failure, group))
+        states, refused = self.states(), list[ErrorCode]()
 
-    def _make_states(self, group: ShareGroup, missing: Topics, epoch: int) -> Steps[None]:
-        states = self.states()
-        for topic_id, topic in missing.items():
-            for index in sorted(topic.partitions):
-                outcome = states.initialize(SharePartitionKey(group.group_id, topic_id, index), epoch, UNKNOWN)
-                if outcome.code:
-                    _logger.warning(
-                        "The state of %s-%s of group %s could not be made: %s",
-                        topic.name, index, group.group_id, outcome.code.name,
-                    )  # fmt: skip
-                    given_up = {each: state.partitions for each, state in missing.items()}
-                    self._save_states(group, group.partitions.given_up(given_up))
-                    return
-                yield
-        self._save_states(group, group.partitions.done(missing))
+        def initialize(key: SharePartitionKey) -> None:
+            code = states.initialize(key, epoch, UNKNOWN).code
+            if code:
+                refused.append(code)
+                place = f"{missing[key.topic_id].name}-{key.partition}"
+                _logger.warning("The state of %s of group %s could not be made: %s", place, key.group_id, code.name)
+
+        def conclude(_: object) -> None:
+            if refused:
+                given_up = {topic_id: topic.partitions for topic_id, topic in missing.items()}
+                self._save_states(group, group.partitions.given_up(given_up))
+            else:
+                self._save_states(group, group.partitions.done(missing))
+
+        keys = keys_of(group.group_id, missing)
+        work = ForEach(takewhile(lambda _: not refused, keys), initialize)
+        self.core.slices.run(work, conclude, partial(_log_failure, group))
 
     def _save_states(self, group: ShareGroup, partitions: StatePartitions) -> None:
         """Store the share-partitions of a group, unless it was deleted while their states were made."""

@@ -9,6 +9,7 @@ from minibroker.clock import Clock
 from minibroker.coordinators.groups.modern.group import MemberState, ModernGroup, ModernMember
 from minibroker.coordinators.groups.modern.records import Change, GroupRecords
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, partitions_of
+from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker_protocol.coordinator_records import share_groups
 from minibroker_protocol.coordinator_records.share_groups import (
     ShareGroupCurrentMemberAssignmentValue,
@@ -306,6 +307,15 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 def state_partitions(group_id: str, partitions: StatePartitions) -> Change:
     """Return the record of a group's share-partitions."""
     return Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), partitions.to_value())
+
+
+def keys_of(group_id: str, topics: Topics) -> list[SharePartitionKey]:
+    """Return the share-partitions of a group in some partitions."""
+    return [
+        SharePartitionKey(group_id, topic_id, index)
+        for topic_id, each in topics.items()
+        for index in sorted(each.partitions)
+    ]
 
 
 def topics_of_all(members: Iterable[ShareMember]) -> frozenset[str]:

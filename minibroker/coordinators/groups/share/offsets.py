@@ -1,14 +1,15 @@
 """Start offsets of share groups, as administrators read, set and delete them, and the states of groups that go.
 
 `GroupCoordinatorService.describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and
-`deleteShareGroups`. Each takes steps, and the share coordinator is asked for one share-partition after the other.
+`deleteShareGroups`. The share coordinator is asked for one share-partition after the other, in steps.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.share.coordinator import ShareGroups
@@ -17,6 +18,7 @@ from minibroker.coordinators.groups.share.group import (
     ShareGroup,
     StatePartitions,
     TopicState,
+    keys_of,
     state_partitions,
 )
 from minibroker.coordinators.share_state.coordinator import Outcome
@@ -79,10 +81,13 @@ class ShareOffsets:
 
     # Setting
 
-    def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]]) -> Steps[dict[str, dict[int, Outcome]]]:
-        """Set start offsets by topic and partition. Return an outcome for each.
+    def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]]) -> ForEach[dict[str, dict[int, Outcome]]]:
+        """Set start offsets by topic and partition. Return work with an outcome for each.
 
-        The group has to be empty; one that is not known is made. GroupRefusedError.
+        The group has to be empty; one that is not known is made.
+
+        Raises:
+            GroupRefusedError: Also the work may raise it.
         """
         group, _ = self._groups.group_for(group_id, joins=True)
         _check_empty(group)
@@ -98,29 +103,34 @@ class ShareOffsets:
                     topics[topic.id] = TopicState(name, known, now_ms)
             unknown = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
             outcomes[name] = {index: Outcome() if index in known else unknown for index in by_index}
-        if not topics:
+        if topics:
+            begun = state_partitions(group_id, group.partitions.begun(topics))
+            self._groups.save(group, [*self._first_epochs(group), begun])
+
+        def initialize(key: SharePartitionKey) -> ErrorCode:
+            name = topics[key.topic_id].name
+            outcome = self._states.initialize(key, group.epoch, offsets[name][key.partition])
+            outcomes[name][key.partition] = outcome
+            return outcome.code
+
+        def conclude(codes: list[ErrorCode]) -> dict[str, dict[int, Outcome]]:
+            if topics and not any(codes) and self._is_there(group):
+                self._save(group, group.partitions.done(topics))
             return outcomes
-        begun = state_partitions(group_id, group.partitions.begun(topics))
-        self._groups.save(group, [*self._first_epochs(group), begun])
-        failed = False
-        for topic_id, each in topics.items():
-            for index in sorted(each.partitions):
-                key = SharePartitionKey(group_id, topic_id, index)
-                outcome = self._states.initialize(key, group.epoch, offsets[each.name][index])
-                outcomes[each.name][index] = outcome
-                failed |= bool(outcome.code)
-                yield
-        if not failed and self._is_there(group):
-            self._save(group, group.partitions.done(topics))
-        return outcomes
+
+        return ForEach(keys_of(group_id, topics), initialize, conclude)
 
     # Deleting
 
-    def delete(self, group_id: str, topics: Sequence[str]) -> Steps[dict[str, Outcome]]:
-        """Delete the start offsets of an empty group in topics. Return an outcome for each. Raise GroupRefusedError."""
+    def delete(self, group_id: str, topics: Sequence[str]) -> ForEach[dict[str, Outcome]]:
+        """Delete the start offsets of an empty group in topics. Return work with an outcome for each.
+
+        Raises:
+            GroupRefusedError: Also the work may raise it.
+        """
         group = self._groups.existing(group_id)
         _check_empty(group)
-        going: dict[str, tuple[bytes, frozenset[int]]] = {}
+        going: dict[bytes, TopicState] = {}
         outcomes: dict[str, Outcome] = {}
         for name in topics:
             topic = self._topics.get(name)
@@ -128,25 +138,30 @@ class ShareOffsets:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 outcomes[name] = Outcome(code, code.meaning)
             elif topic.id in group.partitions.initialized:
-                going[name] = topic.id, group.partitions.initialized[topic.id].partitions
+                going[topic.id] = group.partitions.initialized[topic.id]
             elif topic.id in group.partitions.deleting:
-                going[name] = topic.id, frozenset(range(len(topic.partitions)))
+                going[topic.id] = TopicState(name, frozenset(range(len(topic.partitions))))
             else:
                 message = "There is no offset information to delete."
                 outcomes[name] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        if not going:
-            return outcomes
-        self._save(group, group.partitions.deletes({topic_id: name for name, (topic_id, _) in going.items()}))
-        gone: list[bytes] = []
-        for name, (topic_id, indexes) in going.items():
-            outcomes[name] = yield from self._delete_states(group_id, topic_id, indexes)
-            if not outcomes[name].code:
-                gone.append(topic_id)
-        if gone and self._is_there(group):
-            self._save(group, group.partitions.deleted(gone))
-        return outcomes
+        if going:
+            self._save(group, group.partitions.deletes({topic_id: each.name for topic_id, each in going.items()}))
+        outcomes.update({each.name: Outcome() for each in going.values()})
 
-    def delete_states(self, group: ShareGroup) -> Steps[ErrorCode]:
+        def delete(key: SharePartitionKey) -> None:
+            name = going[key.topic_id].name
+            if not outcomes[name].code:
+                outcomes[name] = self._states.delete(key)
+
+        def conclude(_: object) -> dict[str, Outcome]:
+            gone = [topic_id for topic_id, each in going.items() if not outcomes[each.name].code]
+            if gone and self._is_there(group):
+                self._save(group, group.partitions.deleted(gone))
+            return outcomes
+
+        return ForEach(keys_of(group_id, going), delete, conclude)
+
+    def delete_states(self, group: ShareGroup) -> ErrorCode | ForEach[ErrorCode]:
         """Delete the states of all partitions of an empty group, before the group is deleted."""
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
@@ -162,19 +177,15 @@ class ShareOffsets:
                 self._save(group, StatePartitions(deleting=deleting))
             except GroupRefusedError as error:
                 return error.code
-        for topic_id, each in going.items():
-            outcome = yield from self._delete_states(group.group_id, topic_id, each.partitions)
-            if outcome.code:
-                return outcome.code
-        return ErrorCode.NONE
+        refused: list[ErrorCode] = []
 
-    def _delete_states(self, group_id: str, topic_id: bytes, indexes: frozenset[int]) -> Steps[Outcome]:
-        for index in sorted(indexes):
-            outcome = self._states.delete(SharePartitionKey(group_id, topic_id, index))
-            if outcome.code:
-                return outcome
-            yield
-        return Outcome()
+        def delete(key: SharePartitionKey) -> None:
+            code = self._states.delete(key).code
+            if code:
+                refused.append(code)
+
+        keys = takewhile(lambda _: not refused, keys_of(group.group_id, going))
+        return ForEach(keys, delete, lambda _: refused[0] if refused else ErrorCode.NONE)
 
     def _is_there(self, group: ShareGroup) -> bool:
         """Return whether the group has not been deleted."""

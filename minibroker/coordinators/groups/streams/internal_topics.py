@@ -4,7 +4,7 @@ Kafka's `InternalTopicManager` with `RepartitionTopics`, `CopartitionedTopicsEnf
 sentences are Kafka's, since members show them to their users.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -379,11 +379,11 @@ def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
         yield named | set(_at(repartition, group.repartition_source_topics))
 
 
-def _at(names: list[str], indexes: Iterable[int]) -> Iterator[str]:
-    for index in indexes:
-        if not 0 <= index < len(names):
-            raise MalformedTopologyError(f"Index {index} out of bounds for length {len(names)}")
-        yield names[index]
+def _at(names: list[str], indexes: Sequence[int]) -> list[str]:
+    wrong = next((index for index in indexes if not 0 <= index < len(names)), None)
+    if wrong is not None:
+        raise MalformedTopologyError(f"Index {wrong} out of bounds for length {len(names)}")
+    return [names[index] for index in indexes]
 
 
 def _same(named: Mapping[str, int], counts: Iterable[int]) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final
 
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
-from minibroker.cluster.routing.slices import Work
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.delayed_read import DelayedRead
 from minibroker.server.requests.fetch.reader import FIRST_WITH_V2, Reader, failed_partition
@@ -95,11 +94,7 @@ class DelayedFetch(DelayedRead):
         if self._call.api_version >= FIRST_WITH_V2:
             self.deliver(self._reader.answer(results))
             return
-        answer = self._call.core.slices.begin(self._reader.convert_and_answer(results))
-        if isinstance(answer, Work):
-            answer.then(self._deliver_unless_gone, self._fail)
-        else:
-            self.deliver(answer)
+        self._call.core.slices.run(self._reader.convert_and_answer(results), self._deliver_unless_gone, self._fail)
 
     def _deliver_unless_gone(self, response: FetchResponse) -> None:
         if not self._is_gone:

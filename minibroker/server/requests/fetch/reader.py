@@ -1,12 +1,12 @@
 """The log reads of a Fetch request, and the partitions of its response."""
 
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey, FetchSession
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, rescued, then
 from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
@@ -41,7 +41,6 @@ _FIRST_OF_KAFKA_4: Final = 4
 _FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
 FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
 _FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
-_OPENED_PER_STEP: Final = 16
 _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
 READ_COMMITTED: Final = 1
@@ -102,16 +101,13 @@ class Reader:
         least = self._request.min_bytes
         return f"at least {least} {'byte' if least == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
 
-    def open_logs(self) -> Steps[None]:
-        """Open the logs of all partitions, which takes a millisecond for some of them."""
-        for number, (named, index) in enumerate(tuple(self._context.keys)):
-            topic = self._topic(named)
-            partition = None if topic is None else topic.partition(index)
-            if partition is not None and partition.opened_log is None:
-                with suppress(*MAPPED):  # the read meets the error again, and answers it
-                    _ = partition.log
-            if not number % _OPENED_PER_STEP:
-                yield
+    def open_log(self, key: FetchKey) -> None:
+        """Open the log of a partition, which may take a millisecond."""
+        topic = self._topic(key[0])
+        partition = None if topic is None else topic.partition(key[1])
+        if partition is not None and partition.opened_log is None:
+            with suppress(*MAPPED):  # the read meets the error again, and answers it
+                _ = partition.log
 
     def read(self) -> dict[FetchKey, PartitionData]:
         """Read every partition that may have changed; afterwards the attributes have the result."""
@@ -229,12 +225,18 @@ class Reader:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return failed_partition(index, code)
 
-    def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
+    def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> ForEach[FetchResponse]:
         """Return the response with records in a format that clients before version 4 read. They have no sessions."""
-        for key, data in results.items():
-            if isinstance(data.records, LogSlice):
-                results[key] = yield from self._converted(key, data, data.records)
-        return self.answer(results)
+
+        def convert(read: tuple[FetchKey, PartitionData]) -> Any:
+            key, data = read
+            return self._converted(key, data, data.records) if isinstance(data.records, LogSlice) else data
+
+        return ForEach(
+            tuple(results.items()),
+            convert,
+            lambda converted: self.answer(dict(zip(results, converted, strict=True))),
+        )
 
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
         """Return the response, which is empty for a client that is over its quota."""
@@ -273,29 +275,33 @@ class Reader:
         if partition is not None:
             data.current_leader = hint_of(partition, self._call, leaders)
 
-    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Steps[PartitionData]:
-        """The data of one partition for a client that reads no v2."""
+    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Any:
+        """Return the data of one partition for a client that reads no v2, or the work that has it in the end."""
         requested = self._context.partitions[key]
         topic = self._topic(key[0])
         partition = topic.partition(requested.partition) if topic is not None else None
         if topic is None or partition is None:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        try:
-            conversion = down_conversion.converted(
-                partition.log,
-                found,
-                requested.fetch_offset,
-                requested.partition_max_bytes,
-                self._call.api_version,
-                allowed=topic.config.boolean("message.downconversion.enable"),
-            )
-            records = yield from self._call.core.slices.large(conversion)
-        except MAPPED as error:
-            return failed_partition(requested.partition, error_code_of(error))
-        if records is None:
-            return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_VERSION)
-        data.records = records
-        return data
+        conversion = down_conversion.converted(
+            partition.log,
+            found,
+            requested.fetch_offset,
+            requested.partition_max_bytes,
+            self._call.api_version,
+            allowed=topic.config.boolean("message.downconversion.enable"),
+        )
+
+        def with_records(records: bytes | None) -> PartitionData:
+            if records is None:
+                return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_VERSION)
+            data.records = records
+            return data
+
+        return rescued(
+            lambda: then(self._call.core.slices.large(conversion), with_records),
+            MAPPED,
+            lambda error: failed_partition(requested.partition, error_code_of(error)),
+        )
 
     def _without_records(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
         """Return the data for a reader with a nearer replica, or whose last epoch has ended (KIP-595), or None."""

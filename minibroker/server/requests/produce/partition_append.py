@@ -5,14 +5,14 @@ takes batches of format v2 as they come. The log validator prepares all other re
 partition's own response.
 """
 
-from typing import Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker.cluster.advice import LARGE_BATCHES, about_size
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import rescued, then
 from minibroker.cluster.topics import Topic
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.produce.delayed import refuse_partition
@@ -55,6 +55,9 @@ from minibroker_storage.log import Log
 with lazy:
     from minibroker.coordinators.transactions import verification
     from minibroker_protocol.records import log_validator
+
+if TYPE_CHECKING:
+    from minibroker_protocol.records.log_validator import Prepared
 
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_ABORTABLE: Final = 11
@@ -146,23 +149,20 @@ def append(
     return response
 
 
-def append_validated(
-    topic: Topic, data: PartitionProduceData, call: Call, request: ProduceRequest
-) -> Steps[PartitionProduceResponse]:
-    """Append what the log validator makes of the records of one partition, which exists."""
+def append_validated(topic: Topic, data: PartitionProduceData, call: Call, request: ProduceRequest) -> Any:
+    """Append what the log validator makes of the records of one partition, which exists. Return steps."""
     response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
-    partition = cast("Partition", topic.partition(data.index))
     records = cast("memoryview", data.records)
-    try:
-        yield from _append_validated(partition.log, partition, records, call, response, request)
-        response.log_start_offset = partition.log.log_start_offset
-    except _REFUSALS as error:
-        _explain(response, error, topic, records, call)
-    return response
+    append = _ValidatedAppend(cast("Partition", topic.partition(data.index)), call, response, request)
+    return rescued(
+        lambda: append.begin(records), _REFUSALS, lambda error: _explain(response, error, topic, records, call)
+    )
 
 
-def _explain(response: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call) -> None:
-    """Say why nothing was appended."""
+def _explain(
+    response: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call
+) -> PartitionProduceResponse:
+    """Put the reason why nothing was appended into a response."""
     given = records if isinstance(records, memoryview) else memoryview(b"")
     if isinstance(error, UnsupportedMagicError):
         new = call.api_version >= FIRST_WITH_ONE_BATCH and given and not is_v2(given)
@@ -183,6 +183,7 @@ def _explain(response: PartitionProduceResponse, error: Exception, topic: Topic,
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
                 for record in error.record_errors
             ]
+    return response
 
 
 def _not_leader() -> RefusedError:
@@ -203,57 +204,66 @@ def _check_replicas(partition: Partition, response: PartitionProduceResponse, no
         )
 
 
-def _append_validated(
-    log: Log,
-    partition: Partition,
-    records: memoryview,
-    call: Call,
-    response: PartitionProduceResponse,
-    request: ProduceRequest,
-) -> Steps[None]:
-    """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
-    core = call.core
-    topic = partition.topic
-    # Not by rights but by client id, as in Kafka: `kafka-console-producer` must not write a group's records by mistake.
-    if topic.is_internal and call.client_id != _ADMIN_CLIENT:
-        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
-    now_ms = core.clock.now_ms()
-    policy = topic.append_policy
-    if is_v2(records) or call.api_version >= FIRST_WITH_ONE_BATCH:
-        produced = check_produced_batch(records, opened_records=0)
-        _check_circumstances(produced, log, topic, call, response, request.transactional_id)
-    else:
-        _check_sizes(records, topic)
-    prepared = yield from log_validator.prepare_in_steps(
-        records,
-        policy,
-        next_offset=lambda: log.next_offset,
-        now_ms=now_ms,
-        topic_partition=f"{topic.name}-{response.index}",
-    )
-    # The validator works in slices: the topic may be gone, or be another one of the same name.
-    if core.topics.get(topic.name) is not topic:
-        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
-    _check_replicas(partition, response, call.node, request.acks)
-    # Again: another format or codec can make the batch larger than `max.message.bytes`.
-    _check_sizes(memoryview(prepared.data), topic)
-    header = prepared.header
-    if header.magic == MAGIC_V2:
-        # After validation, as late as possible: other batches of the producer may have come while it ran in slices.
-        if header.producer_id >= 0 and _is_duplicate(log, header, response, core):
-            return
-        response.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
-    else:
-        response.base_offset = log.append_message_set(
-            memoryview(prepared.data),
-            last_offset=prepared.last_offset,
-            max_timestamp=prepared.max_timestamp,
-            offset_of_max_timestamp=prepared.offset_of_max_timestamp,
+class _ValidatedAppend(NamedTuple):
+    """The append of what the log validator makes of one batch, or of a message set of format v0 or v1."""
+
+    partition: Partition
+    call: Call
+    response: PartitionProduceResponse
+    request: ProduceRequest
+
+    def begin(self, records: memoryview) -> Any:
+        """Check the records, and return the work that validates and appends them."""
+        topic, log, call = self.partition.topic, self.partition.log, self.call
+        # Not by rights but by client id, as in Kafka: `kafka-console-producer` must not write a group's records by
+        # mistake.
+        if topic.is_internal and call.client_id != _ADMIN_CLIENT:
+            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
+        now_ms = call.core.clock.now_ms()
+        policy = topic.append_policy
+        if is_v2(records) or call.api_version >= FIRST_WITH_ONE_BATCH:
+            produced = check_produced_batch(records, opened_records=0)
+            _check_circumstances(produced, log, topic, call, self.response, self.request.transactional_id)
+        else:
+            _check_sizes(records, topic)
+        validation = log_validator.prepare_in_steps(
+            records,
+            policy,
+            next_offset=lambda: log.next_offset,
             now_ms=now_ms,
+            topic_partition=f"{topic.name}-{self.response.index}",
         )
-    if policy.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        response.log_append_time_ms = now_ms
-    core.writes.stage(log, response)
+        return then(validation, lambda prepared: self.append(prepared, now_ms))
+
+    def append(self, prepared: "Prepared", now_ms: int) -> PartitionProduceResponse:
+        """Append records after their validation, during which others were served."""
+        partition, call, response = self.partition, self.call, self.response
+        topic, log = partition.topic, partition.log
+        # The topic may be gone, or be another one of the same name.
+        if call.core.topics.get(topic.name) is not topic:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
+        _check_replicas(partition, response, call.node, self.request.acks)
+        # Again: another format or codec can make the batch larger than `max.message.bytes`.
+        _check_sizes(memoryview(prepared.data), topic)
+        header = prepared.header
+        # As late as possible: other batches of the producer may have come meanwhile.
+        is_v2_of_producer = header.magic == MAGIC_V2 and header.producer_id >= 0
+        if not (is_v2_of_producer and _is_duplicate(log, header, response, call.core)):
+            if header.magic == MAGIC_V2:
+                response.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
+            else:
+                response.base_offset = log.append_message_set(
+                    memoryview(prepared.data),
+                    last_offset=prepared.last_offset,
+                    max_timestamp=prepared.max_timestamp,
+                    offset_of_max_timestamp=prepared.offset_of_max_timestamp,
+                    now_ms=now_ms,
+                )
+            if topic.append_policy.timestamp_type is TimestampType.LOG_APPEND_TIME:
+                response.log_append_time_ms = now_ms
+            call.core.writes.stage(log, response)
+        response.log_start_offset = log.log_start_offset
+        return response
 
 
 def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceResponse, core: Core) -> bool:

@@ -1,12 +1,17 @@
 """Acknowledgements in ShareFetch and ShareAcknowledge requests: checked, and handed to the share-partitions."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, then
 from minibroker.coordinators.share_partitions.changes import Acknowledgement
-from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessionError, TopicIdPartition
+from minibroker.coordinators.share_partitions.sessions import (
+    FINAL_EPOCH,
+    MemberKey,
+    ShareSessionError,
+    TopicIdPartition,
+)
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
@@ -61,20 +66,28 @@ def hint_leader(
 
 
 def acknowledge(
-    request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call
-) -> Steps[dict[TopicIdPartition, ErrorCode]]:
-    """Acknowledge what a request names, partition by partition; return the outcome for each of them."""
+    request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call, member: MemberKey, conclude: Callable[..., Any]
+) -> ForEach[Any]:
+    """Acknowledge what a request names, partition by partition, and end the member's session if the request does.
+
+    Returns:
+        Work whose result is `conclude(outcomes)`, with the outcome for each partition.
+    """
     named = {
         (topic.topic_id, each.partition_index): each.acknowledgement_batches
         for topic in request.topics
         for each in topic.partitions
     }
-    outcomes: dict[TopicIdPartition, ErrorCode] = {}
-    for key, batches in named.items():
-        if batches or isinstance(request, ShareAcknowledgeRequest):
-            outcomes[key] = _acknowledge(request, key, batches, call)
-            yield
-    return outcomes
+    if not isinstance(request, ShareAcknowledgeRequest):
+        named = {key: batches for key, batches in named.items() if batches}
+
+    def end(codes: list[ErrorCode]) -> Any:
+        outcomes = dict(zip(named, codes, strict=True))
+        if request.share_session_epoch != FINAL_EPOCH:
+            return conclude(outcomes)
+        return then(call.services.share_partitions.release(call.node, member), lambda _: conclude(outcomes))
+
+    return ForEach(named.items(), lambda each: _acknowledge(request, each[0], each[1], call), end)
 
 
 def _acknowledge(

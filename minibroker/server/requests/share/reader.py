@@ -1,13 +1,12 @@
 """The log reads of a ShareFetch request: records to acquire, the partitions of its response, and the wait for more."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.routing.slices import ForEach, then
 from minibroker.coordinators.share_partitions.acquisition import Span, Wish
 from minibroker.coordinators.share_partitions.sessions import TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
@@ -63,7 +62,7 @@ class ShareReader:
         self._request = request
         self._call = call
         self._asked = asked
-        self._unloaded = deque(asked)
+        self._unloaded = asked
         self._group_id = request.group_id or ""
         self._manager = call.services.share_partitions
         self._committed = self._manager.limits(self._group_id).reads_committed
@@ -75,45 +74,50 @@ class ShareReader:
         self.keys: list[SharePartitionKey] = []
         self.logs: list[Log] = []
 
-    def attempt(self, *, is_last: bool) -> Steps[dict[TopicIdPartition, PartitionData] | None]:
+    def attempt(self, *, is_last: bool) -> ForEach[dict[TopicIdPartition, PartitionData] | None]:
         """Acquire records, if there are enough of them, this is the last attempt, or there is nothing to wait for.
 
-        Returns the partitions of the response, or None.
+        The result of the work is the partitions of the response, or None.
         """
-        while self._unloaded:
-            key = self._unloaded.popleft()
-            partition = self._partition(key)
-            if isinstance(partition, ErrorCode):
-                self._results[key] = failed(key[1], partition)
-            else:
-                loaded = yield from self._manager.load(SharePartitionKey(self._group_id, *key), partition)
-                self._use(key, partition, loaded)
-            yield
+        unloaded, self._unloaded = self._unloaded, ()
+        return ForEach(unloaded, self._load, lambda _: self._read_all(is_last=is_last))
+
+    def _load(self, key: TopicIdPartition) -> Any:
+        partition = self._partition(key)
+        if isinstance(partition, ErrorCode):
+            self._results[key] = failed(key[1], partition)
+            return None
+        loading = self._manager.load(SharePartitionKey(self._group_id, *key), partition)
+        return then(loading, lambda loaded: self._use(key, partition, loaded))
+
+    def _read_all(self, *, is_last: bool) -> ForEach[dict[TopicIdPartition, PartitionData] | None]:
         acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
-        found: list[_Found] = []
         is_over = is_last or not self._usable
         self._left = self._most_bytes()
         self._has_data = False
-        for key, partition, share_partition in acquirable:
-            outcome = self._read(key, partition, share_partition, self._left // len(acquirable))
-            if outcome is None:
-                is_over = True
-            else:
-                found.append(outcome)
-            yield
-        is_complete = is_over or self._has_enough(found)
-        if self._usable:
-            self._measure(len(found), is_complete=is_complete)
-        if not is_complete:
-            return None
+
+        def read(each: tuple[TopicIdPartition, Partition, SharePartition]) -> _Found | None:
+            return self._read(*each, self._left // len(acquirable))
+
+        def conclude(read: list[_Found | None]) -> ForEach[dict[TopicIdPartition, PartitionData]] | None:
+            found = [each for each in read if each is not None]
+            is_complete = is_over or len(found) < len(read) or self._has_enough(found)
+            if self._usable:
+                self._measure(len(found), is_complete=is_complete)
+            return self._acquire_all(found) if is_complete else None
+
+        return ForEach(acquirable, read, conclude)
+
+    def _acquire_all(self, found: list[_Found]) -> ForEach[dict[TopicIdPartition, PartitionData]]:
         results = dict(self._results)
         left = self._request.max_records
-        for each in found:
-            data, count = self._acquire(each, left)
+
+        def acquire(each: _Found) -> None:
+            nonlocal left
+            results[each.key], count = self._acquire(each, left)
             left -= count
-            results[each.key] = data
-            yield
-        return results
+
+        return ForEach(found, acquire, lambda _: results)
 
     def _partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
         """Return a partition that the client may read, and that its broker leads."""
@@ -328,7 +332,7 @@ class DelayedShareFetch(DelayedRead):
         self._call.services.share_partitions.unwatch(self._reader.keys, self.look_soon)
 
     def _begin(self) -> Any:
-        return self._call.core.slices.begin(self._reader.attempt(is_last=self._is_over))
+        return self._reader.attempt(is_last=self._is_over)
 
     def _on_read(self, results: dict[TopicIdPartition, PartitionData] | None) -> None:
         self._is_reading = False

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from minibroker.cluster.routing.slices import drain, steps_of
 from minibroker.coordinators.groups.replay import Replay
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
@@ -75,8 +76,7 @@ class Partition:
         """The rest of it."""
         replay = Replay("__consumer_offsets-0")
         replay.read(iter_batches(self.log))
-        for _ in replay.finish():
-            pass
+        drain(steps_of(replay.finish()))
         return replay
 
     def committed(self) -> dict[tuple[str, int], int]:
@@ -220,8 +220,7 @@ def test_a_batch_that_cannot_be_read_is_logged_and_passed_over(
 def test_records_of_older_formats_are_read(magic: int) -> None:
     replay = Replay("__consumer_offsets-0")
     replay.read(iter_batches(build_message_set([NewRecord(key(), value(7), TIME)], magic=magic)))
-    for _ in replay.finish():
-        pass
+    drain(steps_of(replay.finish()))
     found = replay.groups["g"][1].get("t", 0)
     assert found is not None
     assert found.offset == 7

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from minibroker.cluster.routing.slices import steps_of
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
@@ -221,7 +222,7 @@ def test_a_transactional_id_that_is_used_while_others_expire_stays(configured: M
     harness = configured({**EXPIRING, "message.max.bytes": "260"})
     producers = [Producer(harness, each) for each in ("a", "b" * 80, "c" * 80)]
     store = harness.services.transactions.store
-    steps = store.remove(store.all())
+    steps = steps_of(store.remove(store.all()))
     next(steps)
     producers[2].write(b"x")
     for _ in steps:
@@ -236,7 +237,7 @@ def test_a_topic_that_is_deleted_while_ids_expire_is_not_made_again(configured: 
     for each in ("a" * 80, "b" * 80):
         init_producer_id(harness, each)
     store = harness.services.transactions.store
-    steps = store.remove(store.all())
+    steps = steps_of(store.remove(store.all()))
     next(steps)
     harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="__transaction_state")], timeout_ms=1000), 6)
     for _ in steps:
