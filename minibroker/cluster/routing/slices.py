@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import GeneratorType
-from typing import Any, Final, Generic, NamedTuple, TypeGuard, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from minibroker_protocol.steps import Steps, drain
 
@@ -53,7 +53,7 @@ class ForEach(NamedTuple, Generic[T]):
     conclude: Callable[[list[Any]], Any] = _nothing
 
 
-Served = T | ForEach[T]
+Served: TypeAlias = T | ForEach[T]
 """A result, or the work that has it in the end."""
 
 

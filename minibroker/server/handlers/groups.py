@@ -409,5 +409,6 @@ def _delete(group_id: str, call: Call) -> Any:
     def forget(code: ErrorCode) -> Any:
         return code or store.forget(group, lambda: refusal() or group.offsets.everything(), wholly=True)
 
-    is_share = isinstance(group, ShareGroup)
-    return then(call.services.groups.share_offsets.delete_states(group) if is_share else ErrorCode.NONE, forget)
+    if isinstance(group, ShareGroup):
+        return then(call.services.groups.share_offsets.delete_states(group), forget)
+    return forget(ErrorCode.NONE)

@@ -1,7 +1,7 @@
 """The share coordinator's states of share-partitions, for group coordinators and leaders (KIP-932)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from minibroker.cluster.routing.slices import Served
 from minibroker.coordinators.share_state.state import MOST_BATCHES, Change, SharePartitionKey
@@ -37,15 +37,17 @@ from minibroker_protocol.messages.share_group_state import (
     WrittenPartition,
 )
 
+R = TypeVar("R")
+
 
 def _answer_each(
     request: Any,
     serve: Callable[[SharePartitionKey, Any], Any],
     result: Callable[..., Any],
-    response: Callable[..., Any],
+    response: Callable[..., R],
     *,
     may_be_empty: bool = False,
-) -> Any:
+) -> Served[R]:
     """Serve each share-partition of a request. As in Kafka there are no results for a request without a group.
 
     Args:

@@ -63,7 +63,7 @@ def described_groups(
         conclude: returns the response, given the descriptions.
     """
 
-    def describe_one(group_id: str) -> D:
+    def describe_one(group_id: str) -> Any:
         try:
             described: Any = describe(_existing(groups, group_id, call), call)
         except GroupRefusedError as error:

@@ -95,9 +95,9 @@ def test_a_partition_that_is_too_large_to_be_waited_for_is_refused(
     moved: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 1 << 12)
-    pending = begin(moved, fetch_request("group-7"), 8)
-    assert turns(moved, lambda: pending.is_answered) < 8
-    assert [each.error_code for each in pending.response.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    refused = moved.accept(fetch_request("group-7"), 8)
+    assert isinstance(refused, Answer)
+    assert [each.error_code for each in refused.response.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     moved.run_soon()
     moved.core.slices.slice_s = float("inf")
     assert offsets_of(moved, "group-7") == {T0: 7}
