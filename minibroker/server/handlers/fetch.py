@@ -185,7 +185,7 @@ def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedRe
 
 def _read(
     request: FetchRequest, call: Call, reader: Reader, context: FetchContext
-) -> FetchResponse | DelayedResponse | ForEach[FetchResponse]:
+) -> Served[FetchResponse | DelayedResponse]:
     results = reader.read()
     if request.max_wait_ms > 0 and reader.readable and not reader.has_enough():
         return DelayedFetch(request, call, reader, context)

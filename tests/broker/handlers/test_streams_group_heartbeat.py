@@ -387,6 +387,8 @@ def test_a_topology_has_so_many_parts_and_no_more(client: StreamsGroupClient) ->
         ErrorCode.STREAMS_INVALID_TOPOLOGY,
         "The topology has more than 2,500 subtopologies, topics and settings of topics.",
     )
+    joined = client.beat(topology=topology(subtopology("0", joined=[([], [])] * 2_500)))
+    assert joined.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
     assert client.beat(topology=topology(subtopology("0", many[:-1]))).error_code == 0
 
 

@@ -225,7 +225,7 @@ class Reader:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return failed_partition(index, code)
 
-    def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> ForEach[FetchResponse]:
+    def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> ForEach[Any]:
         """Return the response with records in a format that clients before version 4 read. They have no sessions."""
 
         def convert(read: tuple[FetchKey, PartitionData]) -> Any:

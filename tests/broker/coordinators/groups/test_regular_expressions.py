@@ -8,6 +8,7 @@ import pytest
 
 from minibroker.cluster.routing.outcomes import Answer
 from minibroker.config.names.regular_expressions import expression
+from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.coordinators.groups.consumers import Consumers, Owned
 from tests.broker.harness import Harness
 
@@ -56,6 +57,19 @@ def test_a_member_is_assigned_what_its_expression_means_although_the_topics_are_
     slow.beat("a", topics=["four"])
     slow.beat_first("b", subscribed_topic_regex="fo.*")
     slow.harness.run_soon()
+    assert tuple(slow.settle("a", "b").values()) == HALVES
+
+
+def test_the_meaning_of_an_expression_outlives_a_heartbeat_that_cannot_be_written(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow.beat("a", topics=["four"])
+    joined = slow.beat_first("b", subscribed_topic_regex="fo.*")
+    slow.harness.run_soon()
+    with monkeypatch.context() as patch:
+        refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        patch.setattr(slow.harness.services.groups.store, "save_changes", lambda *_: refuse)
+        assert slow.beat("b", joined.member_epoch).error_code == refuse
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 

@@ -58,3 +58,19 @@ def test_markers_that_are_written_in_slices_complete_the_transaction(harness: Ha
     harness.run_soon()
     assert ends(harness) == [1] * PARTITIONS
     assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE
+
+
+def test_a_coordinator_that_loads_a_transaction_again_writes_its_markers(harness: Harness) -> None:
+    harness.create("many", PARTITIONS)
+    producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
+    identity = (producer.producer_id, producer.producer_epoch)
+    coordinator = harness.services.transactions
+    everything = [("many", index) for index in range(PARTITIONS)]
+    assert coordinator.add_partitions("t", *identity, everything) == ErrorCode.NONE
+    harness.core.slices.slice_s = 0.0
+    assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
+    coordinator.store.leader_moved(coordinator.store.log.partition_of("t"))
+    assert coordinator.store.readiness("t") == ErrorCode.NONE  # loaded, while the markers of before are being written
+    harness.run_soon()
+    assert all(ends(harness))
+    assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE

@@ -58,6 +58,20 @@ def is_served(client: SocketClient) -> bool:
     return bool(client.ask(METADATA, 9).brokers)
 
 
+def test_a_session_that_outlives_its_connection_keeps_nothing_of_the_login(start: Start) -> None:
+    start()
+    security = Security("SASL_PLAINTEXT", users=USERS)
+    with connect(broker_of(start), security) as client:
+        log_in(client)
+        (connection,) = connections_of(broker_of(start))
+        session = connection._session
+        assert session.authentication is not None
+    with connect(broker_of(start), security) as other:
+        log_in(other)  # The broker has noticed the end of the first connection by then.
+        assert is_served(other)
+        assert session.authentication is None
+
+
 @pytest.mark.parametrize("asks_for_versions", [False, True])
 def test_who_has_logged_in_is_served_under_his_name(start: Start, *, asks_for_versions: bool) -> None:
     client = start()()
