@@ -282,23 +282,26 @@ class Reader:
         partition = topic.partition(requested.partition) if topic is not None else None
         if topic is None or partition is None:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        conversion = down_conversion.converted(
-            partition.log,
-            found,
-            requested.fetch_offset,
-            requested.partition_max_bytes,
-            self._call.api_version,
-            allowed=topic.config.boolean("message.downconversion.enable"),
-        )
 
-        def with_records(records: bytes | None) -> PartitionData:
+        def convert() -> Any:
+            conversion = down_conversion.converted(
+                partition.log,
+                found,
+                requested.fetch_offset,
+                requested.partition_max_bytes,
+                self._call.api_version,
+                allowed=topic.config.boolean("message.downconversion.enable"),
+            )
+            return then(self._call.core.slices.large(conversion), with_records)
+
+        def with_records(records: bytes | bytearray | None) -> PartitionData:
             if records is None:
                 return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_VERSION)
             data.records = records
             return data
 
         return rescued(
-            lambda: then(self._call.core.slices.large(conversion), with_records),
+            convert,
             MAPPED,
             lambda error: failed_partition(requested.partition, error_code_of(error)),
         )

@@ -85,7 +85,7 @@ def acknowledge(
         outcomes = dict(zip(named, codes, strict=True))
         if request.share_session_epoch != FINAL_EPOCH:
             return conclude(outcomes)
-        return then(call.services.share_partitions.release(call.node, member), lambda _: conclude(outcomes))
+        return then(call.services.share_partitions.release(call.node, [member]), lambda _: conclude(outcomes))
 
     return ForEach(named.items(), lambda each: _acknowledge(request, each[0], each[1], call), end)
 
