@@ -142,6 +142,7 @@ def _size_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
     for each in () if request.topology is None else request.topology.subtopologies:
         internal = [*each.repartition_source_topics, *each.state_changelog_topics]
         size += 1 + len(each.source_topics) + len(each.repartition_sink_topics) + len(internal)
+        size += len(each.copartition_groups)
         size += sum(len(info.topic_configs) for info in internal)
         size += sum(
             len(group.source_topics) + len(group.repartition_source_topics) for group in each.copartition_groups
