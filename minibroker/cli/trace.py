@@ -23,7 +23,7 @@ from minibroker_lab.trace.reading import Reading
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.security.tls import client_contexts
+    from minibroker.security.tls import contexts
 
 if TYPE_CHECKING:
     from minibroker_lab.page.plane import TracePlane
@@ -93,7 +93,7 @@ def _context(options: argparse.Namespace) -> ssl.SSLContext | None:
         )
     if not options.to_tls and not _PROTOCOLS[protocol]:
         return None
-    return client_contexts.client_context(properties)
+    return contexts.client_context(properties)
 
 
 def _properties(path: str) -> dict[str, str]:

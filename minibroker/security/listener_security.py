@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigError, ConfigResourceType
-from minibroker.security.missing_extra import MissingExtraError, missing_extra
 from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas
-from minibroker.security.sasl.mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
-from minibroker.security.sasl.plain import PlainServer, plain_passwords
+from minibroker.security.sasl.mechanism import MECHANISMS, OAUTHBEARER, PLAIN, PlainServer, SaslServer, plain_passwords
 from minibroker.security.sasl.scram import ScramAccount, ScramServer, credential_of
 from minibroker.security.settings import ListenerSettings
 from minibroker.security.tls.names import PrincipalMapper, subject_of
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_storage.installation_hints import MissingExtraError, missing_extra
 
 with lazy:
-    from minibroker.security.sasl import oauthbearer, signed_tokens, unsecured_tokens
+    from minibroker.security.sasl import oauthbearer
     from minibroker.security.tls import contexts
 
 if TYPE_CHECKING:
@@ -192,8 +191,8 @@ class ListenerSecurity:
         settings, now_ms = self._settings, self._core.clock.now_ms
         url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if url is None:
-            return unsecured_tokens.unsecured_validator(self._login(OAUTHBEARER, needed=False).options, now_ms)
-        rules = signed_tokens.TokenRules(
+            return oauthbearer.unsecured_validator(self._login(OAUTHBEARER, needed=False).options, now_ms)
+        rules = oauthbearer.TokenRules(
             url,
             settings.items("sasl.oauthbearer.expected.audience", OAUTHBEARER),
             settings.text("sasl.oauthbearer.expected.issuer", OAUTHBEARER),
@@ -201,7 +200,7 @@ class ListenerSecurity:
             settings.text("sasl.oauthbearer.sub.claim.name", OAUTHBEARER) or "sub",
             settings.integer("sasl.oauthbearer.clock.skew.seconds", OAUTHBEARER),
         )
-        return signed_tokens.signed_validator(rules, now_ms)
+        return oauthbearer.signed_validator(rules, now_ms)
 
 
 def _need_cryptography() -> None:

@@ -1,4 +1,4 @@
-"""Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`)."""
+"""Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`), and text of clients made fit for a log."""
 
 from typing import Final, NamedTuple, Protocol
 
@@ -34,3 +34,12 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 
 BROKER: Final = Principal("Broker", "minibroker")
 """The broker itself, where it asks its own handlers; it may do everything, and no client can be it."""
+
+
+_MOST: Final = 300
+
+
+def one_line(text: str) -> str:
+    """The text, cut to 300 characters; where it is not all printable, escaped as in a literal."""
+    shown = text[:_MOST]
+    return shown if shown.isprintable() else repr(shown)[1:-1]

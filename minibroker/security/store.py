@@ -1,13 +1,70 @@
-"""The credentials that all listeners of a cluster share: SCRAM credentials and delegation tokens."""
+"""The credentials that all listeners of a cluster share: SCRAM credentials and delegation tokens.
 
+The SCRAM credentials are what AlterUserScramCredentials has stored, never a password (KIP-554): the section "scram" of
+the cluster's metadata, mechanism -> user -> salt, keys and iterations.
+"""
+
+import base64
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.security.delegation_tokens import DelegationTokens
-from minibroker.security.sasl.scram_credentials import ScramCredentials
+from minibroker.security.sasl.scram import ScramCredential
 
 if TYPE_CHECKING:
     from minibroker.cluster.core import Core
+    from minibroker.cluster.section_store import ClusterMetadata
+
+
+_SECTION: Final = "scram"
+
+
+class ScramCredentials:
+    """The credentials in `metadata`; each question reads them there, so that a reset needs no word."""
+
+    def __init__(self, metadata: "ClusterMetadata") -> None:
+        self._metadata = metadata
+
+    def find(self, mechanism: str, user: str) -> ScramCredential | None:
+        """A user's credential for a mechanism."""
+        found = self._stored().get(mechanism, {}).get(user)
+        return None if found is None else _read(found)
+
+    def of_user(self, user: str) -> dict[str, ScramCredential]:
+        """All credentials of a user, by mechanism."""
+        return {name: _read(users[user]) for name, users in self._stored().items() if user in users}
+
+    def users(self) -> list[str]:
+        """All users with a credential, by name."""
+        return sorted({user for users in self._stored().values() for user in users})
+
+    def alter(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
+        """Store credentials, or remove them (None), by mechanism and user, all at once. OSError."""
+        stored = {mechanism: dict(users) for mechanism, users in self._stored().items()}
+        for (mechanism, user), credential in changes.items():
+            users = stored.setdefault(mechanism, {})
+            if credential is None:
+                users.pop(user, None)
+            else:
+                users[user] = _written(credential)
+        self._metadata.write(_SECTION, {mechanism: users for mechanism, users in stored.items() if users} or None)
+
+    def _stored(self) -> dict[str, dict[str, dict[str, Any]]]:
+        stored: dict[str, dict[str, dict[str, Any]]] = self._metadata.read(_SECTION) or {}
+        return stored
+
+
+def _read(found: Mapping[str, Any]) -> ScramCredential:
+    salt, stored_key, server_key = (base64.b64decode(found[key]) for key in ("salt", "stored_key", "server_key"))
+    return ScramCredential(salt, stored_key, server_key, int(found["iterations"]))
+
+
+def _written(credential: ScramCredential) -> dict[str, Any]:
+    return {
+        name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+        for name, value in credential._asdict().items()
+    }
 
 
 class SecurityStore:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Final, TextIO
 
 from minibroker.clock import Clock
-from minibroker.security.log_text import one_line
+from minibroker.security.principals import one_line
 from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, Exchange, Kind, Ring
 from minibroker.server.inspection.message_forms import frame_without_secrets
 from minibroker.server.inspection.message_json import to_json

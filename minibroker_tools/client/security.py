@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, login_config_of, parse_jaas, section_of
 from minibroker.security.sasl.scram import HASHES
-from minibroker.security.tls.client_contexts import client_context
+from minibroker.security.tls.contexts import client_context
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from minibroker_tools.client.settings import Settings

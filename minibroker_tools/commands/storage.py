@@ -17,7 +17,8 @@ from minibroker_tools.output import out
 
 with lazy:
     from minibroker.cluster import data_dir, section_store
-    from minibroker.security.sasl import scram, scram_credentials
+    from minibroker.security import store
+    from minibroker.security.sasl import scram
 
 _METADATA_VERSION: Final = "3.9-IV0"
 _META_PROPERTIES: Final = "meta.properties"
@@ -107,7 +108,7 @@ def _format_directory(
     try:
         directory = data_dir.DataDir(path, node_id, cluster_id)
         try:
-            stored = scram_credentials.ScramCredentials(section_store.ClusterMetadata(path))
+            stored = store.ScramCredentials(section_store.ClusterMetadata(path))
             for mechanism, name, fields in users:
                 iterations = int(fields.get("iterations", _LEAST_ITERATIONS))
                 salt = base64.b64decode(fields["salt"]) if "salt" in fields else None

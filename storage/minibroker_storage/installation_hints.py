@@ -47,3 +47,12 @@ def _source(distribution: importlib.metadata.Distribution) -> Path | None:
         return None
     path = Path(url2pathname(url.path))
     return path if path.exists() else None
+
+
+class MissingExtraError(ValueError):
+    """A package of the extra `security` is not installed."""
+
+
+def missing_extra(feature: str, package: str) -> MissingExtraError:
+    """The error of something that needs a package of the extra."""
+    return MissingExtraError(f"{feature}: {missing(package, 'security')}")

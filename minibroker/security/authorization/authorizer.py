@@ -22,8 +22,7 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.security.log_text import one_line
-from minibroker.security.principals import BROKER
+from minibroker.security.principals import BROKER, one_line
 from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:

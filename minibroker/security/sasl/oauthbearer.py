@@ -1,14 +1,26 @@
 """OAUTHBEARER (RFC 7628, KIP-255): the client shows a token, in which an issuer names its user.
 
-The messages are those of Kafka's `OAuthBearerSaslServer`; what a token has to be is for the validators to say:
-`unsecured_tokens` and `signed_tokens`.
+The messages are those of Kafka's `OAuthBearerSaslServer`. What a token has to be is for the validators to say:
+
+- `signed_validator`: JWTs that an identity provider has signed, checked with the public keys of a JWKS file. The rules
+  are those of Kafka's `OAuthBearerValidatorCallbackHandler` with a `file:` URL: a signature by one of the keys, `exp`
+  and `iat`, and an audience and an issuer where some are expected. Signatures are PyJWT's to judge.
+- `unsecured_validator`: unsigned tokens, for tests: a client may claim to be any user. The rules and their options are
+  those of Kafka's default, `OAuthBearerUnsecuredValidatorCallbackHandler`.
 """
 
+import base64
+import binascii
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from minibroker.security.sasl.mechanism import OAUTHBEARER, SASL_NAME, SaslAuthenticationError, SaslError, SaslServer
+from minibroker_storage.installation_hints import missing_extra
 
 _SEPARATOR: Final = "\x01"
 _FIRST: Final = re.compile(
@@ -118,3 +130,136 @@ def scopes_of(claims: Claims, name: str) -> list[str]:
         if all(isinstance(each, str) for each in words):
             return [each for each in (str(word).strip() for word in words) if each]
     raise TokenError(f"the claim {name} is neither a text nor a list of texts")
+
+
+_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_ALGORITHMS: Final = (
+    *(f"{kind}{size}" for kind in ("RS", "PS") for size in (256, 384, 512)),
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
+"""Of signatures that only the holder of a private key can make; a public key must not pass for a shared secret."""
+
+
+class TokenRules(NamedTuple):
+    """The rules for a token, by the keys `sasl.oauthbearer.*`.
+
+    Attributes:
+        jwks_url: `file:` and the path of a JSON Web Key Set (RFC 7517).
+        audiences: one of them has to be in `aud`; empty for any, as with None for `issuer`.
+    """
+
+    jwks_url: str
+    audiences: Sequence[str] = ()
+    issuer: str | None = None
+    scope_claim: str = "scope"
+    principal_claim: str = "sub"
+    clock_skew_seconds: int = 30
+
+
+def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
+    """A validator; the keys are read now. ValueError for a file that holds none, OSError if it cannot be read."""
+    try:
+        import jwt  # noqa: PLC0415 - only signed tokens need it
+    except ImportError:
+        raise missing_extra("OAUTHBEARER with signed tokens", "pyjwt") from None
+    keys = _keys(jwt, rules.jwks_url)
+
+    def validate(token: str) -> BearerToken:
+        claims = _signed_claims(jwt, keys, token, rules)
+        if claims.get("iat") is None:
+            raise TokenError("the claim iat is missing")
+        scopes_of(claims, rules.scope_claim)
+        skew_ms = rules.clock_skew_seconds * 1000
+        begins = claims.get("nbf")
+        if isinstance(begins, int | float) and begins * 1000 > now_ms() + skew_ms:
+            raise TokenError("the token is not valid yet")
+        return bearer_token(claims, rules.principal_claim, now_ms(), skew_ms)
+
+    return validate
+
+
+def _keys(jwt: ModuleType, url: str) -> list[Any]:
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        raise ValueError(f"{_URL}: {url!r} is not supported: it must be a file, such as file:///etc/kafka/jwks.json")
+    with open(url2pathname(parts.path), "rb") as file:
+        try:
+            return list(jwt.PyJWKSet.from_dict(json.load(file)).keys)
+        except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{_URL}: {parts.path} holds no keys that can be used: {error}") from None
+
+
+def _signed_claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules) -> dict[str, Any]:
+    """The claims of a token with a good signature; when it counts the broker's own clock decides. TokenError."""
+    by_ourselves = ("verify_exp", "verify_iat", "verify_nbf", "verify_sub", "verify_jti")
+    options = {**dict.fromkeys(by_ourselves, False), "verify_aud": bool(rules.audiences)}
+    try:
+        kid = jwt.get_unverified_header(token).get("kid")
+    except (jwt.PyJWTError, RecursionError) as error:
+        raise TokenError(f"the token is not a JWT: {error}") from None
+    reason = f"there is no key {kid!r}"
+    for key in keys:
+        if kid is not None and key.key_id != kid:
+            continue
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=[key.algorithm_name] if key.algorithm_name in _ALGORITHMS else [],
+                audience=list(rules.audiences) or None,
+                issuer=rules.issuer,
+                options=options,
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
+            reason = str(error)
+        else:
+            return claims
+    raise TokenError(reason)
+
+
+_OPTION: Final = "unsecuredValidator"
+_SECTIONS: Final = 3
+
+
+def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -> Validate:
+    """A validator with the options of an `OAuthBearerLoginModule`. ValueError for one that is not allowed."""
+    principal_claim = options.get(f"{_OPTION}PrincipalClaimName", "").strip() or "sub"
+    scope_claim = options.get(f"{_OPTION}ScopeClaimName", "").strip() or "scope"
+    required = options.get(f"{_OPTION}RequiredScope", "").split()
+    skew = options.get(f"{_OPTION}AllowableClockSkewMs", "").strip() or "0"
+    if not re.fullmatch(r"\d{1,9}", skew, re.ASCII):
+        raise ValueError(f"{_OPTION}AllowableClockSkewMs: {skew!r} is not a number of milliseconds")
+    skew_ms = int(skew)
+
+    def validate(token: str) -> BearerToken:
+        claims = _claims(token)
+        found = bearer_token(claims, principal_claim, now_ms(), skew_ms)
+        scopes = scopes_of(claims, scope_claim)
+        if any(each not in scopes for each in required):
+            raise TokenError(f"the scope {scopes} lacks one of {required}", scope=f"[{', '.join(required)}]")
+        return found
+
+    return validate
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """The claims of an unsecured JWS (RFC 7515, section 3.1; RFC 7519, section 6.1). TokenError for any other one."""
+    sections = token.split(".")
+    if len(sections) != _SECTIONS or sections[2]:
+        raise TokenError("the token is not an unsecured JWS: it has a signature")
+    if _object(sections[0]).get("alg") != "none":
+        raise TokenError("the token is not an unsecured JWS: its algorithm is not none")
+    return _object(sections[1])
+
+
+def _object(section: str) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(base64.b64decode(section + "=" * (-len(section) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        raise TokenError("the token is not a JWS") from None
+    if not isinstance(value, dict):
+        raise TokenError("the token is not a JWS")
+    return cast("dict[str, Any]", value)

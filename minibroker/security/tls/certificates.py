@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from minibroker.security.missing_extra import missing_extra
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_storage.installation_hints import missing_extra
 
 with lazy:
     from minibroker.security.tls import signing

@@ -1,14 +1,21 @@
-"""TLS as Kafka configures it (`ssl.*`), in the terms of Python's `ssl` (`DefaultSslEngineFactory`)."""
+"""TLS as Kafka configures it (`ssl.*`), in the terms of Python's `ssl` (`DefaultSslEngineFactory`).
+
+`server_context` is for a listener, `client_context` for a program that is a client of a broker.
+"""
 
 import os
 import secrets
 import ssl
 import tempfile
+from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from minibroker.security.settings import ListenerSettings
 from minibroker.security.tls.key_stores import KeyStore, KeyStoreError, normalized, read_key_store, read_trust_store
+
+if TYPE_CHECKING:
+    from minibroker.security.settings import ListenerSettings
+
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _TLS_1_3_SUITES: Final = ("TLS_AES_", "TLS_CHACHA20_")
@@ -25,7 +32,7 @@ class TlsError(ValueError):
     """A listener cannot speak TLS with what is configured; the message names the key."""
 
 
-def server_context(settings: ListenerSettings, *, may_ask: bool) -> ssl.SSLContext:
+def server_context(settings: "ListenerSettings", *, may_ask: bool) -> ssl.SSLContext:
     """The context of a listener. TlsError, KeyStoreError, MissingExtraError, OSError for a file.
 
     `may_ask` is False where `ssl.client.auth` does not count: with SASL, unless it is set for the listener itself.
@@ -52,7 +59,7 @@ def server_context(settings: ListenerSettings, *, may_ask: bool) -> ssl.SSLConte
     return context
 
 
-def _key_store(settings: ListenerSettings) -> KeyStore:
+def _key_store(settings: "ListenerSettings") -> KeyStore:
     key, chain = settings.text("ssl.keystore.key"), settings.text("ssl.keystore.certificate.chain")
     password = settings.text("ssl.key.password")
     if key is not None and chain is not None:
@@ -64,11 +71,11 @@ def _key_store(settings: ListenerSettings) -> KeyStore:
     return read_key_store(path, _kind(settings, "ssl.keystore.type"), store_password, password)
 
 
-def _kind(settings: ListenerSettings, key: str) -> str:
+def _kind(settings: "ListenerSettings", key: str) -> str:
     return (settings.text(key) or "JKS").upper()
 
 
-def _load(context: ssl.SSLContext, store: KeyStore, settings: ListenerSettings) -> None:
+def _load(context: ssl.SSLContext, store: KeyStore, settings: "ListenerSettings") -> None:
     """Load a key through a file that only this user can read and that is gone at once: `ssl` takes no bytes."""
     source = settings.text("ssl.keystore.location") or "ssl.keystore.key"
     with tempfile.TemporaryDirectory(prefix="minibroker-") as directory:
@@ -107,7 +114,7 @@ def _allow_weak(context: ssl.SSLContext) -> None:
     context.set_ciphers(":".join([*ciphers, "@SECLEVEL=0"]))
 
 
-def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
+def _trust(context: ssl.SSLContext, settings: "ListenerSettings") -> None:
     """Say whose signatures on certificates count; without a trust store those that the system trusts."""
     trusted = settings.text("ssl.truststore.certificates")
     path = settings.text("ssl.truststore.location")
@@ -148,3 +155,46 @@ def _openssl_name(suite: str) -> str:
         cipher.replace("AES_", "AES").replace("_CBC_", "_").replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
     )
     return f"{'' if exchange == 'RSA' else exchange + '-'}{cipher}".replace("_", "-")
+
+
+def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    """The context that the keys `ssl.*` describe. ValueError for a store that cannot be used."""
+    context = ssl.create_default_context()
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, each certificate in the store is an authority
+    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != ""
+    try:
+        _trust_as_configured(context, properties)
+        _show_certificate(context, properties)
+    except (KeyStoreError, OSError, ssl.SSLError, ValueError) as error:
+        raise ValueError(f"Failed to load the TLS settings: {error}") from None
+    return context
+
+
+def _trust_as_configured(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
+    inline = properties.get("ssl.truststore.certificates", "")
+    path = properties.get("ssl.truststore.location", "")
+    if inline:
+        context.load_verify_locations(cadata=inline)
+    elif path:
+        kind = properties.get("ssl.truststore.type", "JKS").upper()
+        password = properties.get("ssl.truststore.password", "")
+        context.load_verify_locations(cadata=read_trust_store(path, kind, password))
+
+
+def _show_certificate(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
+    path = properties.get("ssl.keystore.location", "")
+    inline = properties.get("ssl.keystore.key", "")
+    key_password = properties.get("ssl.key.password") or None
+    if path:
+        kind = properties.get("ssl.keystore.type", "JKS").upper()
+        store = read_key_store(path, kind, properties.get("ssl.keystore.password") or None, key_password)
+        pem, password = store.pem, store.password
+    elif inline:
+        pem = (inline + "\n" + properties.get("ssl.keystore.certificate.chain", "")).encode()
+        password = key_password.encode() if key_password else None
+    else:
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(file.name, password=password)

@@ -7,7 +7,7 @@ are those of KIP-371 (`SslPrincipalMapper`).
 import re
 from typing import TYPE_CHECKING, Final
 
-from minibroker.security.missing_extra import missing_extra
+from minibroker_storage.installation_hints import missing_extra
 
 if TYPE_CHECKING:
     from cryptography.x509 import NameAttribute

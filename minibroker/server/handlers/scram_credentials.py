@@ -15,7 +15,7 @@ from minibroker.security.sasl.scram import (
     ScramCredential,
     credential_of_salted,
 )
-from minibroker.security.sasl.scram_credentials import ScramCredentials
+from minibroker.security.store import ScramCredentials
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.held_for_metadata import hold

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from minibroker.security.log_text import one_line
+from minibroker.security.principals import one_line
 from minibroker.server.inspection.recording import RecordedRequest, recording_of
 from minibroker.server.services import Services
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.cluster.advice import FAILED_LOGINS
 from minibroker.cluster.routing.outcomes import NO_ANSWER, Answer, DelayedResponse, Waiting
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.security.log_text import one_line
-from minibroker.security.principals import USER, Principal
+from minibroker.security.principals import USER, Principal, one_line
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError, SaslServer
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode

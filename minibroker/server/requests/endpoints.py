@@ -1,6 +1,7 @@
 """Endpoints: routes with their message and handler modules, which are imported with an API's first request."""
 
 import importlib
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -101,3 +102,13 @@ def _needs_groups(request: type[Any], names: "Names") -> bool:
     if names.resources or (keys is not None and not keys.kind):
         return False
     return (keys is not None and keys.kind == "group") or any(field.name == "group_id" for field in fields_of(request))
+
+
+def requirements_table() -> str:
+    """Return the requirements of all APIs as Markdown."""
+    rows = "".join(f"| {route.message} | {endpoint(route.key).needs.text} |\n" for route in ROUTES)
+    return "| API | needs |\n| --- | --- |\n" + rows
+
+
+if __name__ == "__main__":
+    sys.stdout.write(requirements_table())

@@ -7,22 +7,16 @@ Each handler declares them (`declarations.handles`), in the words that this modu
 Rules about a whole request, and about each topic, group or transactional id that it names, are held by the guard before
 a handler sees anything. Where rights depend on more than names, or only hide parts of an answer, the handler asks
 `Call.allows`, and `asked_by_handler` says in words what for.
-`python -m minibroker.server.requests.requirements` prints the table of docs/security.md.
+`python -m minibroker.server.requests.endpoints` prints the table of docs/security.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    from minibroker.cluster.routing import routes
-    from minibroker.server.requests import endpoints
 
 if TYPE_CHECKING:
     from minibroker.server.requests.call import Call
@@ -160,13 +154,3 @@ def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> Er
     if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
         return code
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-
-def table() -> str:
-    """The requirements of all APIs as Markdown."""
-    rows = "".join(f"| {route.message} | {endpoints.endpoint(route.key).needs.text} |\n" for route in routes.ROUTES)
-    return "| API | needs |\n| --- | --- |\n" + rows
-
-
-if __name__ == "__main__":
-    sys.stdout.write(table())

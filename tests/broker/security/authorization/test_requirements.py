@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cluster.routing.routes import ROUTES, Route
-from minibroker.server.requests.endpoints import endpoint
-from minibroker.server.requests.requirements import table
+from minibroker.server.requests.endpoints import endpoint, requirements_table
 from minibroker.server.requests.targets import named_by
 
 ROOT = Path(__file__).parents[4]
@@ -28,4 +27,4 @@ def test_what_is_refused_by_name_is_what_the_request_is_known_to_name(route: Rou
 
 
 def test_the_documentation_has_the_table() -> None:
-    assert table() in (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    assert requirements_table() in (ROOT / "docs" / "security.md").read_text(encoding="utf-8")

@@ -12,9 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm
 
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError
-from minibroker.security.sasl.oauthbearer import OAuthBearerServer, Validate
-from minibroker.security.sasl.signed_tokens import TokenRules, signed_validator
-from minibroker.security.sasl.unsecured_tokens import unsecured_validator
+from minibroker.security.sasl.oauthbearer import (
+    OAuthBearerServer,
+    TokenRules,
+    Validate,
+    signed_validator,
+    unsecured_validator,
+)
 
 NOW_S = 1_700_000_000
 CLAIMS = {"sub": "alice", "iat": NOW_S, "exp": NOW_S + 60, "scope": "read write"}

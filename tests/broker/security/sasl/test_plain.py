@@ -2,8 +2,7 @@
 
 import pytest
 
-from minibroker.security.sasl.mechanism import SaslAuthenticationError
-from minibroker.security.sasl.plain import PlainServer, plain_passwords
+from minibroker.security.sasl.mechanism import PlainServer, SaslAuthenticationError, plain_passwords
 
 PASSWORDS = {"alice": "sécret", "bob": "b"}
 WRONG = "Authentication failed: Invalid username or password"

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import NameOID
 
 from minibroker.cli.main import main
-from minibroker.security import missing_extra
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
 from minibroker.security.tls.names import MappingRuleError, NoMappingError, PrincipalMapper, subject_of
+from minibroker_storage import installation_hints
 from minibroker_storage.installation_hints import missing
 
 
@@ -61,7 +61,9 @@ def test_the_command_names_what_it_has_written(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_extra_is_named_where_it_is_missing() -> None:
-    assert str(missing_extra.missing_extra("TLS", "cryptography")) == (f"TLS: {missing('cryptography', 'security')}")
+    assert str(installation_hints.missing_extra("TLS", "cryptography")) == (
+        f"TLS: {missing('cryptography', 'security')}"
+    )
 
 
 # Key stores
