@@ -1,11 +1,14 @@
-"""Query parameters that a route does not have: 400, with the name that was probably meant."""
+"""Parameters in paths and queries: names that hold slashes of their own; 400 for what a route does not have."""
 
+from collections.abc import MutableMapping
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from minibroker.config.names import suggestion
 
@@ -47,3 +50,29 @@ def _fields_of(route: APIRoute) -> set[str]:
         if isinstance(model, type) and issubclass(model, BaseModel)
         for field in model.model_fields
     }
+
+
+_SLASH: Final = "\ud82f"
+"""Stands for a slash that came as %2F. No path holds it otherwise: a lone surrogate has no UTF-8."""
+
+
+class NamesRoute(APIRoute):
+    """A route whose `{name:path}` may hold slashes. One that came as `%2F` is of the name, and parts nothing.
+
+    Servers decode a path before they choose a route. So `/groups/a%2Flag` would be the lag of the group `a`, and not
+    the group `a/lag`. A slash that came as it is may be of the name as well, where no longer path fits.
+    """
+
+    def matches(self, scope: MutableMapping[str, Any]) -> tuple[Match, MutableMapping[str, Any]]:
+        """Match a request's path as it was sent."""
+        sent = scope.get("raw_path", b"").decode("ascii", "replace")
+        if scope["type"] != "http" or "%2f" not in sent.lower():
+            return super().matches(scope)
+        path = unquote(sent.replace("%2f", "%2F").replace("%2F", _SLASH))
+        match, found = super().matches({**scope, "path": path})
+        if match is not Match.NONE:
+            found["path_params"] = {
+                name: value.replace(_SLASH, "/") if isinstance(value, str) else value
+                for name, value in found["path_params"].items()
+            }
+        return match, found

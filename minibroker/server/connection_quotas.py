@@ -1,13 +1,19 @@
 """Connection quotas: each connection counts from the moment it is accepted (Kafka's `ConnectionQuotas`).
 
 An acceptor asks here with every connection. It has to wait while the broker or its listener is full, or while
-connections come too fast (KIP-402, KIP-612); a connection from an address that has enough of them is refused.
+connections come too fast (KIP-402, KIP-612); a connection from an address that has enough of them is refused. Idle ones
+are closed after `connections.max.idle.ms` (Kafka's `IdleExpiryManager`).
+
+A listener has limits of its own with `listener.name.<listener>.` before the key; without, those of the broker count for
+it, too (`AbstractConfig.valuesWithPrefixOverride`).
 """
 
 import logging
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from minibroker.clock import Clock, Timer
 from minibroker.cluster.advice import (
     CONNECTIONS,
     FAST_ADDRESSES,
@@ -17,15 +23,139 @@ from minibroker.cluster.advice import (
     about_pace,
     about_pace_of_address,
 )
-from minibroker.config import BrokerConfig, ConfigError
-from minibroker.config.keys import ConfigResourceType
-from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
-from minibroker.server.idle import IdleExpiry
+from minibroker.config import BrokerConfig
+from minibroker.config.broker import read_overrides
+from minibroker.config.key_tables import BROKER_KEYS
+from minibroker.config.keys import INT_MAX, ConfigError, ConfigResourceType
 from minibroker.server.quotas.rates import Rate
 from minibroker.server.services import Services
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from minibroker.server.quotas.host_names import HostNames
+
+
+MOST: Final = "max.connections"
+MOST_OF_ADDRESS: Final = "max.connections.per.ip"
+OVERRIDES: Final = "max.connections.per.ip.overrides"
+RATE: Final = "max.connection.creation.rate"
+
+UNLIMITED: Final = INT_MAX
+
+
+class ConnectionLimits:
+    """The limits of one broker. ConfigError for a listener's value that is not allowed.
+
+    Args:
+        host_names: looks up the hosts of overrides, where there are any.
+
+    Attributes:
+        most: connections at once, of all listeners.
+        most_of: the same of a listener, by its name.
+        rate: connections per second, of all listeners.
+        rate_of: the same of a listener, by its name.
+        protected: the listener of the brokers among themselves, which `most` and `rate` do not hold back; None where
+            there is no other one.
+    """
+
+    def __init__(self, config: BrokerConfig, listeners: Iterable[str], host_names: Callable[[], "HostNames"]) -> None:
+        names = tuple(listeners)
+        self.most = config.integer(MOST)
+        self.rate = config.integer(RATE)
+        self.most_of = {name: _of_listener(config, name, MOST) for name in names}
+        self.rate_of = {name: _of_listener(config, name, RATE) for name in names}
+        between = config.optional_text("inter.broker.listener.name") or config.text("security.inter.broker.protocol")
+        self.protected = between.upper() if len(names) > 1 else None
+        self._of_address = config.integer(MOST_OF_ADDRESS)
+        overrides = config.text(OVERRIDES)
+        self._overrides: dict[str, int] = {}
+        if overrides:
+            for host, most in read_overrides(overrides).items():
+                host_names().look_up(host, partial(self._note, most))
+
+    def _note(self, most: int, addresses: Iterable[str]) -> None:
+        """An override counts from when its host is found; a host that is not found has none."""
+        self._overrides.update(dict.fromkeys(addresses, most))
+
+    def most_of_address(self, address: str) -> int:
+        """The most connections that an address may have at once."""
+        return self._overrides.get(address, self._of_address)
+
+
+def _of_listener(config: BrokerConfig, listener: str, key: str) -> int:
+    name = f"listener.name.{listener.lower()}.{key}"
+    for texts in (config.run_time.broker, config.run_time.cluster, config.unknown):
+        if name in texts:
+            try:
+                value = BROKER_KEYS[key].parse(texts[name])
+            except ConfigError as error:
+                raise ConfigError(f"{name}: {error}") from None
+            assert isinstance(value, int)
+            return value
+    return config.integer(key)
+
+
 _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000
+_STEP_MS: Final = 300
+"""Connections are looked at no more often than that; a network thread of Kafka looks as often."""
+
+
+class IdleExpiry:
+    """One timer for all connections, at the time when the one that is silent for longest may have to go.
+
+    A connection that waits for an answer is as silent as any other, as in Kafka.
+
+    Args:
+        longest_ms: how long a connection may be silent; less than nothing is for ever.
+        permits: the connections, as they come and go.
+    """
+
+    def __init__(self, clock: Clock, longest_ms: int, permits: "Collection[ConnectionPermit]") -> None:
+        self._clock = clock
+        self._longest_ms = longest_ms
+        self._permits = permits
+        self._timer: Timer | None = None
+
+    def watch(self) -> None:
+        """There is a connection."""
+        if self._timer is None and self._longest_ms >= 0:
+            self._look_after(self._longest_ms)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._longest_ms = -1
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_after(self, delay_ms: float) -> None:
+        self._timer = self._clock.call_later(delay_ms, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now_ms = self._clock.monotonic_ms()
+        limit_ms = now_ms - self._longest_ms
+        silent = [permit for permit in self._permits if permit.active_ms <= limit_ms]
+        for permit in silent:
+            if not self._is_taking(permit, now_ms):
+                _logger.info(
+                    "Closing a connection from %s: silent for %d ms", permit.address, now_ms - permit.active_ms
+                )
+                permit.close()
+        if self._permits:
+            oldest_ms = min(permit.active_ms for permit in self._permits)
+            self._look_after(max(_STEP_MS, oldest_ms + self._longest_ms - now_ms))
+
+    @staticmethod
+    def _is_taking(permit: "ConnectionPermit", now_ms: float) -> bool:
+        """Has the client read something of a long answer since the last look?"""
+        before, permit.seen_unsent = permit.seen_unsent, permit.unsent()
+        if not permit.seen_unsent or before == permit.seen_unsent:
+            return False
+        permit.active_ms = now_ms
+        return True
 
 
 class ConnectionPermit:

@@ -6,10 +6,9 @@ Before a Kafka of any make it has the requests, and the time line that they make
 import mimetypes
 import os
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any, Final
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.responses import Response
 
 from minibroker.config.version import __version__
@@ -19,7 +18,7 @@ from minibroker.control.remote import Remote
 from minibroker_lab.page.fetch_savings import FetchSavings
 from minibroker_lab.page.follow.search import Searches
 from minibroker_lab.page.recorder import Recorder
-from minibroker_lab.page.routes import actions, follow, lab, lessons, logs, proxy, requests, state, time_line
+from minibroker_lab.page.routes import actions, lab, lessons, logs, requests, state
 from minibroker_lab.page.time_line import TimeLine
 
 STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
@@ -38,7 +37,8 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     app.state.control = control
     app.state.needs_token = needs_token
     app.mount("/control", control)
-    _serve(app, _files(), actions, follow, lab, lessons, logs, requests, state, time_line)
+    routers = [each.router for each in (actions, lessons, logs, requests, state)]
+    _serve(app, _files(), *routers, lab.broker, lab.time_line, lab.following)
     return app
 
 
@@ -52,7 +52,7 @@ def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
     files = _files()
     start = bytes(files["index.html"].body)
     files["index.html"] = Response(start.replace(b"<html ", b'<html data-mode="trace" ', 1), media_type="text/html")
-    _serve(app, files, proxy, requests, time_line)
+    _serve(app, files, lab.proxy, requests.router, lab.time_line)
     return app
 
 
@@ -60,11 +60,11 @@ def _empty() -> FastAPI:
     return FastAPI(title="minibroker lab", version=__version__, openapi_url=None, redirect_slashes=False)
 
 
-def _serve(app: FastAPI, files: Mapping[str, Response], *views: ModuleType) -> None:
+def _serve(app: FastAPI, files: Mapping[str, Response], *views: APIRouter) -> None:
     """Add the data of views, and the files; any other address is the page."""
     handle_errors(app)
     for each in views:
-        app.include_router(each.router, prefix=_DATA, dependencies=[Depends(refuse_unknown_parameters)])
+        app.include_router(each, prefix=_DATA, dependencies=[Depends(refuse_unknown_parameters)])
 
     @app.get("/files/{path:path}")
     def file(path: str) -> Response:

@@ -14,8 +14,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.batches import record_set_tree
 from minibroker_protocol.fields.coordinators import open_records
 from minibroker_protocol.fields.frames import request_fields, response_fields
-from minibroker_protocol.fields.in_json import tree_json
-from minibroker_protocol.fields.meanings import meanings_json
+from minibroker_protocol.fields.meanings import meanings_json, tree_json
 from minibroker_protocol.fields.tree import ERROR, NOT_OPENED, UNKNOWN, Limits, Node
 from minibroker_protocol.fields.versions import request_in_version, request_versions, response_in_version
 

@@ -9,7 +9,7 @@ The rules of the generated code stand in `compiler`.
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from minibroker_protocol.compiler import (
     compile_decoder,
@@ -158,3 +158,26 @@ def _checked(cls: type[Any], version: int) -> type[Any]:
     if version not in schema_of(cls).versions:
         raise ValueError(f"{cls.__name__} has no version {version}")
     return cls
+
+
+_COPIERS: Final[dict[type[Any], Callable[[Any], Any]]] = {}
+
+
+def shallow_copy(message: T) -> T:
+    """A new message, or structure of one, with the same values: lists and structures in it are shared."""
+    cls = cast("type[Any]", type(message))
+    copier = _COPIERS.get(cls)
+    if copier is None:
+        copier = _COPIERS[cls] = _compiled(cls)
+    made: T = copier(message)
+    return made
+
+
+def _compiled(cls: type[Any]) -> Callable[[Any], Any]:
+    lines = ["def copy(message):", "    made = new(cls)"]
+    lines += [f"    made.{field.name} = message.{field.name}" for field in fields_of(cls)]
+    namespace: dict[str, Any] = {"cls": cls, "new": object.__new__}
+    text = "\n".join([*lines, "    return made"])
+    exec(compile(text, f"<copy of {cls.__name__}>", "exec"), namespace)  # noqa: S102 - our own text
+    copier: Callable[[Any], Any] = namespace["copy"]
+    return copier

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minibroker_protocol.copying import shallow_copy
+from minibroker_protocol.codec import shallow_copy
 from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
 from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.schema import fields_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minibroker_protocol.coordinator_records import share_groups, streams_groups
-from minibroker_protocol.coordinator_records.share_group_state import (
+from minibroker_protocol.coordinator_records.share_groups import (
     ShareSnapshotKey,
     ShareSnapshotValue,
     ShareUpdateKey,

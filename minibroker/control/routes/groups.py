@@ -8,7 +8,7 @@ from pydantic import Field
 
 from minibroker.cluster.errors import collected_warnings
 from minibroker.control.models import About, Body, Place, Timeout, Warned, by_place, describes, warned
-from minibroker.control.names import NamesRoute
+from minibroker.control.parameters import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.groups import GroupDescription, MemberDescription

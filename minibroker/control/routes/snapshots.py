@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from minibroker.cluster.errors import ConflictError, NotFoundError
 from minibroker.control.models import About, Body
-from minibroker.control.names import NamesRoute
+from minibroker.control.parameters import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations import snapshots

@@ -11,13 +11,13 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from minibroker_protocol.coordinator_records.share_group_state import (
+from minibroker_protocol.coordinator_records.share_groups import (
     ShareSnapshotKey,
     ShareSnapshotValue,
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from minibroker_protocol.coordinator_records.share_group_state import StateBatch as WrittenBatch
+from minibroker_protocol.coordinator_records.share_groups import StateBatch as WrittenBatch
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
 from minibroker_protocol.uuids import uuid_text
 

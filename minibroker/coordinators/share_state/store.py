@@ -29,11 +29,7 @@ from minibroker.coordinators.share_state.state import (
     update_key,
     update_value,
 )
-from minibroker_protocol.coordinator_records.share_group_state import (
-    ShareSnapshotKey,
-    ShareSnapshotValue,
-    ShareUpdateValue,
-)
+from minibroker_protocol.coordinator_records.share_groups import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateValue
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError

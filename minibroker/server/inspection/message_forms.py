@@ -23,8 +23,7 @@ from minibroker.server.inspection.message_json import (
 from minibroker.server.requests.targets import implied_targets, targets_of
 from minibroker_protocol import primitives as p
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.codec import UNDECODABLE, decode, encode, message_of
-from minibroker_protocol.copying import shallow_copy
+from minibroker_protocol.codec import UNDECODABLE, decode, encode, message_of, shallow_copy
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.schema import fields_of, schema_of

@@ -1,17 +1,23 @@
-"""The facts that every view shows."""
+"""The facts that every view shows, the time line, and one record followed to its end."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path, Request
 
 from minibroker.config.version import __version__
 from minibroker.control.remote import OnBroker
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker_lab.page.follow.story import story
+from minibroker_lab.page.routes import OnRecorder
+from minibroker_lab.page.time_line import TimeLine
 
-router = APIRouter()
+broker = APIRouter()
+proxy = APIRouter()
+time_line = APIRouter(prefix="/timeline")
+following = APIRouter(prefix="/follow")
 
 
-@router.get("/lab")
+@broker.get("/lab")
 async def about(on_broker: OnBroker) -> dict[str, Any]:
     """The broker that the page shows."""
 
@@ -25,3 +31,37 @@ async def about(on_broker: OnBroker) -> dict[str, Any]:
         }
 
     return await on_broker(work)
+
+
+@proxy.get("/lab")
+async def about_proxy(request: Request) -> dict[str, Any]:
+    """The proxy, and the cluster behind it."""
+    facts: dict[str, Any] = request.app.state.facts
+    return facts
+
+
+@time_line.get("")
+async def view(request: Request) -> dict[str, Any]:
+    """All requests and events in their order."""
+    line: TimeLine = request.app.state.time_line
+    return await line.view()
+
+
+@time_line.get("/{number}")
+async def moment(request: Request, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+    """Groups, offsets and logs as they were when a request was answered."""
+    line: TimeLine = request.app.state.time_line
+    return await line.moment(request.app.state.remote, number)
+
+
+@following.get("/{topic}/{partition}/{offset}")
+async def follow(
+    request: Request,
+    on_broker: OnBroker,
+    recorder: OnRecorder,
+    topic: Annotated[str, Path()],
+    partition: Annotated[int, Path(ge=0)],
+    offset: Annotated[int, Path(ge=0)],
+) -> dict[str, Any]:
+    """The stages of a record's life, as far as logs and recorded requests show it."""
+    return await story(on_broker, recorder, request.app.state.searches, topic, partition, offset)

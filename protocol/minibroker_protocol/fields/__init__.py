@@ -4,11 +4,10 @@ This is a walk of its own over the schema. The codec, which serves requests, kee
 
 - `tree`: `Node`, a field; a tree of them stands for a message. Its leaves cover each byte once.
 - `frames`: the tree of a request or a response, from its frame (`request_fields`, `response_fields`).
-- `batches`, `messages`: the trees of record batches (v2) and of messages (v0, v1). `minibroker dump --explain` shows
+- `batches`: the trees of record batches (v2) and of messages (v0, v1). `minibroker dump --explain` shows
   the same.
 - `coordinators`: keys and values of the coordinators' topics, opened in a tree of batches.
-- `in_json`: a tree as JSON, with long values cut.
-- `meanings`: a sentence for each field.
+- `meanings`: a sentence for each field, and a tree as JSON, with long values cut.
 - `versions`: the same request in another version.
 
 Damaged bytes never raise: the tree goes as far as it can, and an `ERROR` node has the rest. `Limits` bound the number

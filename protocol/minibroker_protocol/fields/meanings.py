@@ -4,30 +4,44 @@ A line of `meanings.tsv` has the name of a field, the number of a KIP or nothing
 for the place of a declaration ("fetch.FetchRequest.max_bytes"), then for its class and name, then for the name alone:
 many names mean the same in all messages. Names in parentheses are of bytes that no declaration names.
 
-A line of `kips.tsv` has an API, and the KIPs of its versions: a field came with the first version that
-has it. The table is drawn from the comments in Kafka's message definitions and from the KIPs themselves. The fields of
+A line of `kips.tsv` has an API, and the KIPs of its versions: a field came with the first version that has it.
+The table is drawn from the comments in Kafka's message definitions and from the KIPs themselves. The fields of
 version 0 of the oldest APIs have none, since those are older than KIPs; neither have a few that came with a version
 without a KIP (`retention_time_ms` in OffsetCommit 2). Where a sentence names another KIP, that one explains the field
 better: a throttle time, a topic id, a leader epoch.
+
+`tree_json` makes JSON of trees. A node is `{"name", "type", "start", "end"}`, and of these what it has:
+
+- `value`: numbers beyond 2**53 are texts, since JavaScript has none so large; UUIDs are 22 characters; bytes are a text
+  when they are one that can be read, else `{"base64": ...}`. Text and bytes are cut after `most` bytes, and `cut` says
+  how many there are. Null has no value, and the note "null".
+- `note`: a remark on the value. `fault`: a sentence on what is wrong.
+- `about`: the key of its meaning.
+- `children`: one behind the other, they have all bytes of the node.
+- `inside`: `{"size", "base64", "cut", "children"}`, what compressed bytes decompress to; positions count from its first
+  byte. Of its bytes the first `most_inside` are there.
 """
 
+import base64
+import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from minibroker_protocol import primitives as p
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.tree import Node
+from minibroker_protocol.json_values import bytes_json, camel_case, number_json
 from minibroker_protocol.messages import MODULES, messages_of
 from minibroker_protocol.schema import fields_of
+from minibroker_protocol.uuids import uuid_text
 
 _PLACE: Final = 3
 """The parts of a field's place: module, class, name."""
 KIP_OF_MODULE: Final[Mapping[str, int]] = {
     "consumer_groups": 848,
     "current_leader": 951,
-    "share_group_state": 932,
     "share_groups": 932,
     "streams_groups": 1071,
     "transaction_log": 98,
@@ -99,3 +113,81 @@ def _walk(cls: type[Any], least: int, versions: dict[str, int]) -> None:
         versions[place] = min(first, versions.get(place, first))
         if not isinstance(field.kind, p.WireType):
             _walk(field.kind, first, versions)
+
+
+MOST: Final = 1024
+MOST_INSIDE: Final = 1 << 16
+
+
+def tree_json(root: Node, *, most: int = MOST, most_inside: int = MOST_INSIDE) -> dict[str, Any]:
+    """A tree as `json.dumps` takes it."""
+    made = _node_json(root, most, most_inside)
+    waiting = [(root, made)]
+    while waiting:
+        node, shown = waiting.pop()
+        for children, holder in (
+            (node.children, shown),
+            (node.inside.children if node.inside else None, shown.get("inside", {})),
+        ):
+            if children is None:
+                continue
+            listed: list[dict[str, Any]] = []
+            holder["children"] = listed
+            for child in children:
+                child_shown = _node_json(child, most, most_inside)
+                listed.append(child_shown)
+                if child.children is not None or child.inside is not None:
+                    waiting.append((child, child_shown))
+    return made
+
+
+def _node_json(node: Node, most: int, most_inside: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": node.name if node.name.startswith(("(", "[")) else camel_case(node.name),
+        "type": node.type,
+        "start": node.start,
+        "end": node.end,
+    }
+    if node.value is not None:
+        _add_value(shown, node, most)
+    for name in ("note", "fault", "about"):
+        text = getattr(node, name)
+        if text:
+            shown[name] = text
+    if node.inside is not None:
+        data = node.inside.data
+        shown["inside"] = {"size": len(data), "base64": base64.b64encode(data[:most_inside]).decode()}
+        if len(data) > most_inside:
+            shown["inside"]["cut"] = len(data)
+    return shown
+
+
+def _add_value(shown: dict[str, Any], node: Node, most: int) -> None:
+    value = node.value
+    if isinstance(value, str):
+        encoded = value.encode(errors="surrogatepass")
+        if len(encoded) > most:
+            shown["cut"] = len(encoded)
+            value = encoded[:most].decode(errors="ignore")
+    elif node.type == "UUID":
+        value = uuid_text(value)
+    elif isinstance(value, memoryview):
+        view = cast("memoryview", value)
+        size = view.nbytes
+        if size > most:
+            shown["cut"] = size
+        value = _beginning(bytes(view[:most]), is_cut=size > most)
+    elif isinstance(value, float):
+        value = value if math.isfinite(value) else str(value)
+    elif not isinstance(value, bool):
+        value = number_json(value)
+    shown["value"] = value
+
+
+def _beginning(data: bytes, *, is_cut: bool) -> str | dict[str, str]:
+    """Bytes of which the last ones may be half a character."""
+    if is_cut:
+        text = data.decode(errors="ignore").encode()
+        if len(text) > len(data) - 4 and data.startswith(text):
+            data = text
+    return bytes_json(data)

@@ -3,8 +3,7 @@
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields.batches import record_nodes
-from minibroker_protocol.fields.messages import message_fields
+from minibroker_protocol.fields.batches import message_fields, record_nodes
 from minibroker_protocol.fields.tree import NOT_OPENED, STRUCT, Budget, Cursor, Limits, Node
 from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import (

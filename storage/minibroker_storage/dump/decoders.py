@@ -21,13 +21,13 @@ from minibroker_protocol.coordinator_records import (
     decode_versioned,
 )
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
-from minibroker_protocol.coordinator_records.share_group_state import (
+from minibroker_protocol.coordinator_records.share_groups import (
+    SHARE_GROUP_RECORDS,
     ShareSnapshotKey,
     ShareSnapshotValue,
     ShareUpdateKey,
     ShareUpdateValue,
 )
-from minibroker_protocol.coordinator_records.share_groups import SHARE_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.versioned import fields_by_name, has_version, is_array
 from minibroker_protocol.errors import DecodeError

@@ -3,7 +3,7 @@
 import zlib
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields.messages import message_node, wrapped_nodes
+from minibroker_protocol.fields.batches import message_node, wrapped_nodes
 from minibroker_protocol.fields.notes import moment
 from minibroker_protocol.fields.tree import ERROR, INT8, INT32, UINT32
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress

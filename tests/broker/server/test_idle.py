@@ -10,8 +10,7 @@ import pytest
 from minibroker import Broker
 from minibroker.clock import ManualClock, Timer
 from minibroker.config import BrokerConfig, ConfigError
-from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
-from minibroker.server.idle import IdleExpiry
+from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas, IdleExpiry
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.server.connecting import PING, Visitors, is_served
 from tests.broker.socket_client import SocketClient

@@ -6,7 +6,7 @@ from typing import Any
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.frames import request_fields
-from minibroker_protocol.fields.in_json import tree_json
+from minibroker_protocol.fields.meanings import tree_json
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records.builder import build_batch

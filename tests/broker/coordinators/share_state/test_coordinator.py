@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.coordinators.share_state.coordinator import Outcome, ReadOutcome, ShareCoordinator, Summary
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey, StateBatch
-from minibroker_protocol.coordinator_records.share_group_state import (
+from minibroker_protocol.coordinator_records.share_groups import (
     ShareSnapshotKey,
     ShareSnapshotValue,
     ShareUpdateKey,
