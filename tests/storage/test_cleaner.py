@@ -6,22 +6,17 @@ from itertools import pairwise
 from pathlib import Path
 from struct import iter_unpack
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.header import CompressionCodec
-from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.cleaner import CleaningAbortedError, CleaningPlan, CleaningResult, remove_cleaned_files
 from minibroker_storage.cleaner.clean import clean
-from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.errors import CorruptIndexError
-from minibroker_storage.transaction_index import AbortedTxn, decode_all, encode_aborted_txn
+from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 from tests.storage.cleaning import (
-    DAY_MS,
     Entry,
     batch,
     entries_in,
@@ -77,61 +72,6 @@ def test_the_newest_value_of_each_key_stays_at_its_offset(home: Path) -> None:
     assert stats.max_map_entries == 1000
 
 
-def test_keys_of_the_dirty_part_remove_records_of_the_clean_part(home: Path) -> None:
-    write_segments(home, {0: [batch(0, (A, b"1"), (B, b"1"))], 2: [batch(2, (A, b"2"))], 3: []})
-    result = cleaned(plan_for(home, 3, first_dirty_offset=2))
-    assert result.stats.map_messages_read == 1
-    assert pairs_of(entries_in(home)) == [(1, B, b"1"), (2, A, b"2")]
-
-
-def test_the_active_segment_is_not_touched(home: Path) -> None:
-    write_segments(home, {0: [batch(0, (A, b"1"))], 1: [batch(1, (A, b"2")), batch(2, (A, b"3"))]})
-    before = contents(home)[name_of(1, ".log")]
-    cleaned(plan_for(home, 1))
-    assert contents(home)[name_of(1, ".log")] == before
-    assert [offset for offset, _, _ in pairs_of(entries_in(home))] == [0, 1, 2]
-
-
-def test_tombstones_outlive_their_records_by_delete_retention(home: Path) -> None:
-    write_segments(home, {0: [batch(0, (A, b"1"))], 1: [batch(1, (A, None), (B, b"1"))], 3: []})
-    cleaned(plan_for(home, 3))
-    assert pairs_of(entries_in(home)) == [(1, A, None), (2, B, b"1")]
-    cleaned(plan_for(home, 3, now_ms=NOW + DAY_MS - 1))
-    assert pairs_of(entries_in(home)) == [(1, A, None), (2, B, b"1")]
-    cleaned(plan_for(home, 3, now_ms=NOW + DAY_MS))
-    assert pairs_of(entries_in(home)) == [(2, B, b"1")]
-
-
-def test_a_tombstone_that_becomes_old_enough_while_dirty_still_waits_from_its_first_cleaning_on(home: Path) -> None:
-    write_segments(home, {0: [batch(0, (A, None), timestamps=[NOW - 10 * DAY_MS])], 1: []})
-    cleaned(plan_for(home, 1))
-    assert entries_in(home)[0].header.delete_horizon_ms == NOW + DAY_MS
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_old_tombstones_go_by_the_time_of_their_segment(home: Path, magic: int) -> None:
-    messages = [
-        build_message_set([NewRecord(key, None, NOW if magic else -1)], magic=magic, base_offset=offset)
-        for offset, key in enumerate([A, B])
-    ]
-    write_segments(home, {0: [bytes(messages[0])], 1: [bytes(messages[1])], 2: []})
-    plan = plan_for(home, 2, legacy_delete_horizon_ms=NOW, segment_bytes=1)
-    cleaned(plan)
-    assert pairs_of(entries_in(home)) == [(1, B, None)]
-
-
-@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
-def test_all_formats_are_cleaned_in_one_log(home: Path, codec: CompressionCodec) -> None:
-    def messages(magic: int, base_offset: int) -> bytes:
-        records = [NewRecord(key, b"v%d" % magic, NOW if magic else -1) for key in (A, B, C)]
-        return bytes(build_message_set(records, magic=magic, base_offset=base_offset, codec=codec))
-
-    write_segments(home, {0: [messages(0, 0)], 3: [messages(1, 3), batch(6, (B, b"v2"), codec=codec)], 7: []})
-    assert cleaned(plan_for(home, 7)).stats.messages_read == 7
-    assert pairs_of(entries_in(home)) == [(3, A, b"v1"), (5, C, b"v1"), (6, B, b"v2")]
-    assert [one.header.magic for one in entries_in(home)] == ([1, 1, 2] if codec is CompressionCodec.NONE else [1, 2])
-
-
 # Transactions
 
 
@@ -141,58 +81,12 @@ def transaction(base_offset: int, *pairs: tuple[bytes, bytes], producer_id: int 
     )
 
 
-def test_aborted_records_neither_stay_nor_remove_others(home: Path) -> None:
-    write_segments(
-        home,
-        {
-            0: [batch(0, (A, b"1")), transaction(1, (A, b"aborted")), marker(2, 1, commit=False)],
-            3: [transaction(3, (B, b"1")), marker(4, 1, commit=True)],
-            5: [],
-        },
-    )
-    (home / name_of(0, ".txnindex")).write_bytes(encode_aborted_txn(AbortedTxn(1, 1, 2, 3)))
-    cleaned(plan_for(home, 5))
-    assert pairs_of(entries_in(home)) == [(0, A, b"1"), (3, B, b"1")]
-    assert [one.header.base_offset for one in entries_in(home)] == [0, 2, 3, 4]
-    assert decode_all((home / name_of(0, ".txnindex")).read_bytes()) == [AbortedTxn(1, 1, 2, 3)]
-
-
-def test_an_aborted_transaction_is_forgotten_with_its_records(home: Path) -> None:
-    write_segments(home, {0: [transaction(0, (A, b"aborted")), marker(1, 1, commit=False)], 2: []})
-    (home / name_of(0, ".txnindex")).write_bytes(encode_aborted_txn(AbortedTxn(1, 0, 1, 2)))
-    cleaned(plan_for(home, 2))
-    assert entries_in(home)[0].header.delete_horizon_ms is None
-    cleaned(plan_for(home, 2))
-    assert entries_in(home)[0].header.delete_horizon_ms == NOW + DAY_MS
-    assert not (home / name_of(0, ".txnindex")).exists()
-    cleaned(plan_for(home, 2, now_ms=NOW + DAY_MS))
-    assert entries_in(home) == []
-
-
 def test_an_abort_marker_in_a_later_segment_counts(home: Path) -> None:
     write_segments(home, {0: [transaction(0, (A, b"aborted"))], 1: [], 2: [marker(2, 1, commit=False)]})
     torn = encode_aborted_txn(AbortedTxn(1, 0, 2, 3)) + b"\0\0\0"
     (home / name_of(2, ".txnindex")).write_bytes(torn)
     cleaned(plan_for(home, 2))
     assert [one.header.base_offset for one in entries_in(home)] == [2]
-
-
-@pytest.mark.parametrize("second", [2, 1])
-def test_an_older_aborted_transaction_of_the_same_producer_does_not_count_for_the_dirty_part(
-    home: Path, second: int
-) -> None:
-    """The dirty part begins with a segment, and in the midst of one."""
-    entries = [
-        transaction(0, (A, b"aborted")),
-        marker(1, 1, commit=False),
-        transaction(2, (B, b"1")),
-        marker(3, 1, commit=True),
-        batch(4, (A, b"1")),
-    ]
-    write_segments(home, {0: entries[:second], second: entries[second:], 5: []})
-    index = home / name_of(0 if second == 2 else 1, ".txnindex")
-    index.write_bytes(encode_aborted_txn(AbortedTxn(1, 0, 1, 2)))
-    assert cleaned(plan_for(home, 5, first_dirty_offset=2)).stats.map_entries == 2
 
 
 def test_a_transaction_index_that_is_none_is_refused(home: Path) -> None:
@@ -220,26 +114,10 @@ def test_a_map_that_fills_up_ends_the_dirty_part(home: Path) -> None:
     assert pairs_of(entries_in(home)) == [(2, B, b"1"), (3, C, b"1"), (5, A, b"4")]
 
 
-def test_a_segment_behind_the_end_of_the_map_is_not_written(home: Path) -> None:
-    write_segments(home, {0: [batch(0, (A, b"1"), (B, b"1"))], 2: [batch(2, (C, None))], 3: []})
-    result = cleaned(plan_for(home, 3, max_map_entries=2))
-    assert result.next_dirty_offset == 2
-    assert result.groups == ()
-    assert entries_in(home)[1].header.delete_horizon_ms is None
-
-
 @pytest.mark.parametrize("end", [7, 50])
 def test_offsets_that_are_missing_at_a_segments_end_are_clean(home: Path, end: int) -> None:
     write_segments(home, {0: [batch(0, (A, b"1"))], 5: [batch(5, (A, b"2"))], end: []})
     assert cleaned(plan_for(home, end)).next_dirty_offset == end
-
-
-def test_a_log_without_any_key_becomes_empty(home: Path) -> None:
-    write_segments(home, {0: [batch(0, (None, b"1"))], 1: [batch(1, (None, b"2"))], 2: []})
-    result = cleaned(plan_for(home, 2))
-    assert result.stats.invalid_messages_read == 2
-    assert contents(home)[name_of(0, ".log")] == b""
-    assert sorted(path.name for path in home.glob("*.log")) == [name_of(0, ".log"), name_of(2, ".log")]
 
 
 # Groups
@@ -251,48 +129,6 @@ def sizes(*values: int) -> dict[int, list[Entry]]:
     return {
         offset: [batch(offset, (b"key%d" % offset, b"v" * (size - overhead)))] for offset, size in enumerate(values)
     }
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"segment_bytes": 1000}, [[0, 1, 2, 3, 4]]),
-        ({"segment_bytes": 300}, [[0, 1, 2], [3, 4]]),
-        ({"segment_bytes": 299}, [[0, 1], [2, 3], [4]]),
-        ({"segment_bytes": 10}, [[0], [1], [2], [3], [4]]),
-    ],
-)
-def test_small_neighbors_become_one_segment(home: Path, changes: dict[str, Any], expected: list[list[int]]) -> None:
-    write_segments(home, {**sizes(100, 100, 100, 100, 100), 5: []})
-    result = clean(plan_for(home, 5, **changes))
-    assert [group.source_base_offsets for group in result.groups] == [group for group in expected if len(group) > 1]
-    put_in_place(result)
-    assert [offset for offset, _, _ in pairs_of(entries_in(home))] == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize(("offset_index", "time_index"), [(40, 1), (1, 40)])
-def test_groups_are_limited_by_their_indexes(home: Path, offset_index: int, time_index: int) -> None:
-    write_segments(home, {**sizes(100, 100, 100), 3: []})
-    plan = plan_for(home, 3, segment_index_bytes=80)
-    segments = tuple(s._replace(offset_index_size=offset_index, time_index_size=time_index) for s in plan.segments)
-    assert [group.source_base_offsets for group in clean(plan._replace(segments=segments)).groups] == [[0, 1]]
-
-
-def test_groups_do_not_span_more_offsets_than_an_index_can_hold(home: Path) -> None:
-    far = 2**31 + 10
-    write_segments(
-        home, {0: [batch(0, (A, b"1"))], 10: [batch(10, (B, b"1"))], 20: [], far: [batch(far, (C, b"1"))], far + 1: []}
-    )
-    result = cleaned(plan_for(home, far + 1))
-    assert [group.source_base_offsets for group in result.groups] == [[0, 10, 20]]
-    assert [offset for offset, _, _ in pairs_of(entries_in(home))] == [0, 10, far]
-
-
-def test_a_cleaned_segment_has_the_time_of_its_newest_source(home: Path) -> None:
-    write_segments(home, {**sizes(100, 100, 100), 3: []}, modified_ms=NOW)
-    cleaned(plan_for(home, 3))
-    for suffix in (".log", ".index", ".timeindex"):
-        assert (home / name_of(0, suffix)).stat().st_mtime_ns == (NOW + 2000) * 1_000_000
 
 
 def test_a_segment_that_loses_nothing_is_left_alone(home: Path) -> None:
@@ -341,15 +177,6 @@ def test_large_segments_are_read_and_written_in_parts(home: Path) -> None:
 
 
 # Giving up
-
-
-def test_the_active_producers_of_the_plan_keep_their_last_batch(home: Path) -> None:
-    one = batch(0, (A, b"1"), producer_id=4, producer_epoch=1, base_sequence=17)
-    write_segments(home, {0: [one, batch(1, (A, b"2"))], 2: []})
-    cleaned(plan_for(home, 2, producers=(ActiveProducer(4, 0, 1),)))
-    first, second = entries_in(home)
-    assert (first.header.producer_id, first.header.last_sequence, first.header.record_count) == (4, 17, 0)
-    assert pairs_of([second]) == [(1, A, b"2")]
 
 
 def two_segments(home: Path) -> CleaningPlan:

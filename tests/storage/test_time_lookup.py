@@ -11,24 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.header import (
-    NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
     TimestampType,
     compute_crc,
-    read_entry_header,
     read_header,
 )
-from minibroker_protocol.records.legacy import build_message_set
-from minibroker_protocol.records.record import NewRecord
-from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
 from minibroker_protocol.steps import Steps
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.entries import WALK_WINDOW_BYTES
-from minibroker_storage.lookup import TimestampOffset, search_batch, search_by_timestamp
+from minibroker_storage.lookup import TimestampOffset, search_by_timestamp
 from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
 from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
@@ -135,52 +129,6 @@ def steps_of(search: Steps[TimestampOffset | None]) -> tuple[TimestampOffset | N
         except StopIteration as end:
             return end.value, taken
         taken += 1
-
-
-@pytest.mark.parametrize("codec", CompressionCodec)
-def test_a_batch_of_many_records_is_searched_in_steps(tmp_path: Path, codec: CompressionCodec) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig())
-    count = 10 * RECORDS_AT_ONCE
-    home.append(a_batch(timestamps=[NOW + number for number in range(count)], codec=codec, value=b""))
-    unpacking = steps_of(search_by_timestamp(home.log.segments, NOW, home.log.log_start_offset))[1]
-    assert bool(unpacking) == (codec is not CompressionCodec.NONE)
-    for place in (0, 5, RECORDS_AT_ONCE, 5 * RECORDS_AT_ONCE + 7, count - 1):
-        found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + place, home.log.log_start_offset))
-        assert found == (NOW + place, place, 0)
-        assert taken >= unpacking + place // RECORDS_AT_ONCE
-    assert find_by_timestamp(home.log, NOW + count) is None
-    assert find_max_timestamp(home.log) == (NOW + count - 1, count - 1, 0)
-
-
-@pytest.mark.parametrize("codec", [each for each in CompressionCodec if each])
-def test_a_large_batch_is_unpacked_in_steps(tmp_path: Path, codec: CompressionCodec) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig())
-    home.append(a_batch(timestamps=[NOW, NOW + 1], codec=codec, value=bytes(20 * STEP_SIZE)))
-    found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + 1, home.log.log_start_offset))
-    assert found == (NOW + 1, 1, 0)
-    assert taken >= 2 * 20
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4])
-def test_a_large_wrapper_is_unpacked_in_steps(codec: CompressionCodec, magic: int) -> None:
-    records = [NewRecord(None, bytes(20 * STEP_SIZE), NOW + number) for number in range(2)]
-    wrapper = memoryview(build_message_set(records, magic=magic, codec=codec))
-    expected = (NOW + 1, 1) if magic else (NO_TIMESTAMP, 0)
-    found, taken = steps_of(search_batch(wrapper, read_entry_header(wrapper), expected[0], 0))
-    assert found is not None
-    assert found[:2] == expected
-    assert taken >= 2 * 20
-
-
-def test_headers_that_promise_times_which_no_record_has_cost_a_step_each(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", SMALL)
-    for _ in range(50):
-        home.append(lying(a_batch(3), NOW + 9_000))
-    home.append(a_batch(timestamps=[NOW + 8_000]))
-    found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + 8_000, home.log.log_start_offset))
-    assert found == (NOW + 8_000, 150, 0)
-    assert taken >= 50
 
 
 def test_headers_are_walked_in_steps(tmp_path: Path) -> None:
