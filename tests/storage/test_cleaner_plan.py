@@ -52,37 +52,6 @@ def segments(log: Log, *timestamps: int) -> Log:
     return log
 
 
-def test_a_log_that_was_never_cleaned_is_all_dirty(tmp_path: Path) -> None:
-    log = segments(a_log(tmp_path), NOW, NOW)
-    found = find_cleanable(log, None, NOW)
-    assert (found.first_dirty_offset, found.first_uncleanable_offset) == (0, 2)
-    assert (found.clean_bytes, found.cleanable_bytes, found.dirty_ratio) == (0, log.size, 1.0)
-    assert not found.checkpoint_is_wrong
-
-
-def test_the_dirty_ratio_is_the_dirty_share_of_closed_segments(tmp_path: Path) -> None:
-    log = segments(a_log(tmp_path), NOW, NOW, NOW, NOW)
-    append(log)
-    found = find_cleanable(log, 3, NOW)
-    assert (found.clean_bytes, found.cleanable_bytes) == (3 * log.size // 5, log.size // 5)
-    assert found.dirty_ratio == 0.25
-    assert (found.is_due(0.24), found.is_due(0.25), found.is_due(0.26)) == (True, False, False)
-
-
-def test_the_active_segment_is_never_cleaned(tmp_path: Path) -> None:
-    log = a_log(tmp_path)
-    append(log)
-    found = find_cleanable(log, None, NOW)
-    assert (found.first_uncleanable_offset, found.cleanable_bytes, found.dirty_ratio) == (0, 0, 0.0)
-    assert plan_cleaning(log, None, NOW, force=True) is None
-
-
-def test_a_clean_log_is_not_due(tmp_path: Path) -> None:
-    log = segments(a_log(tmp_path), NOW, NOW)
-    assert find_cleanable(log, 2, NOW).dirty_ratio == 0.0
-    assert plan_cleaning(log, 2, NOW, force=True) is None
-
-
 @pytest.mark.parametrize("checkpoint", [-1, 0, 4, 1000])
 def test_a_checkpoint_outside_of_the_log_begins_anew(tmp_path: Path, checkpoint: int) -> None:
     log = segments(a_log(tmp_path), NOW, NOW, NOW)
@@ -93,67 +62,11 @@ def test_a_checkpoint_outside_of_the_log_begins_anew(tmp_path: Path, checkpoint:
     assert not find_cleanable(log, 3, NOW).checkpoint_is_wrong
 
 
-def test_a_segment_that_is_dirty_in_part_counts_as_clean_and_dirty(tmp_path: Path) -> None:
-    log = a_log(tmp_path)
-    append(log)
-    append(log)
-    log.roll(NOW)
-    found = find_cleanable(log, 1, NOW)
-    assert (found.clean_bytes, found.cleanable_bytes) == (log.size, log.size)
-    plan = plan_cleaning(log, 1, NOW, force=True)
-    assert plan is not None
-    assert plan.first_dirty_offset == 1
-
-
-def test_what_is_younger_than_the_minimum_lag_stays_dirty(tmp_path: Path) -> None:
-    log = segments(a_log(tmp_path, LogConfig(compact=True, min_compaction_lag_ms=1000)), NOW, NOW + 500, NOW, NOW + 900)
-    ends = [find_cleanable(log, None, NOW + later).first_uncleanable_offset for later in (999, 1000, 1499, 1500, 1900)]
-    assert ends == [0, 1, 1, 3, 4]
-
-
 def test_without_timestamps_the_minimum_lag_counts_from_the_files(tmp_path: Path) -> None:
     log = segments(a_log(tmp_path, LogConfig(compact=True, min_compaction_lag_ms=1000)), -1)
     os.utime(log.segments[0].log.path, ns=((NOW + 500) * 1_000_000,) * 2)
     ends = [find_cleanable(log, None, NOW + later).first_uncleanable_offset for later in (1499, 1500)]
     assert ends == [0, 1]
-
-
-def test_a_log_must_be_cleaned_when_its_oldest_dirty_record_has_waited_too_long(tmp_path: Path) -> None:
-    config = LogConfig(compact=True, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1000)
-    log = segments(a_log(tmp_path, config), NOW - 5000, NOW + 50, NOW, NOW + 1)
-    assert find_cleanable(log, 0, NOW).must_clean
-    assert [find_cleanable(log, 1, NOW + later).must_clean for later in (1000, 1001)] == [False, True]
-    assert not find_cleanable(log, 4, NOW + 9000).must_clean
-    assert plan_cleaning(log, 1, NOW + 1000) is None
-    assert plan_cleaning(log, 1, NOW + 1001) is not None
-
-
-def test_records_without_timestamps_do_not_wait_too_long(tmp_path: Path) -> None:
-    log = segments(a_log(tmp_path, LogConfig(compact=True, max_compaction_lag_ms=1)), -1, 0)
-    assert not find_cleanable(log, None, NOW).must_clean
-
-
-def test_nothing_from_the_last_stable_offset_on_is_cleaned(tmp_path: Path) -> None:
-    log = segments(a_log(tmp_path), NOW)
-    append(log, producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True)
-    log.roll(NOW)
-    append(log)
-    log.roll(NOW)
-    assert find_cleanable(log, None, NOW).first_uncleanable_offset == 1
-    end = marker(3, 3, commit=True)
-    log.append(memoryview(bytearray(end.data)), end.header, 0, NOW)
-    log.commit()
-    log.roll(NOW)
-    assert find_cleanable(log, None, NOW).first_uncleanable_offset == 4
-
-
-def test_a_segment_that_is_stable_in_part_is_not_cleaned(tmp_path: Path) -> None:
-    log = segments(a_log(tmp_path), NOW)
-    append(log)
-    append(log, producer_id=3, producer_epoch=0, base_sequence=0, is_transactional=True)
-    log.roll(NOW)
-    assert log.last_stable_offset == 2
-    assert find_cleanable(log, None, NOW).first_uncleanable_offset == 1
 
 
 def test_the_plan_tells_all_that_a_cleaning_has_to_know(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from minibroker_protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
 from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -17,7 +16,6 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from minibroker_protocol.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest
 from tests.broker.cluster.conftest import MakeCluster
 from tests.broker.cluster.nodes import GROUP, NODES, TRANSACTION, at, coordinator, create, leader, others
 from tests.broker.coordinators.groups.driver import Members, answered
@@ -120,10 +118,6 @@ def test_only_its_coordinator_serves_a_group(cluster: Harness, ask: Callable[[Ha
     home = coordinator(cluster, "g").node_id
     assert ask(at(cluster, home)) != NOT_COORDINATOR
     assert [ask(at(cluster, node_id)) for node_id in others(home)] == [NOT_COORDINATOR] * 2
-
-
-def test_before_there_is_a_topic_nobody_coordinates(cluster: Harness) -> None:
-    assert [fetched(at(cluster, node_id))[0] for node_id in NODES] == [NOT_COORDINATOR] * 3
 
 
 def test_each_node_lists_the_groups_that_it_coordinates(cluster: Harness) -> None:
@@ -232,24 +226,6 @@ def _init(cluster: Harness) -> int:
     return init_producer_id(cluster).error_code
 
 
-def _end(cluster: Harness) -> int:
-    request = EndTxnRequest(transactional_id="mine", producer_id=1, producer_epoch=0, committed=True)
-    code: int = cluster.ask(request, 3).error_code
-    return code
-
-
-def _add_offsets(cluster: Harness) -> int:
-    request = AddOffsetsToTxnRequest(transactional_id="mine", producer_id=1, producer_epoch=0, group_id="g")
-    code: int = cluster.ask(request, 3).error_code
-    return code
-
-
-def _describe_transaction(cluster: Harness) -> int:
-    answer = cluster.ask(DescribeTransactionsRequest(transactional_ids=["mine"]), 0)
-    code: int = answer.transaction_states[0].error_code
-    return code
-
-
 def test_groups_of_all_partitions_that_move_at_once_are_read_in_the_next_turn(cluster: Harness) -> None:
     store = cluster.services.groups.store
     store.log.ensure()
@@ -264,27 +240,6 @@ def test_groups_of_all_partitions_that_move_at_once_are_read_in_the_next_turn(cl
     cluster.run_soon()
     assert {group.group_id for group in store.groups()} == names
     assert not store.is_loading
-
-
-@pytest.mark.parametrize("ask", [_init, _end, _add_offsets, _describe_transaction])
-def test_only_its_coordinator_serves_a_transactional_id(cluster: Harness, ask: Callable[[Harness], int]) -> None:
-    home = coordinator(cluster, "mine", TRANSACTION).node_id
-    assert [ask(at(cluster, node_id)) for node_id in others(home)] == [NOT_COORDINATOR] * 2
-    assert ask(at(cluster, home)) != NOT_COORDINATOR
-
-
-def test_each_node_lists_the_transactional_ids_that_it_coordinates(cluster: Harness) -> None:
-    Producer(Spread(cluster))
-    home = cluster.asks
-    listed = {
-        node_id: len(
-            at(cluster, node_id)
-            .ask(ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0)
-            .transaction_states
-        )
-        for node_id in NODES
-    }
-    assert listed == {node_id: int(node_id == home) for node_id in NODES}
 
 
 def test_any_node_gives_ids_to_idempotent_producers(cluster: Harness) -> None:

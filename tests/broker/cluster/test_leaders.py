@@ -86,13 +86,6 @@ def test_only_the_leader_serves(cluster: Harness, ask: Callable[[Harness], int])
     assert [ask(at(cluster, node_id)) for node_id in NODES] == [NOT_LEADER, NOT_LEADER, 0]
 
 
-def test_a_follower_serves_consumers_that_know_of_followers(cluster: Harness) -> None:
-    cluster.produce(batch(b"a"))
-    assert at(cluster, 2).fetch_one(version=10).error_code == NOT_LEADER
-    assert bytes_in(cluster.fetch_one(version=11))
-    assert describe_producers(cluster) == 0
-
-
 def test_a_node_without_a_replica_serves_nobody(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     create(cluster, factor=2)  # of partition 0 on nodes 1 and 2
@@ -114,15 +107,6 @@ def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Ha
     assert (endpoint.node_id, endpoint.host, endpoint.port) == (3, ADVERTISED[0], 9999)
 
 
-def test_a_producer_that_repeats_its_mistake_gets_the_same_answer(cluster: Harness) -> None:
-    cluster.core.cluster.move_leader("t", 0, 3)
-    session = at(cluster, 1).session()
-    for version in (12, 13):
-        first, *again = [cluster.send(produce_request(batch(b"a")), version, session) for _ in range(4)]
-        assert first.responses[0].partition_responses[0].current_leader.leader_id == 3
-        assert again == [first] * 3
-
-
 def test_a_consumer_that_asks_the_wrong_node_learns_of_the_right_one_since_version_16(cluster: Harness) -> None:
     cluster.core.cluster.move_leader("t", 0, 3)
     for version in (15, 16, 18):
@@ -133,11 +117,6 @@ def test_a_consumer_that_asks_the_wrong_node_learns_of_the_right_one_since_versi
         hinted = (3, 1) if version >= 16 else (-1, -1)
         assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == hinted
         assert [each.node_id for each in response.node_endpoints] == ([3] if version >= 16 else [])
-
-
-def test_a_producer_that_knows_no_hints_gets_none(cluster: Harness) -> None:
-    response = at(cluster, 2).ask(produce_request(batch(b"a")), 9)
-    assert response.responses[0].partition_responses[0].error_code == NOT_LEADER
 
 
 def test_every_leader_has_an_epoch_of_its_own(cluster: Harness) -> None:
@@ -152,16 +131,6 @@ def test_every_leader_has_an_epoch_of_its_own(cluster: Harness) -> None:
     data = bytes_in(cluster.fetch_one(2))
     assert read_header(memoryview(data)).partition_leader_epoch == 2
     assert described(cluster)[0].leader_epoch == 2
-
-
-@pytest.mark.parametrize(
-    ("epoch", "code"), [(-1, 0), (0, ErrorCode.FENCED_LEADER_EPOCH), (1, 0), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)]
-)
-def test_clients_are_held_against_the_epoch_that_they_know(cluster: Harness, epoch: int, code: int) -> None:
-    cluster.core.cluster.move_leader("t", 0, 2)
-    at(cluster, 2)
-    assert list_offsets(cluster, epoch) == code
-    assert cluster.fetch_one(current_leader_epoch=epoch).error_code == code
 
 
 def test_a_leader_that_was_no_replica_takes_the_place_of_the_one_before(make_cluster: MakeCluster) -> None:
@@ -224,34 +193,6 @@ def test_a_produce_that_waits_for_its_flush_fails_when_the_leader_moves_meanwhil
 
 
 # Nodes that go and come back
-
-
-def test_the_next_replica_in_sync_leads_what_a_node_has_led(cluster: Harness) -> None:
-    cluster.core.cluster.stop_node(1)
-    at(cluster, 2)
-    assert [each.node_id for each in metadata(cluster).brokers] == [2, 3]
-    assert metadata(cluster).controller_id == 2
-    assert [
-        (each.leader_id, each.leader_epoch, each.isr_nodes, each.offline_replicas) for each in described(cluster)
-    ] == [
-        (2, 1, [2, 3], [1]),
-        (2, 0, [2, 3], [1]),
-        (3, 0, [3, 2], [1]),
-    ]
-    assert described(cluster)[0].replica_nodes == [1, 2, 3]
-
-
-def test_a_node_that_comes_back_is_in_sync_and_leads_nothing_that_others_lead(cluster: Harness) -> None:
-    cluster.core.cluster.stop_node(1)
-    cluster.core.cluster.start_node(1)
-    assert [
-        (each.leader_id, each.leader_epoch, each.isr_nodes, each.offline_replicas) for each in described(cluster)
-    ] == [
-        (2, 1, [1, 2, 3], []),
-        (2, 0, [2, 3, 1], []),
-        (3, 0, [3, 1, 2], []),
-    ]
-    assert metadata(cluster).controller_id == 2
 
 
 def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeCluster) -> None:
@@ -394,36 +335,3 @@ def test_leaders_that_move_take_nothing_away(cluster: Harness) -> None:
     assert partition(cluster).log.log_end_offset == 6
     cluster.restart()
     assert at(cluster, leader(cluster)).fetch_one().high_watermark == 6
-
-
-def test_an_offset_comes_with_the_epoch_of_its_batch(cluster: Harness) -> None:
-    def found(time: int) -> tuple[int, int]:
-        partition = ListOffsetsPartition(partition_index=0, timestamp=time)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
-        (outcome,) = at(cluster, 3).ask(request, 8).topics[0].partitions
-        assert outcome.error_code == 0
-        return outcome.offset, outcome.leader_epoch
-
-    cluster.produce(batch(b"a", timestamp=1_000))
-    cluster.core.cluster.move_leader("t", 0, 3)
-    earliest, earliest_local, latest, largest = -2, -4, -1, -3
-    assert [found(time) for time in (earliest, earliest_local, 5, largest)] == [(0, 0)] * 4
-    assert found(latest) == (1, 1)
-    at(cluster, 3).produce(batch(b"b", timestamp=2_000))
-    assert [found(time) for time in (earliest, 1_000, 1_001, largest, latest)] == [
-        (0, 0),
-        (0, 0),
-        (1, 1),
-        (1, 1),
-        (2, 1),
-    ]
-    partition(cluster).log.advance_log_start_offset(1)
-    assert found(earliest) == (1, 1)
-
-
-def test_the_start_of_an_empty_log_has_the_epoch_of_its_leader(cluster: Harness) -> None:
-    cluster.core.cluster.move_leader("t", 0, 3)
-    partition = ListOffsetsPartition(partition_index=0, timestamp=-2)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[partition])])
-    (outcome,) = at(cluster, 3).ask(request, 8).topics[0].partitions
-    assert (outcome.offset, outcome.leader_epoch) == (0, 1)

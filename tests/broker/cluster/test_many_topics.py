@@ -11,17 +11,9 @@ import pytest
 
 from minibroker.cluster import topics as topics_module
 from minibroker.cluster.metadata_file import MetadataFile
-from minibroker.cluster.topics import Topics
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from minibroker_protocol.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,
@@ -31,8 +23,7 @@ from minibroker_protocol.messages.topics import (
     DeleteTopicState,
 )
 from minibroker_storage.data_directory.topics_file import topics_file_line
-from tests.broker.cluster.nodes import create as create_by_hand
-from tests.broker.config.configs import GROUP, TOPIC
+from tests.broker.config.configs import TOPIC
 from tests.broker.harness import Harness
 
 FILE = "minibroker-topics.json"
@@ -70,17 +61,6 @@ def alter(harness: Harness, kind: int, key: str, value: str) -> list[int]:
     ]
 
 
-def test_topics_that_metadata_creates_are_written_down_together(harness: Harness, writes: list[str]) -> None:
-    requested_topics = [MetadataRequestTopic(name=name) for name in [*NAMES, "not a name"]]
-    topics = harness.ask(MetadataRequest(topics=requested_topics, allow_auto_topic_creation=True), 9).topics
-    assert [(topic.name, topic.error_code) for topic in topics] == [
-        *((name, 0) for name in NAMES),
-        ("not a name", ErrorCode.INVALID_TOPIC_EXCEPTION),
-    ]
-    assert all(len(topic.partitions) == 1 for topic in topics[:-1])
-    assert writes == [FILE]
-
-
 def test_topics_are_created_grown_configured_and_deleted_with_one_write_each(
     harness: Harness, writes: list[str]
 ) -> None:
@@ -103,34 +83,12 @@ def test_topics_are_created_grown_configured_and_deleted_with_one_write_each(
     assert found == {"t": (1, {}), **dict.fromkeys(NAMES[10:], (3, {"retention.ms": "60000"}))}
 
 
-def test_groups_are_configured_with_one_write(harness: Harness, writes: list[str]) -> None:
-    assert alter(harness, GROUP, "consumer.session.timeout.ms", "50000") == [0] * len(NAMES)
-    assert writes == ["minibroker-cluster.json"]
-    assert harness.core.configs.of_group(NAMES[-1]) == {"consumer.session.timeout.ms": "50000"}
-
-
 def test_configurations_that_cannot_be_written_are_taken_back_and_refused(harness: Harness) -> None:
     create(harness)
     os.mkdir(f"{harness.data_dir}/{FILE}.tmp")
     assert alter(harness, TOPIC, "retention.ms", "60000") == [ErrorCode.KAFKA_STORAGE_ERROR] * len(NAMES)
     assert all(not topic.config.overrides for topic in harness.core.topics)
     os.rmdir(f"{harness.data_dir}/{FILE}.tmp")
-
-
-def test_partitions_are_reassigned_and_led_with_one_write_each(several: Harness, writes: list[str]) -> None:
-    create_by_hand(several, "wide", by_hand=((1, 2),) * 20)
-    writes.clear()
-    places = [ReassignablePartition(partition_index=index, replicas=[3, 1]) for index in range(20)]
-    requested_topic = ReassignableTopic(name="wide", partitions=places)
-    (answer,) = several.ask(AlterPartitionReassignmentsRequest(topics=[requested_topic]), 0).responses
-    assert {each.error_code for each in answer.partitions} == {0}
-    assert writes == [FILE]
-    assert several.ask(ElectLeadersRequest(election_type=0, topic_partitions=None), 2).error_code == 0
-    assert writes == [FILE] * 2
-    several.restart()
-    topic = several.core.topics.get("wide")
-    assert topic is not None
-    assert {(each.replicas, each.leader and each.leader.id) for each in topic.partitions} == {((3, 1), 3)}
 
 
 def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,13 +202,3 @@ def test_a_topic_that_cannot_be_renamed_stays(harness: Harness, monkeypatch: pyt
         assert delete(harness, "t") == ErrorCode.KAFKA_STORAGE_ERROR
     assert noted(harness) == {"t"}
     assert delete(harness, "t") == 0
-
-
-def test_the_file_of_topics_without_any_is_json(tmp_path: Path) -> None:
-    class Nobody:
-        def forget(self, names: object) -> None:
-            """Nothing is known."""
-
-    topics = Topics(str(tmp_path), CONFIG, Nobody())  # type: ignore[arg-type]  # nothing else is asked of it
-    topics.save()
-    assert json.loads((tmp_path / FILE).read_text()) == {"version": 1, "next_producer_id": 0, "topics": {}}

@@ -25,14 +25,6 @@ def grow(cluster: Harness, count: int, *by_hand: list[int]) -> CreatePartitionsT
     return result
 
 
-def test_every_node_tells_of_all_nodes_and_of_one_controller(cluster: Harness) -> None:
-    for node_id in NODES:
-        cluster.asks = node_id
-        response = metadata(cluster)
-        assert [each.node_id for each in response.brokers] == [1, 2, 3]
-        assert response.controller_id == 1
-
-
 def test_leaders_and_replicas_are_spread(cluster: Harness) -> None:
     assert [
         (each.leader_id, each.leader_epoch, each.replica_nodes, each.isr_nodes, each.offline_replicas)
@@ -65,22 +57,9 @@ def test_defaults_go_as_far_as_there_are_nodes(make_cluster: MakeCluster) -> Non
     assert len(partition(cluster, 0, "__consumer_offsets").replicas) == 2  # of the 3 that Kafka's default wants
 
 
-def test_more_replicas_than_nodes_are_refused(cluster: Harness) -> None:
-    result = create(cluster, "u", 1, 4)
-    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert "only 3 broker(s) are registered" in (result.error_message or "")
-
-
 def test_a_broker_that_is_alone_takes_any_replication_factor(make_cluster: MakeCluster) -> None:
     result = create(make_cluster(1), factor=3)
     assert (result.error_code, result.replication_factor) == (0, 1)
-
-
-def test_replicas_placed_by_hand_are_where_they_were_placed(cluster: Harness) -> None:
-    result = create(cluster, "u", by_hand=((3, 1), (2, 3)))
-    assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 2, 2)
-    assert [partition(cluster, index, "u").replicas for index in range(2)] == [(3, 1), (2, 3)]
-    assert [leader(cluster, index, "u") for index in range(2)] == [3, 2]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from minibroker_protocol.messages.reassignments import (
 from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.broker.cluster.nodes import at, coordinator, create, described, metadata, partition
 from tests.broker.coordinators.groups.consumers import Consumers
-from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition, values_in
+from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition
 
 SELECTOR = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 BROKER = 4
@@ -59,38 +59,6 @@ def test_a_broker_without_a_rack_of_its_own_has_the_one_that_is_configured_for_a
         assert [node.rack for node in metadata(cluster).brokers] == ["a", "z"]
     with closing(Harness(str(tmp_path), brokers=2, racks=["a", ""])) as cluster:
         assert [node.rack for node in metadata(cluster).brokers] == ["a", None]
-
-
-@pytest.mark.parametrize("version", [11, 12, 18])
-def test_the_leader_sends_a_consumer_to_the_replica_in_its_rack(cluster: Harness, version: int) -> None:
-    sent_on = fetched(at(cluster, 1), "b", version=version)
-    assert (sent_on.error_code, sent_on.preferred_read_replica, sent_on.high_watermark) == (0, 2, 2)
-    assert not sent_on.records
-    follower = fetched(at(cluster, 2), "b", version=version)
-    assert (follower.preferred_read_replica, values_in(follower.records)) == (-1, [(0, b"x"), (1, b"y")])
-
-
-@pytest.mark.parametrize("rack", ["", "a", "c", "nowhere"])
-def test_the_leader_serves_a_consumer_with_no_nearer_replica_itself(cluster: Harness, rack: str) -> None:
-    served = fetched(at(cluster, 1), rack)
-    assert (served.preferred_read_replica, values_in(served.records)) == (-1, [(0, b"x"), (1, b"y")])
-
-
-def test_the_leader_sends_nobody_away_without_the_selector_or_below_version_11_or_as_a_replica(
-    cluster: Harness, tmp_path: Path
-) -> None:
-    assert fetched(at(cluster, 1), "b", version=10).records
-    assert fetched(cluster, "b", version=12, replica_id=2).preferred_read_replica == -1
-    with closing(Harness(str(tmp_path / "other"), brokers=2, racks=["a", "b"])) as plain:
-        create(plain, by_hand=((1, 2),))
-        at(plain, 1).produce(batch(b"x"))
-        assert fetched(plain, "b").records
-
-
-def test_the_leader_answers_for_offsets_that_no_replica_has(cluster: Harness) -> None:
-    assert fetched(at(cluster, 1), "b", offset=2).preferred_read_replica == 2
-    assert fetched(cluster, "b", offset=3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert fetched(cluster, "b", current_leader_epoch=9).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_a_replica_that_is_down_is_not_preferred_until_it_is_back(cluster: Harness) -> None:

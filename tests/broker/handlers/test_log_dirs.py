@@ -36,11 +36,6 @@ def test_a_replica_is_moved_to_where_it_is(harness: Harness, version: int) -> No
     assert move(harness, os.path.abspath(harness.data_dir), ("t", 0), version=version) == [0]
 
 
-def test_there_is_no_other_directory(harness: Harness) -> None:
-    partitions = [("t", 0), ("t", 9), ("none", 0)]
-    assert move(harness, "/elsewhere", *partitions) == [ErrorCode.LOG_DIR_NOT_FOUND] * 3
-
-
 def test_partitions_that_there_are_not_are_unknown(harness: Harness) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert move(harness, os.path.abspath(harness.data_dir), ("t", 9), ("none", 0)) == [unknown, unknown]
@@ -87,12 +82,6 @@ def test_a_log_that_nobody_has_used_is_measured_and_stays_closed(harness: Harnes
     topic = harness.core.topics.get("t")
     assert topic is not None
     assert topic.partitions[0].opened_log is None
-
-
-def test_only_what_is_asked_for_and_there_is_told(harness: Harness) -> None:
-    harness.create("u", 3)
-    assert sizes(ask(harness, requested={"u": [2, 7], "none": [0]})) == {("u", 2): 0}
-    assert ask(harness, requested={}).topics == []
 
 
 def test_the_bytes_of_the_volume_are_told_from_version_4_on(harness: Harness) -> None:

@@ -310,23 +310,3 @@ def test_no_page_is_larger_than_the_broker_allows(configured: Any) -> None:
     broker = configured({"max.request.partition.size.limit": "2"})
     broker.create("a", 3)
     assert page(ask(broker, "a")) == ({"a": [0, 1]}, ("a", 2))
-
-
-def test_a_cursor_for_all_topics_need_not_name_one_that_there_is(filled: Harness) -> None:
-    assert list(page(ask(filled, cursor=("aa", 0)))[0]) == ["b", "c", "t"]
-
-
-@pytest.mark.parametrize("cursor", [("b", 0), ("a", -1)])
-def test_a_cursor_that_cannot_be_meant_is_refused(filled: Harness, cursor: tuple[str, int]) -> None:
-    topics = ask(filled, "a", "c", cursor=cursor).topics
-    assert [(each.name, each.error_code) for each in topics] == [("a", 42), ("c", 42)]
-
-
-def test_a_topic_that_there_is_not_is_named(filled: Harness) -> None:
-    topics = ask(filled, "none", "_ _", "__consumer_offsets").topics
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [(each.name, each.error_code, each.is_internal) for each in topics] == [
-        ("_ _", ErrorCode.INVALID_TOPIC_EXCEPTION, False),
-        ("__consumer_offsets", unknown, True),
-        ("none", unknown, False),
-    ]

@@ -14,14 +14,12 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
     TopicPartitions,
 )
-from tests.broker.cluster.nodes import create, described, leader, partition
-from tests.broker.harness import Harness, batch
+from tests.broker.cluster.nodes import create, leader, partition
+from tests.broker.harness import Harness
 
 
 @pytest.fixture
@@ -46,30 +44,6 @@ def reassign(
     (outcome,) = topic_answer.partitions
     assert (topic_answer.name, outcome.partition_index) == (topic, index)
     return outcome.error_code, outcome.error_message
-
-
-@pytest.mark.parametrize("version", range(2))
-def test_a_partition_is_with_its_new_replicas_at_once(cluster: Harness, version: int) -> None:
-    cluster.produce(batch(b"kept"))
-    assert reassign(cluster, [3, 2], version=version) == (0, None)
-    (partition,) = described(cluster)
-    assert (partition.replica_nodes, partition.isr_nodes, partition.leader_id) == ([3, 2], [3, 2], 3)
-    cluster.asks = 3
-    assert cluster.fetch_one().high_watermark == 1
-
-
-def test_a_leader_that_stays_a_replica_goes_on(cluster: Harness) -> None:
-    epoch = partition(cluster).leader_epoch
-    reassign(cluster, [2, 1])
-    assert (leader(cluster), partition(cluster).leader_epoch) == (1, epoch)
-    reassign(cluster, [3, 1])
-    assert (leader(cluster), partition(cluster).leader_epoch) == (1, epoch + 1)
-
-
-def test_replicas_become_more_and_fewer(cluster: Harness) -> None:
-    for replicas in ([1, 2, 3], [3], [2, 3]):
-        assert reassign(cluster, replicas) == (0, None)
-        assert partition(cluster).replicas == partition(cluster).isr == tuple(replicas)
 
 
 def test_a_client_may_forbid_another_number_of_replicas(cluster: Harness) -> None:
@@ -113,12 +87,6 @@ def test_there_is_never_a_reassignment_to_take_back(cluster: Harness) -> None:
     assert reassign(cluster, None) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None)
 
 
-def test_partitions_that_there_are_not_are_unknown(cluster: Harness) -> None:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert reassign(cluster, [1], index=9) == (unknown, "Unable to find partition t:9.")
-    assert reassign(cluster, [1], "none") == (unknown, "Unable to find a topic named none.")
-
-
 def test_new_replicas_outlive_the_run(cluster: Harness) -> None:
     reassign(cluster, [2, 3, 1])
     cluster.restart()
@@ -154,18 +122,6 @@ def elect(harness: Harness, kind: int, *requested: tuple[str, int], version: int
     assert response.error_code == 0
     results = response.replica_election_results
     return {(topic.topic, each.partition_id): each.error_code for topic in results for each in topic.partition_result}
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_the_preferred_replica_leads_again(preferring: Harness, version: int) -> None:
-    preferring.core.cluster.move_leader("t", 0, 3)
-    assert elect(preferring, PREFERRED, T0, version=version) == {T0: 0}
-    assert leader(preferring) == 1
-
-
-@pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
-def test_a_partition_that_is_led_as_it_should_be_needs_no_election(preferring: Harness, kind: int) -> None:
-    assert elect(preferring, kind, T0) == {T0: ErrorCode.ELECTION_NOT_NEEDED}
 
 
 def test_a_preferred_replica_that_is_down_cannot_lead(preferring: Harness) -> None:
@@ -206,22 +162,8 @@ def test_partitions_that_there_are_not_elect_nobody(preferring: Harness) -> None
     assert elect(preferring, PREFERRED, ("t", 9), ("none", 0)) == {("t", 9): unknown, ("none", 0): unknown}
 
 
-def test_an_election_of_another_kind_is_refused(preferring: Harness) -> None:
-    response = ask(preferring, 7, T0)
-    assert response.error_code == ErrorCode.INVALID_REQUEST
-    (outcome,) = response.replica_election_results[0].partition_result
-    assert (outcome.error_code, outcome.error_message) == (ErrorCode.INVALID_REQUEST, "Unknown election type 7")
-
-
 def test_who_leads_after_an_election_outlives_the_run(preferring: Harness) -> None:
     preferring.core.cluster.move_leader("t", 0, 3)
     elect(preferring, PREFERRED, T0)
     preferring.restart()
     assert leader(preferring) == 1
-
-
-def test_nothing_is_being_reassigned(harness: Harness) -> None:
-    named = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 9]) for name in ("t", "none")]
-    for topics in (None, [], named):
-        response = harness.ask(ListPartitionReassignmentsRequest(topics=topics), 0)
-        assert (response.error_code, response.error_message, response.topics) == (0, None, [])

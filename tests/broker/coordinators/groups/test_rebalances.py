@@ -72,15 +72,6 @@ def test_a_member_that_names_no_rebalance_timeout_does_not_keep_the_broker_busy(
     assert members.state == "Empty"
 
 
-def test_a_follower_that_never_syncs_is_removed_from_a_stable_group(members: Members) -> None:
-    first, second, generation = members.unsynced_pair(session_ms=4 * SESSION_MS)
-    members.sync(first, generation, {})
-    members.harness.clock.advance(REBALANCE_MS)
-    assert members.ids == {first}
-    assert members.heartbeat(first, generation) == REBALANCE_IN_PROGRESS
-    assert members.heartbeat(second, generation) == UNKNOWN_MEMBER_ID
-
-
 def test_a_member_is_removed_when_its_session_ends(members: Members) -> None:
     first, second, generation = members.pair()
     for _ in range(5):
@@ -237,18 +228,6 @@ def test_the_first_rebalance_waits_no_longer_than_a_rebalance_timeout(
     assert {answered(each).generation_id for each in waiting} == {1}
 
 
-def test_a_rebalance_after_the_first_is_not_delayed(sized: Callable[[dict[str, str]], Members]) -> None:
-    members = sized({"group.initial.rebalance.delay.ms": "3000"})
-    first = members.new_id()
-    waiting = members.begin_join(first)
-    members.harness.clock.advance(3_000)
-    members.harness.run_soon()
-    members.sync(first, answered(waiting).generation_id, {})
-    second = members.begin_join(members.new_id())
-    assert members.join(first).generation_id == 2
-    assert answered(second).generation_id == 2
-
-
 def test_a_group_that_everyone_has_left_waits_again_but_is_not_extended(
     sized: Callable[[dict[str, str]], Members],
 ) -> None:
@@ -264,17 +243,6 @@ def test_a_group_that_everyone_has_left_waits_again_but_is_not_extended(
     members.harness.clock.advance(1_000)
     members.harness.run_soon()
     assert {answered(each).generation_id for each in waiting} == {3}
-
-
-def test_everyone_may_leave_while_the_first_rebalance_is_delayed(sized: Callable[[dict[str, str]], Members]) -> None:
-    members = sized({"group.initial.rebalance.delay.ms": "3000"})
-    first = members.new_id()
-    waiting = members.begin_join(first)
-    members.leave(first)
-    assert answered(waiting).error_code == UNKNOWN_MEMBER_ID
-    assert members.state == "PreparingRebalance"
-    members.harness.clock.advance(3_000)
-    assert members.state == "Empty"
 
 
 def test_an_old_static_leader_that_returns_is_told_that_its_former_self_leads(members: Members) -> None:

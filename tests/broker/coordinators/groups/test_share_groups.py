@@ -61,17 +61,6 @@ def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> N
     assert members.group.state is ShareGroupState.STABLE
 
 
-def test_members_share_partitions_evenly_and_keep_what_they_have(members: ShareMembers) -> None:
-    assert members.settle("a", topics=["four"]) == {"a": {"four": [0, 1, 2, 3]}}
-    both = members.settle("a", "b", topics=["four"])
-    assert sorted(len(each["four"]) for each in both.values()) == [2, 2]
-    names = "abcdef"
-    six = members.settle(*names, topics=["four"])  # ceil(6 / 4) = 2 members for each partition
-    read = [index for each in six.values() for index in each.get("four", [])]
-    assert {index: read.count(index) for index in range(4)} == dict.fromkeys(range(4), 2)
-    assert {len(each.get("four", [])) for each in six.values()} == {1, 2}
-
-
 def test_a_member_that_leaves_bumps_the_epoch_and_the_others_take_over(members: ShareMembers) -> None:
     members.settle("a", "b", topics=["four"])
     epoch = members.group.epoch
@@ -92,14 +81,6 @@ def test_a_member_that_is_silent_is_dropped(members: ShareMembers) -> None:
     members.pass_time(1)
     assert set(members.group.members) == {"a"}
     assert members.refused("b", 3) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_the_epoch_before_is_taken_since_its_answer_may_be_lost(members: ShareMembers) -> None:
-    members.settle("a", topics=["four"])
-    member = members.group.members["a"]
-    assert (member.epoch, member.previous_epoch) == (3, 2)
-    assert members.beat("a", 2).epoch == 3
-    assert members.beat("a", 0, ["four"]).epoch == 3
 
 
 def test_a_full_group_takes_nobody_else(configured: Make) -> None:

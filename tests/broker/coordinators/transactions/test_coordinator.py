@@ -55,22 +55,6 @@ def test_a_transaction_of_many_partitions_ends_in_all_of_them(harness: Harness) 
         assert log_of(harness, "wide", index).last_stable_offset == 2
 
 
-def test_a_new_producer_aborts_what_the_old_one_left_open(harness: Harness) -> None:
-    old = Producer(harness)
-    old.write(b"left")
-    new = Producer(harness, init=False)
-    assert new.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert markers_in(harness) == [(1, old.id, 1, ABORT)]
-    assert new.init() == 0
-    assert (new.id, new.epoch) == (old.id, 2)
-    assert old.add(("t", 0)) == [ErrorCode.PRODUCER_FENCED]
-    assert old.commit() == ErrorCode.PRODUCER_FENCED
-    assert old.send(b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-    new.write(b"new")
-    assert new.commit() == 0
-    assert read_committed(harness) == [b"new"]
-
-
 def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness: Harness) -> None:
     producer = Producer(harness)
     store = harness.services.transactions.store
