@@ -58,7 +58,7 @@ def lines(data: bytes | bytearray | memoryview) -> list[BatchLine]:
         is_valid = has_right_crc(batch)
         records = list(batch) if is_valid else []
         assert {record.timestamp_type for record in records} <= {header.timestamp_type}
-        base_offset = header.base_offset if isinstance(batch, RecordBatch) or not is_valid else batch.base_offset
+        base_offset = header.base_offset if isinstance(batch, RecordBatch) or not is_valid else records[0].offset
         found.append(
             BatchLine(
                 magic=header.magic,

@@ -5,14 +5,13 @@ Up to where each log is on disk, where it begins, and what compaction has done.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from minibroker.cluster.durability import Background
     from minibroker.cluster.partition import Partition
@@ -74,16 +73,6 @@ class Checkpoints:
         topics = frozenset(names)
         for checkpoint in self.all:
             checkpoint.forget(topics)
-
-    @contextmanager
-    def replaced(self) -> Generator[None]:
-        """Write no file within the block, which replaces them; then read them."""
-        with ExitStack() as locks:
-            for checkpoint in self.all:
-                locks.enter_context(checkpoint.lock)
-            yield
-            for checkpoint in self.all:
-                checkpoint.load()
 
     def save(self, *, sync: bool) -> None:
         """Note where the logs are, and write all files; with `sync` down to the disk. OSError."""

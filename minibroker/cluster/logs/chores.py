@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from minibroker.clock import Clock, Timer
@@ -63,7 +64,9 @@ class Chores:
             self._timers[chore.name] = self._clock.call_later(delay_ms, partial(self._begin, chore), may_wait=True)
 
     def _begin(self, chore: _Chore) -> None:
-        self.run(_steps_of(chore.work), partial(self._rest, chore, chore.period_ms))
+        # The call is the first step, so that its errors are logged, too.
+        steps = chain.from_iterable(work() or () for work in (chore.work,))
+        self.run(steps, partial(self._rest, chore, chore.period_ms))
 
     def run(self, steps: Iterator[None], then: Callable[[], None]) -> None:
         """Take all `steps`, the first ones at once, then call `then`. An error is logged and ends them."""
@@ -87,7 +90,3 @@ class Chores:
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
-
-
-def _steps_of(work: _Work) -> Iterator[None]:
-    yield from work() or ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -271,8 +271,12 @@ class LogManager:
     @contextmanager
     def replaced(self, *, brings_logs: bool) -> Generator[None]:
         """Take over the checkpoints that the block puts in place, and logs that a running broker may have left."""
-        with self._checkpoints.replaced():
+        with ExitStack() as locks:
+            for checkpoint in self._checkpoints.all:
+                locks.enter_context(checkpoint.lock)
             yield
+            for checkpoint in self._checkpoints.all:
+                checkpoint.load()
         self._flushed_at = {}
         if brings_logs:
             self._all_open = False

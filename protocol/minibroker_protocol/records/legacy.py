@@ -101,11 +101,6 @@ class LegacyRecordBatch:
         """Whether this is a wrapper."""
         return self.header.attributes & CODEC_MASK != 0
 
-    @property
-    def base_offset(self) -> int:
-        """Offset of the first record. A wrapper must be opened for it; raises what iteration raises."""
-        return next(iter(self)).offset if self.is_compressed else self.header.base_offset
-
     def check_crc(self) -> None:
         """`CorruptRecordError` when the entry's own checksum is not that of its bytes (see `check_inner_crcs`)."""
         computed = crc32(self.buffer[MAGIC_AT:])

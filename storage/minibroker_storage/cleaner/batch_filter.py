@@ -1,26 +1,21 @@
 """The filter of a cleaning for one log entry, of any format."""
 
 from collections.abc import Iterable, Sequence
-from struct import Struct
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.compression import compress
+from minibroker_protocol.records.conversion import pack_batch
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,
-    CRC_AT,
     DELETE_HORIZON_FLAG,
-    HEADER,
-    LOG_OVERHEAD,
     MAGIC_V2,
     NO_TIMESTAMP,
-    RECORD_BATCH_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     CompressionCodec,
     TimestampType,
-    compute_crc,
 )
 from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
 from minibroker_protocol.records.record import NewRecord, Record
@@ -38,7 +33,6 @@ from minibroker_storage.cleaner.transactions import CleanedTransactions
 
 KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
 """The attributes that a batch keeps, even if records go. The delete horizon is decided again."""
-_UINT32: Final = Struct(">I")
 
 
 class KeptEntry(NamedTuple):
@@ -188,7 +182,7 @@ class BatchFilter:
 
     def _filter_legacy(self, entry: bytes, header: BatchHeader) -> KeptEntry | None:
         records = list(LegacyRecordBatch(memoryview(entry)))
-        found = legacy_keys((record.offset, record.key, record.value) for record in records)
+        found = legacy_keys(records)
         kept, _ = self._retained(found, retain_deletes=self.retain_legacy_deletes)
         self.messages_read += len(records)
         self.messages_written += len(kept)
@@ -271,38 +265,8 @@ def rebuild_batch(
 def _batch(
     header: BatchHeader, records: bytes, attributes: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """A batch with the place, the producer and the leader epoch of another one."""
-    batch = bytearray(RECORD_BATCH_OVERHEAD)
-    batch += records
-    write_header(batch, header, attributes, base_timestamp, max_timestamp, count)
-    return batch
-
-
-def write_header(
-    batch: bytearray | memoryview,
-    header: BatchHeader,
-    attributes: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    count: int,
-) -> None:
-    """Write the header of a v2 batch whose records are there; place, producer and leader epoch are as in `header`."""
-    HEADER.pack_into(
-        batch,
-        0,
-        header.base_offset,
-        len(batch) - LOG_OVERHEAD,
-        header.partition_leader_epoch,
-        MAGIC_V2,
-        0,
-        attributes,
-        header.last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        count,
+    """Make a batch with the place, the producer and the leader epoch of another one."""
+    header = header._replace(
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count
     )
-    with memoryview(batch) as view:
-        _UINT32.pack_into(batch, CRC_AT, compute_crc(view))
+    return pack_batch(header, records, CompressionCodec(attributes & CODEC_MASK))[0]

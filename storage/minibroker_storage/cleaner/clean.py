@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, BatchHeader
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.cleaner.batch_filter import BatchFilter
-from minibroker_storage.cleaner.cleaned_segment import CleanedSegment, open_source, read_entries
+from minibroker_storage.cleaner.cleaned_segment import CleanedSegment, read_entries
 from minibroker_storage.cleaner.entry_keys import keys_of
 from minibroker_storage.cleaner.offset_map import OffsetMap
 from minibroker_storage.cleaner.plan import (
@@ -118,7 +118,7 @@ class _Cleaner:
     def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
         """Note the keys of a segment; False when the map is full."""
         start, offset_map = self._plan.first_dirty_offset, self._map
-        for entry, header in self._entries(segment):
+        for entry, header in read_entries(self._directory_fd, segment, self._pace):
             last_offset = header.last_offset
             self._map_bytes_read += len(entry)
             if header.magic == MAGIC_V2 and header.attributes & CONTROL_FLAG:
@@ -172,7 +172,7 @@ class _Cleaner:
         try:
             for source in sources:
                 batch_filter.retain_legacy_deletes = source.modified_ns // NS_PER_MS > plan.legacy_delete_horizon_ms
-                for entry, header in self._entries(source):
+                for entry, header in read_entries(self._directory_fd, source, self._pace):
                     self._bytes_read += len(entry)
                     kept = batch_filter.filter(entry, header)
                     if kept is None:
@@ -188,13 +188,6 @@ class _Cleaner:
             return CleanedGroup(cleaned.base_offset, cleaned.end, tuple(sources))
         finally:
             cleaned.close()
-
-    def _entries(self, segment: SegmentToClean) -> Iterator[tuple[bytes, BatchHeader]]:
-        fd = open_source(self._directory_fd, segment)
-        try:
-            yield from read_entries(fd, segment.size, self._pace)
-        finally:
-            os.close(fd)
 
     def _pace(self, size: int) -> None:
         """About every megabyte that is read or written."""

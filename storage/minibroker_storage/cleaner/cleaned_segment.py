@@ -28,7 +28,7 @@ WRITE_BYTES: Final = 1024 * 1024
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def open_source(directory_fd: int, segment: SegmentToClean) -> int:
+def _open_source(directory_fd: int, segment: SegmentToClean) -> int:
     """Open the log file that the plan means. `CleaningAbortedError` when it is gone, or another one is there."""
     name = file_name(segment.base_offset, LOG_SUFFIX)
     try:
@@ -42,22 +42,28 @@ def open_source(directory_fd: int, segment: SegmentToClean) -> int:
     return fd
 
 
-def read_entries(fd: int, size: int, pace: Callable[[int], None]) -> Iterator[tuple[bytes, BatchHeader]]:
-    """Bytes and header of each entry of a log file of any format; `pace` is called every megabyte or so.
+def read_entries(
+    directory_fd: int, segment: SegmentToClean, pace: Callable[[int], None]
+) -> Iterator[tuple[bytes, BatchHeader]]:
+    """Yield bytes and header of each entry of a segment's log, of any format; `pace` is called every megabyte or so.
 
     A cleaning writes new checksums, which must not hide that the old ones were wrong: so all are checked.
-    `CorruptRecordError` where no whole entry with a right checksum stands, `OSError`.
+    `CorruptRecordError` where no whole entry with a right checksum stands, `CleaningAbortedError`, `OSError`.
     """
+    fd = _open_source(directory_fd, segment)
     position = paced = 0
-    for entry, fields in scan(fd, size):
-        yield bytes(entry), make_header(fields)
-        position += len(entry)
-        if position - paced >= PACE_BYTES:
-            pace(position - paced)
-            paced = position
+    try:
+        for entry, fields in scan(fd, segment.size):
+            yield bytes(entry), make_header(fields)
+            position += len(entry)
+            if position - paced >= PACE_BYTES:
+                pace(position - paced)
+                paced = position
+    finally:
+        os.close(fd)
     pace(position - paced)
-    if position < size:
-        raise CorruptRecordError(f"byte {position} of {size}: no entry with a right checksum")
+    if position < segment.size:
+        raise CorruptRecordError(f"byte {position} of {segment.size}: no entry with a right checksum")
 
 
 class CleanedSegment(BufferedIndexWriter):

@@ -1,11 +1,12 @@
 """The records of one log entry as far as a cleaning looks at them."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import CODEC_MASK, MAGIC_V2, RECORD_BATCH_OVERHEAD, BatchHeader
 from minibroker_protocol.records.legacy import LegacyRecordBatch
+from minibroker_protocol.records.record import Record
 from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
 
 
@@ -64,18 +65,18 @@ return found""",
 )
 
 
-def legacy_keys(records: Iterable[tuple[int, bytes | None, bytes | None]]) -> Keys:
-    """The same of v0 and v1 messages, each an offset, a key and a value."""
-    found = Keys([], [], [], [])
-    for offset, key, value in records:
-        found.offsets.append(offset)
-        found.keys.append(key)
-        found.tombstones.append(value is None)
-    return found
+def legacy_keys(records: Sequence[Record]) -> Keys:
+    """Return the same of v0 and v1 messages."""
+    return Keys(
+        [record.offset for record in records],
+        [record.key for record in records],
+        [record.value is None for record in records],
+        [],
+    )
 
 
 def keys_of(entry: bytes, header: BatchHeader) -> Keys:
     """The keys of any entry. `DecodeError`."""
     if header.magic == MAGIC_V2:
         return v2_keys(*v2_data(entry, header), header)
-    return legacy_keys((record.offset, record.key, record.value) for record in LegacyRecordBatch(memoryview(entry)))
+    return legacy_keys(list(LegacyRecordBatch(memoryview(entry))))

@@ -57,7 +57,7 @@ def converted(path: Path, segments: Mapping[int, bytes] | bytes, **how: Any) -> 
         shutil.rmtree(directory, ignore_errors=True)
     if isinstance(segments, bytes):
         first = next(iter_batches(segments))
-        base = first.header.base_offset if isinstance(first, RecordBatch) else first.base_offset
+        base = first.header.base_offset if isinstance(first, RecordBatch) else next(iter(first)).offset
         segments = {base: segments}
     put_log(source, "orders-0", segments)
     report = convert([str(source)], str(target), ConvertSettings(**how), processes=1)

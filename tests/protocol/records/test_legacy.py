@@ -70,7 +70,7 @@ def test_an_inner_offset_of_v1_counts_back_from_the_wrappers_unless_that_is_zero
     inner = b"".join(encode_message(inner_offset, None, b"x", magic=1) for inner_offset in (3, 7, 9))
     batch = wrapper(inner, offset=offset)
     assert [record.offset for record in batch] == expected
-    assert batch.base_offset == expected[0]
+    assert next(iter(batch)).offset == expected[0]
 
 
 @pytest.mark.parametrize("offset", [1, -1, -(2**63)])
@@ -247,7 +247,7 @@ def test_a_plain_message_is_its_own_record_set_and_can_be_read_twice() -> None:
     batch = LegacyRecordBatch(memoryview(entry))
     assert not batch.is_compressed
     assert batch.records_data() == entry
-    assert batch.base_offset == 7
+    assert next(iter(batch)).offset == 7
     assert list(batch) == list(batch) == [Record(7, 5, TimestampType.CREATE_TIME, b"key", b"value")]
 
 
