@@ -100,21 +100,6 @@ class Aiokafka(Client):
 
         return asyncio.run(run())
 
-    def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
-        async def run() -> int | None:
-            async with self._assigned(topic, partition) as (consumer, assigned):
-                found = (await consumer.offsets_for_times({assigned: timestamp}))[assigned]
-                return None if found is None else found.offset
-
-        return asyncio.run(run())
-
-    def topics(self) -> dict[str, int]:
-        async def run() -> dict[str, int]:
-            async with self._admin() as admin:
-                return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
-
-        return asyncio.run(run())
-
     def create_topic(self, topic: str, partitions: int) -> None:
         async def run() -> None:
             async with self._admin() as admin:

@@ -90,14 +90,6 @@ class Client(ABC):
         """The offset that a group has committed."""
 
     @abstractmethod
-    def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
-        """The offset of the first record with a timestamp at or after `timestamp`, or None."""
-
-    @abstractmethod
-    def topics(self) -> dict[str, int]:
-        """The number of partitions of every topic there is."""
-
-    @abstractmethod
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic with one replica. RefusedError if the broker refuses."""
 

@@ -172,15 +172,6 @@ class KafkaPython(Client):
         finally:
             consumer.close()
 
-    def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
-        with self._assigned(topic, partition) as (consumer, assigned):
-            found = consumer.offsets_for_times({assigned: timestamp})[assigned]
-            return None if found is None else found.offset
-
-    def topics(self) -> dict[str, int]:
-        with self._admin() as admin:
-            return {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics()}
-
     def create_topic(self, topic: str, partitions: int) -> None:
         with self._admin() as admin:
             admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})

@@ -107,18 +107,6 @@ class Librdkafka(Client):
             (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT)
             return found.offset if found.offset >= 0 else None
 
-    def offset_for_time(self, topic: str, timestamp: int, partition: int = 0) -> int | None:
-        with self._consumer() as consumer:
-            (found,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=TIMEOUT)
-            if found.error is not None:
-                raise _refused(found.error)
-            return found.offset if found.offset >= 0 else None
-
-    def topics(self) -> dict[str, int]:
-        with self._admin() as admin:
-            metadata = admin.list_topics(timeout=TIMEOUT)
-        return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
-
     def create_topic(self, topic: str, partitions: int) -> None:
         with self._admin() as admin:
             admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(TIMEOUT)

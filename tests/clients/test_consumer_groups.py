@@ -79,21 +79,6 @@ def group(broker: Broker) -> Iterator[ConsumerGroup]:
         running.close()
 
 
-@every_speaker
-def test_members_of_one_client_share_the_partitions(group: ConsumerGroup, program: MemberProgram) -> None:
-    first = group.start(program)
-    group.until_shared_by(first)
-    group.until_delivered("alone", first)
-    second = group.start(program)
-    group.until_shared_by(first, second)
-    group.until_delivered("two", first, second)
-    assert first.commit([(group.topic, number, 1, "") for _, number in sorted(first.holding)]) is None
-    second.leave()
-    group.until_shared_by(first)
-    first.leave()
-    group.broker.group(group.name).wait_until_stable(members=0)
-
-
 def test_members_of_all_clients_are_in_one_group(group: ConsumerGroup) -> None:
     members: list[Member] = []
     for program in SPEAKERS.values():

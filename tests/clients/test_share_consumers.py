@@ -2,16 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import pytest
-from confluent_kafka import Producer
 
 from minibroker import Broker
 from tests.clients import go_programs
-from tests.clients.broker_process import BrokerProcess
 from tests.clients.java_programs import share_command
 from tests.clients.line_process import Event, LineProcess
 from tests.patience import PATIENCE_S
@@ -60,14 +58,6 @@ def sharers(topic: str) -> Generator[Start]:
             return sharer
 
         yield start
-
-
-def send(bootstrap: str, topic: str, values: Iterable[str]) -> None:
-    """Produce values, each of which is acknowledged."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-    for each in values:
-        producer.produce(topic, each)
-    assert producer.flush(PATIENCE_S) == 0
 
 
 def from_the_start(bootstrap: str, *more: str) -> None:
@@ -158,32 +148,3 @@ def test_records_of_a_member_that_has_died_go_to_another_one(broker: Broker) -> 
         other = start(broker.bootstrap_servers)
         doomed.kill()
         assert other.poll() == [(0, "a", 2)]
-
-
-@pytest.mark.torture
-def test_what_was_accepted_stays_accepted_when_the_broker_is_killed(
-    broker_process: Callable[..., BrokerProcess],
-) -> None:
-    process = broker_process()
-    from_the_start(process.bootstrap)
-    values = [str(number) for number in range(30)]
-    accepted: list[str] = []
-    with sharers("killed") as start:
-        consumer = start(process.bootstrap)
-        for turn in range(3):
-            send(process.bootstrap, "killed", values[turn * 10 : turn * 10 + 10])
-            while len(accepted) < turn * 10 + 5:
-                polled = consumer.poll()
-                consumer.acknowledge("ACCEPT", *(offset for offset, _, _ in polled[:5]))
-                consumer.acknowledge("RELEASE", *(offset for offset, _, _ in polled[5:]))
-                consumer.commit()
-                accepted += [value for _, value, _ in polled[:5]]
-            process.kill()
-            process.start()
-        while len(accepted) < len(values):
-            polled = consumer.poll()
-            consumer.acknowledge("ACCEPT", *(offset for offset, _, _ in polled))
-            consumer.commit()
-            accepted += [value for _, value, _ in polled]
-    assert sorted(accepted, key=int) == values
-    process.terminate()

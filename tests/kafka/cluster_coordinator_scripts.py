@@ -40,7 +40,7 @@ from tests.broker.coordinators.groups.member_requests import (
     sync_request,
 )
 from tests.kafka.cluster_requests import creation, metadata, offsets, placed
-from tests.kafka.cluster_scripts import script
+from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import ClusterWorld
 
 GROUP: Final = 0
@@ -111,7 +111,7 @@ def about_transactions(transactional_id: str, topic: str) -> Iterator[Asked]:
     yield ListTransactionsRequest(state_filters=[], producer_id_filters=[]), (0, 1)
 
 
-@script
+@SCRIPTS.add
 def those_who_do_not_coordinate(world: ClusterWorld) -> None:
     prepare(world)
     topic = world.topic("t")

@@ -30,7 +30,7 @@ from tests.kafka.cluster_requests import (
     reassignment,
     together,
 )
-from tests.kafka.cluster_scripts import script
+from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import ClusterWorld
 from tests.kafka.real_cluster import NODES
 
@@ -105,7 +105,7 @@ def coordinators(world: ClusterWorld) -> None:
         world.ask_all(committed(group_id, world.topic("a")), 5)
 
 
-@script
+@SCRIPTS.add
 def brokers_that_come_and_go(world: ClusterWorld) -> None:
     prepare(world)
     names = [world.topic(letter) for letter in _LETTERS]

@@ -9,7 +9,7 @@ from minibroker_protocol.messages.fetch import FetchRequest
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.messages.topics import CreatableTopic
 from tests.kafka.cluster_requests import creation, epoch_ends, fetch, metadata, offsets, placed, produce, reassignment
-from tests.kafka.cluster_scripts import script
+from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import ClusterWorld
 
 RACKS: Final = ("a", "b", "a")
@@ -22,7 +22,7 @@ def _in_rack(request: FetchRequest, rack: str, **fields: Any) -> FetchRequest:
     return dataclasses.replace(request, rack_id=rack, **fields)
 
 
-@script
+@SCRIPTS.add
 def fetches_of_consumers_in_racks(world: ClusterWorld) -> None:
     name = world.topic("a")
     world.do(1, creation(placed(name, (1, 2), (2, 3), (3, 1), (3, 2))), 7)
@@ -44,7 +44,7 @@ def fetches_of_consumers_in_racks(world: ClusterWorld) -> None:
     world.ask_all(epoch_ends(name, 0, 1), 3)
 
 
-@script
+@SCRIPTS.add
 def racks_that_clients_see(world: ClusterWorld) -> None:
     world.ask_all(metadata(), 1, 12)
     world.ask_all(DescribeClusterRequest(include_cluster_authorized_operations=False), 0, 1)
@@ -54,7 +54,7 @@ def racks_that_clients_see(world: ClusterWorld) -> None:
         world.ask(node_id, DescribeConfigsRequest(resources=[resource], include_synonyms=True), 2)
 
 
-@script
+@SCRIPTS.add
 def replicas_that_move_to_another_rack(world: ClusterWorld) -> None:
     name = world.topic("a")
     world.do(1, creation(placed(name, (1, 3))), 7)
@@ -66,7 +66,7 @@ def replicas_that_move_to_another_rack(world: ClusterWorld) -> None:
     world.ask_all(_in_rack(fetch(name, topic_id, 0), "b"), 12)
 
 
-@script
+@SCRIPTS.add
 def topics_that_brokers_place(world: ClusterWorld) -> None:
     """Kafka begins at a random broker: noted is on which racks the leaders and the replicas are."""
     names = [world.topic(letter) for letter in "ab"]

@@ -1,6 +1,5 @@
 """Requests of clients to three brokers that are up, as scripts for `ClusterWorld`."""
 
-from collections.abc import Callable
 from typing import Final
 
 from minibroker_protocol.messages.cluster import DescribeClusterRequest, DescribeQuorumRequest, PartitionData, TopicData
@@ -42,18 +41,12 @@ from tests.kafka.cluster_requests import (
     reassignment,
 )
 from tests.kafka.cluster_world import ClusterWorld
+from tests.kafka.scripts import Scripts
 
-Script = Callable[[ClusterWorld], None]
-SCRIPTS: Final[dict[str, Script]] = {}
-
-
-def script(run: Script) -> Script:
-    """Have a script be run."""
-    SCRIPTS[run.__name__] = run
-    return run
+SCRIPTS: Final = Scripts[ClusterWorld]()
 
 
-@script
+@SCRIPTS.add
 def topics_of_all_factors(world: ClusterWorld) -> None:
     one, two, three = (world.topic(letter) for letter in "abc")
     world.do(1, creation(placed(one, (3,), (1,)), placed(two, (2, 3), (3, 1))), 7)
@@ -63,7 +56,7 @@ def topics_of_all_factors(world: ClusterWorld) -> None:
     world.ask_all(DescribeClusterRequest(include_cluster_authorized_operations=False), 0, 1)
 
 
-@script
+@SCRIPTS.add
 def topics_that_cannot_be_placed(world: ClusterWorld) -> None:
     world.do(1, creation(CreatableTopic(name=world.topic("four"), num_partitions=1, replication_factor=4)), 7)
     world.do(1, creation(CreatableTopic(name=world.topic("zero"), num_partitions=1, replication_factor=0)), 7)
@@ -88,7 +81,7 @@ def topics_that_cannot_be_placed(world: ClusterWorld) -> None:
     world.do(3, creation(placed(world.topic("fine"), (1, 2)), validate_only=True), 7)
 
 
-@script
+@SCRIPTS.add
 def more_partitions(world: ClusterWorld) -> None:
     topic = world.topic("a")
     world.do(1, creation(placed(topic, (1, 2))), 7)
@@ -116,7 +109,7 @@ def more_partitions(world: ClusterWorld) -> None:
     world.ask_all(metadata(topic), 9)
 
 
-@script
+@SCRIPTS.add
 def those_who_do_not_lead(world: ClusterWorld) -> None:
     """Node 3 does not keep partition 0, node 2 not partition 1, and there is no partition 2."""
     topic = world.topic("a")
@@ -156,7 +149,7 @@ def those_who_do_not_lead(world: ClusterWorld) -> None:
     world.ask_all(DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0, 1, 2])]), 0)
 
 
-@script
+@SCRIPTS.add
 def log_directories(world: ClusterWorld) -> None:
     topic = world.topic("a")
     world.do(1, creation(placed(topic, (1, 2), (3, 1))), 7)
@@ -166,13 +159,13 @@ def log_directories(world: ClusterWorld) -> None:
     world.ask_all(DescribeLogDirsRequest(topics=[requested_topic]), 1, 2, 3, 4)
 
 
-@script
+@SCRIPTS.add
 def the_quorum(world: ClusterWorld) -> None:
     topic = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
     world.ask_all(DescribeQuorumRequest(topics=[topic]), 0, 1, 2)
 
 
-@script
+@SCRIPTS.add
 def configurations_of_other_brokers(world: ClusterWorld) -> None:
     for kind in (4, 8):
         for name in ("1", "2", "7", "x", "-1"):
@@ -190,7 +183,7 @@ def configurations_of_other_brokers(world: ClusterWorld) -> None:
                 world.do(node_id, IncrementalAlterConfigsRequest(resources=[resource], validate_only=True), 1)
 
 
-@script
+@SCRIPTS.add
 def reassignments(world: ClusterWorld) -> None:
     topic = world.topic("a")
     world.do(1, creation(placed(topic, (1, 2), (3, 1))), 7)
@@ -230,7 +223,7 @@ def reassignments(world: ClusterWorld) -> None:
     world.ask_all(fetch(topic, world.topic_id("a"), 0), 12)
 
 
-@script
+@SCRIPTS.add
 def elections_that_nobody_needs(world: ClusterWorld) -> None:
     topic = world.topic("a")
     world.do(1, creation(placed(topic, (1, 2), (3, 1))), 7)
@@ -249,7 +242,7 @@ def elections_that_nobody_needs(world: ClusterWorld) -> None:
     world.ask_all(offsets(topic, 0), 5)
 
 
-@script
+@SCRIPTS.add
 def offsets_and_their_epochs(world: ClusterWorld) -> None:
     """Partition 0 has a record of the first leader, 1 one of each, 2 none, 3 lost its record."""
     topic = world.topic("a")

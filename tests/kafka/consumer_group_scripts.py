@@ -1,22 +1,15 @@
 """Requests of members of groups of the consumer protocol, as scripts for `ConsumerWorld`."""
 
-from collections.abc import Callable
 from typing import Final
 
 from tests.broker.coordinators.groups.member_requests import join_request, subscription
 from tests.kafka.consumer_group_world import ConsumerWorld
+from tests.kafka.scripts import Scripts
 
-Script = Callable[[ConsumerWorld], None]
-SCRIPTS: Final[dict[str, Script]] = {}
-
-
-def script(run: Script) -> Script:
-    """Have a script be run."""
-    SCRIPTS[run.__name__] = run
-    return run
+SCRIPTS: Final = Scripts[ConsumerWorld]()
 
 
-@script
+@SCRIPTS.add
 def a_lonely_members_life(world: ConsumerWorld) -> None:
     world.create(t=3)
     world.look()
@@ -42,7 +35,7 @@ def a_lonely_members_life(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def a_coordinator_that_names_its_member(world: ConsumerWorld) -> None:
     world.create(t=2)
     joined = world.client("a").ask(world.request("", 0), 0)
@@ -50,7 +43,7 @@ def a_coordinator_that_names_its_member(world: ConsumerWorld) -> None:
     world.beat("a", 0, instance_id="i")
 
 
-@script
+@SCRIPTS.add
 def partitions_go_from_one_member_to_another(world: ConsumerWorld) -> None:
     world.create(t=4)
     world.beat("a", 0)
@@ -82,7 +75,7 @@ def partitions_go_from_one_member_to_another(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def a_topic_grows_and_another_one_comes_and_goes(world: ConsumerWorld) -> None:
     world.create(t=2)
     world.beat("a", 0, topics=["t", "u"], server_assignor="range")
@@ -110,7 +103,7 @@ def a_topic_grows_and_another_one_comes_and_goes(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def members_want_different_topics(world: ConsumerWorld) -> None:
     world.create(t=2, u=4)
     world.beat("a", 0, topics=["t"])
@@ -129,7 +122,7 @@ def members_want_different_topics(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def assignors_are_wished_for(world: ConsumerWorld) -> None:
     world.create(t=3)
     world.beat("a", 0, server_assignor="range")
@@ -144,7 +137,7 @@ def assignors_are_wished_for(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def what_cannot_be_meant_is_refused(world: ConsumerWorld) -> None:
     world.create(t=1)
     world.beat("", 1)
@@ -173,7 +166,7 @@ def what_cannot_be_meant_is_refused(world: ConsumerWorld) -> None:
     world.look()
 
 
-@script
+@SCRIPTS.add
 def epochs_that_are_not_the_members_are_fenced(world: ConsumerWorld) -> None:
     world.create(t=4)
     world.beat("a", 0)
@@ -192,7 +185,7 @@ def epochs_that_are_not_the_members_are_fenced(world: ConsumerWorld) -> None:
     world.look()
 
 
-@script
+@SCRIPTS.add
 def static_members_come_back(world: ConsumerWorld) -> None:
     world.create(t=4)
     world.beat("a", 0, instance_id="i")
@@ -221,7 +214,7 @@ def static_members_come_back(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def a_member_that_is_silent_is_removed(world: ConsumerWorld) -> None:
     world.create(t=2)
     world.beat("a", 0)
@@ -230,7 +223,7 @@ def a_member_that_is_silent_is_removed(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def a_member_that_does_not_give_up_is_removed(world: ConsumerWorld) -> None:
     world.create(t=2)
     world.beat("a", 0, rebalance_ms=400)
@@ -241,7 +234,7 @@ def a_member_that_does_not_give_up_is_removed(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def the_group_is_full(world: ConsumerWorld) -> None:
     world.create(t=2)
     for member in "abcd":
@@ -251,7 +244,7 @@ def the_group_is_full(world: ConsumerWorld) -> None:
     world.look()
 
 
-@script
+@SCRIPTS.add
 def members_commit_in_their_epoch(world: ConsumerWorld) -> None:
     world.create(t=2)
     world.beat("a", 0)
@@ -279,7 +272,7 @@ def members_commit_in_their_epoch(world: ConsumerWorld) -> None:
     world.fetch_as(None, -1)
 
 
-@script
+@SCRIPTS.add
 def an_empty_group_changes_its_protocol(world: ConsumerWorld) -> None:
     world.create(t=2)
     member = world.new_id("a")
@@ -305,7 +298,7 @@ def an_empty_group_changes_its_protocol(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def a_simple_group_becomes_one_of_consumers(world: ConsumerWorld) -> None:
     world.create(t=2)
     world.commit_as("", -1)
@@ -320,7 +313,7 @@ def protocols(world: ConsumerWorld, *topics: str) -> tuple[tuple[str, bytes], ..
     return (("range", subscription(*map(world.topic, topics))),)
 
 
-@script
+@SCRIPTS.add
 def a_classic_member_joins_consumers(world: ConsumerWorld) -> None:
     world.create(t=4)
     world.beat("a", 0)
@@ -356,7 +349,7 @@ def a_classic_member_joins_consumers(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def a_classic_group_is_upgraded_and_downgraded(world: ConsumerWorld) -> None:
     world.create(t=4)
     member = world.new_id("c", protocols(world, "t"))
@@ -390,7 +383,7 @@ def owning(world: ConsumerWorld, version: int, owned: range) -> bytes:
     return head + b"\xff\xff\xff\xff" + b"\0\0\0\1" + topic + partitions
 
 
-@script
+@SCRIPTS.add
 def a_consumer_comes_back_as_a_classic_member_beside_others(world: ConsumerWorld) -> None:
     world.create(t=2)
     world.beat("a", 0, instance_id="i")
@@ -402,7 +395,7 @@ def a_consumer_comes_back_as_a_classic_member_beside_others(world: ConsumerWorld
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def consumers_do_not_join_what_is_none(world: ConsumerWorld) -> None:
     world.create(t=1)
     member = world.new_id("c", (("p", b"x"),), protocol_type="connect")

@@ -22,7 +22,6 @@ from minibroker_protocol.messages.consumer_group import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -42,10 +41,10 @@ from minibroker_protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
-from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.schema import schema_of
 from tests.broker.config.configs import GROUP, SET, change_request, describe_request
 from tests.kafka.group_world import World
+from tests.kafka.topics import batches_of
 from tests.patience import PATIENCE_S
 
 Owned = Mapping[str, Sequence[int]]
@@ -263,13 +262,7 @@ class ConsumerWorld(World):
         """
         known = {schema_of(key).versions.first: (key, value) for key, value in self.records_of}
         found: list[tuple[int, Any, Any]] = []
-        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
-        (topic,) = self.client("admin").ask(request, 11).responses
-        (data,) = topic.partitions
-        for batch in iter_batches(memoryview(bytes(data.records))):
-            if isinstance(batch, RecordBatch) and batch.header.is_control:
-                continue
+        for batch in batches_of(self.client("admin"), _OFFSETS):
             for record in batch:
                 kind = read_group_key(record.key or b"")
                 if not isinstance(kind, UnknownKey) or kind.version not in known:

@@ -1,21 +1,16 @@
 """Scripts about dead-letter queues (KIP-1191): see `share_group_scripts`."""
 
-from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 
 from tests.kafka.dead_letter_world import DeadLetterWorld
-from tests.kafka.share_group_scripts import ACCEPT, REJECT, RELEASE, Script, begin
+from tests.kafka.scripts import Scripts
+from tests.kafka.share_group_scripts import ACCEPT, REJECT, RELEASE, begin
 
-DEAD_LETTER_SCRIPTS: Final[dict[str, Script]] = {}
+DEAD_LETTER_SCRIPTS: Final = Scripts[DeadLetterWorld]()
 _LONG_MS: Final = "600000"
 
 
-def _script(run: Callable[[DeadLetterWorld], None]) -> None:
-    """Have a script be run."""
-    DEAD_LETTER_SCRIPTS[run.__name__] = cast("Script", run)
-
-
-@_script
+@DEAD_LETTER_SCRIPTS.add
 def what_nobody_can_process_goes_to_the_queue(world: DeadLetterWorld) -> None:
     place, queue = ("t", 1), world.queue("q")
     begin(world, "a")
@@ -43,7 +38,7 @@ def what_nobody_can_process_goes_to_the_queue(world: DeadLetterWorld) -> None:
     world.dead_letters(queue, 4)
 
 
-@_script
+@DEAD_LETTER_SCRIPTS.add
 def what_nobody_acknowledges_goes_to_the_queue(world: DeadLetterWorld) -> None:
     place, queue = ("t", 1), world.queue("q")
     begin(world, "a", "b")
@@ -68,7 +63,7 @@ def what_nobody_acknowledges_goes_to_the_queue(world: DeadLetterWorld) -> None:
     world.until_done(place)
 
 
-@_script
+@DEAD_LETTER_SCRIPTS.add
 def a_queue_that_cannot_be_is_no_reason_to_wait(world: DeadLetterWorld) -> None:
     place = ("u", 0)
     begin(world, "a")

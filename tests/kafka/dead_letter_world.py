@@ -1,10 +1,7 @@
 """One broker as a script about dead-letter queues sees it: see `share_group_world`."""
 
-from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minibroker_protocol.records.batch import iter_batches
 from tests.kafka.share_group_world import Place, ShareWorld
+from tests.kafka.topics import batches_of, create_topic
 
 
 class DeadLetterWorld(ShareWorld):
@@ -16,14 +13,7 @@ class DeadLetterWorld(ShareWorld):
 
     def create_queue(self, name: str, partitions: int = 1, **configs: str) -> None:
         """Create a topic by its whole name; `_` stands for `.` in its configuration."""
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
-        )
-        (created,) = self.client("admin").ask(CreateTopicsRequest(topics=[topic]), 5).topics
-        assert not created.error_code, created.error_message
+        create_topic(self.client("admin"), name, partitions, **configs)
 
     def dead_letters(self, queue: str, count: int, partition: int = 0) -> None:
         """Wait until a queue has so many records, and note them."""
@@ -32,15 +22,9 @@ class DeadLetterWorld(ShareWorld):
 
     def _read(self, queue: str, partition: int) -> list[object]:
         """The offsets, keys, values and headers of a queue's records."""
-        wish = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 24)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=queue, partitions=[wish])])
-        (topic,) = self.client("reader").ask(request, 11).responses
-        (data,) = topic.partitions
-        if data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not data.records:
-            return []
         return [
             (record.offset, record.key, record.value, record.headers)
-            for batch in iter_batches(memoryview(bytes(data.records)))
+            for batch in batches_of(self.client("reader"), queue, partition)
             for record in batch
         ]
 

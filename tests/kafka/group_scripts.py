@@ -6,17 +6,12 @@ from typing import Any, Final
 
 from tests.broker.coordinators.groups.member_requests import BOTH, CHANGED, subscription
 from tests.kafka.group_world import World
+from tests.kafka.scripts import Scripts
 
 Script = Callable[[World], None]
-SCRIPTS: Final[dict[str, Script]] = {}
+SCRIPTS: Final = Scripts[World]()
 SHORT_MS: Final = 3000
 """A timeout that a script waits for. On a busy machine, too, a step before it has to come in time."""
-
-
-def script(run: Script) -> Script:
-    """Have a script be run."""
-    SCRIPTS[run.__name__] = run
-    return run
 
 
 def one_of_each_version(version: int) -> Script:
@@ -69,7 +64,7 @@ def stable_pair(world: World, **kwargs: Any) -> tuple[str, str, int]:
     return first, second, generation
 
 
-@script
+@SCRIPTS.add
 def two_members_share(world: World) -> None:
     first, second, generation = stable_pair(world)
     world.until("Stable", 2)
@@ -82,7 +77,7 @@ def two_members_share(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def the_leader_leaves_and_the_follower_goes_on(world: World) -> None:
     first, second, generation = stable_pair(world)
     world.leave("a", (first, None))
@@ -97,7 +92,7 @@ def the_leader_leaves_and_the_follower_goes_on(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def a_follower_syncs_after_its_leader(world: World) -> None:
     first, second, generation = pair(world)
     world.until("CompletingRebalance", 2)
@@ -108,7 +103,7 @@ def a_follower_syncs_after_its_leader(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def joining_again_while_the_assignment_is_awaited(world: World) -> None:
     first, second, generation = pair(world)
     world.join("b", second)
@@ -122,7 +117,7 @@ def joining_again_while_the_assignment_is_awaited(world: World) -> None:
     world.until("CompletingRebalance", 2)
 
 
-@script
+@SCRIPTS.add
 def joining_again_in_a_stable_group(world: World) -> None:
     first, second, generation = stable_pair(world)
     world.join("b", second)
@@ -142,7 +137,7 @@ def joining_again_in_a_stable_group(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def strangers_are_told_so(world: World) -> None:
     world.heartbeat("a", "nobody", 1)
     world.sync("a", "nobody", 1)
@@ -163,7 +158,7 @@ def strangers_are_told_so(world: World) -> None:
     world.until("Stable", 1)
 
 
-@script
+@SCRIPTS.add
 def a_group_without_a_name_is_refused(world: World) -> None:
     world.group_id = ""
     for version in range(10):
@@ -179,7 +174,7 @@ def a_group_without_a_name_is_refused(world: World) -> None:
     world.delete("")
 
 
-@script
+@SCRIPTS.add
 def names_may_be_too_long(world: World) -> None:
     for length in (32_767, 32_768, 100_000):
         world.group_id = "g" * length
@@ -193,7 +188,7 @@ def names_may_be_too_long(world: World) -> None:
                 world.hang_up("a")
 
 
-@script
+@SCRIPTS.add
 def assignments_may_be_too_large(world: World) -> None:
     first, second, generation = pair(world)
     world.begin_sync("b", second, generation)
@@ -206,7 +201,7 @@ def assignments_may_be_too_large(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def members_commit_offsets(world: World) -> None:
     world.commit("a", "", -1)
     world.commit("a", "nobody", -1)
@@ -233,7 +228,7 @@ def members_commit_offsets(world: World) -> None:
     world.delete()
 
 
-@script
+@SCRIPTS.add
 def session_timeouts_have_limits(world: World) -> None:
     for session_ms in (99, 0, -1, 30 * 60 * 1000 + 1):
         world.join("a", session_ms=session_ms)
@@ -244,7 +239,7 @@ def session_timeouts_have_limits(world: World) -> None:
     world.describe()
 
 
-@script
+@SCRIPTS.add
 def protocols_have_to_agree(world: World) -> None:
     world.join("a", "", ())
     world.join("a", protocol_type="")
@@ -276,7 +271,7 @@ def protocols_have_to_agree(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def a_group_changes_its_kind_when_it_is_empty(world: World) -> None:
     first = world.new_id("a", (("default", b"x"),), protocol_type="connect")
     world.join("a", first, (("default", b"x"),), protocol_type="connect")
@@ -292,7 +287,7 @@ def a_group_changes_its_kind_when_it_is_empty(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def a_member_that_was_given_an_id_may_leave_or_lie(world: World) -> None:
     first = world.new_id("a")
     second = world.new_id("b")
@@ -310,7 +305,7 @@ def a_member_that_was_given_an_id_may_leave_or_lie(world: World) -> None:
     world.describe()
 
 
-@script
+@SCRIPTS.add
 def a_rebalance_waits_for_whoever_was_given_an_id(world: World) -> None:
     first = world.new_id("a")
     world.join("a", first)
@@ -322,7 +317,7 @@ def a_rebalance_waits_for_whoever_was_given_an_id(world: World) -> None:
     world.receive("a")
 
 
-@script
+@SCRIPTS.add
 def many_leave_at_once(world: World) -> None:
     first = world.join("a", instance="a").member_id
     world.sync("a", first, 1, {first: b"all"}, instance="a")
@@ -340,7 +335,7 @@ def many_leave_at_once(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def a_group_has_a_size(world: World) -> None:
     members = [world.join("m0", version=3).member_id]
     for number, name in enumerate(("m1", "m2"), 2):
@@ -370,7 +365,7 @@ def a_group_has_a_size(world: World) -> None:
     world.describe()
 
 
-@script
+@SCRIPTS.add
 def silent_members_are_removed(world: World) -> None:
     first = world.join("a", session_ms=SHORT_MS, version=3).member_id
     world.sync("a", first, 1, {first: b"all"})
@@ -382,7 +377,7 @@ def silent_members_are_removed(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def who_never_syncs_is_removed(world: World) -> None:
     first, second, generation = pair(world, rebalance_ms=SHORT_MS)
     world.begin_sync("b", second, generation)
@@ -393,7 +388,7 @@ def who_never_syncs_is_removed(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def who_does_not_join_again_is_removed(world: World) -> None:
     first, second, generation = stable_pair(world, rebalance_ms=SHORT_MS)
     world.join("a", first, rebalance_ms=SHORT_MS)
@@ -402,7 +397,7 @@ def who_does_not_join_again_is_removed(world: World) -> None:
     world.describe()
 
 
-@script
+@SCRIPTS.add
 def whoever_was_given_an_id_is_forgotten(world: World) -> None:
     first = world.new_id("a")
     world.join("a", first)
@@ -412,7 +407,7 @@ def whoever_was_given_an_id_is_forgotten(world: World) -> None:
     world.describe()
 
 
-@script
+@SCRIPTS.add
 def coordinators_are_found(world: World) -> None:
     for version in range(4):
         world.find(world.group_id, version=version)
@@ -431,7 +426,7 @@ def coordinators_are_found(world: World) -> None:
         world.find("", -1, version, ["a", "b"])
 
 
-@script
+@SCRIPTS.add
 def groups_are_listed_by_state_and_type(world: World) -> None:
     first = world.new_id("a")
     for states in ([], ["Empty"], ["empty", "stable"], ["Stable"], ["PreparingRebalance"], ["nonsense"], [""]):
@@ -445,7 +440,7 @@ def groups_are_listed_by_state_and_type(world: World) -> None:
         world.list_groups(5, ["Empty"], types)
 
 
-@script
+@SCRIPTS.add
 def groups_are_deleted(world: World) -> None:
     first = world.new_id("a")
     world.delete(world.group_id, world.group_id, "nobody knows it")

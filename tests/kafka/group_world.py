@@ -18,7 +18,6 @@ from minibroker_protocol.coordinator_records import (
     decode_versioned,
 )
 from minibroker_protocol.coordinator_records.group_metadata import read_group_key
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -30,7 +29,6 @@ from minibroker_protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from tests.broker.coordinators.groups.member_requests import (
     heartbeat_request,
     join_request,
@@ -38,6 +36,7 @@ from tests.broker.coordinators.groups.member_requests import (
     sync_request,
 )
 from tests.broker.socket_client import SocketClient
+from tests.kafka.topics import batches_of
 from tests.patience import PATIENCE_S
 
 _LASTING: Final = {"session_ms": int(PATIENCE_S * 1000), "rebalance_ms": int(PATIENCE_S * 1000)}
@@ -244,13 +243,7 @@ class World:
 
     def records(self) -> None:
         """Note all records that describe the group, in the order in which they were written; None for a tombstone."""
-        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
-        (topic,) = self.client("admin").ask(request, 11).responses
-        (data,) = topic.partitions
-        for batch in iter_batches(memoryview(bytes(data.records))):
-            if isinstance(batch, RecordBatch) and batch.header.is_control:
-                continue  # what ends a transaction has no key of this kind
+        for batch in batches_of(self.client("admin"), _OFFSETS):
             for record in batch:
                 key = read_group_key(record.key or b"")
                 if isinstance(key, GroupMetadataKey) and key.group == self.group_id:

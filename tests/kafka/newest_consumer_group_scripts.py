@@ -2,28 +2,17 @@
 
 from typing import Final
 
-from tests.kafka.consumer_group_scripts import Script, protocols
+from tests.kafka.consumer_group_scripts import protocols
 from tests.kafka.consumer_group_world import ConsumerWorld
+from tests.kafka.scripts import Scripts
 
-CHANGED_IN_4_4: Final[dict[str, Script]] = {}
+CHANGED_IN_4_4: Final = Scripts[ConsumerWorld]()
 """Scripts that Kafka 4.4 answers in another way than Kafka 3.9; all but the first requests are in epoch 3 or later."""
-CHANGED_IN_4_3: Final[dict[str, Script]] = {}
+CHANGED_IN_4_3: Final = Scripts[ConsumerWorld]()
 """Scripts of what earlier releases have nothing of."""
 
 
-def changed_in_4_3(run: Script) -> Script:
-    """Have a script be run beside Kafka 4.4 alone."""
-    CHANGED_IN_4_3[run.__name__] = run
-    return run
-
-
-def changed_in_4_4(run: Script) -> Script:
-    """Have a script be run beside both releases."""
-    CHANGED_IN_4_4[run.__name__] = run
-    return run
-
-
-@changed_in_4_4
+@CHANGED_IN_4_4.add
 def the_assignor_that_most_wish_for_changes(world: ConsumerWorld) -> None:
     world.begin_in_epoch_3(t=3)
     world.beat("a", 0, server_assignor="range")
@@ -42,7 +31,7 @@ def the_assignor_that_most_wish_for_changes(world: ConsumerWorld) -> None:
     world.look()
 
 
-@changed_in_4_4
+@CHANGED_IN_4_4.add
 def a_member_has_what_it_has_to_give_up(world: ConsumerWorld) -> None:
     world.begin_in_epoch_3(t=4)
     world.beat("a", 0)
@@ -54,7 +43,7 @@ def a_member_has_what_it_has_to_give_up(world: ConsumerWorld) -> None:
     world.look()
 
 
-@changed_in_4_4
+@CHANGED_IN_4_4.add
 def the_last_members_leave(world: ConsumerWorld) -> None:
     world.begin_in_epoch_3(t=2)
     world.look()
@@ -72,7 +61,7 @@ def the_last_members_leave(world: ConsumerWorld) -> None:
     world.list_groups()
 
 
-@changed_in_4_4
+@CHANGED_IN_4_4.add
 def a_static_member_of_a_full_group_comes_back(world: ConsumerWorld) -> None:
     world.begin_in_epoch_3(t=3)
     world.beat("a", 0, instance_id="i")
@@ -91,7 +80,7 @@ def a_static_member_of_a_full_group_comes_back(world: ConsumerWorld) -> None:
     world.look()
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def the_first_epochs(world: ConsumerWorld) -> None:
     world.create(t=2)
     world.beat("a", 0, topics=[])
@@ -107,7 +96,7 @@ def the_first_epochs(world: ConsumerWorld) -> None:
     world.check_hash("t")
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def members_commit_in_an_earlier_epoch(world: ConsumerWorld) -> None:
     world.create(t=4, u=1)
     world.beat("a", 0)
@@ -148,7 +137,7 @@ def members_commit_in_an_earlier_epoch(world: ConsumerWorld) -> None:
     world.check_hash("t")
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def static_members_commit_when_they_are_back(world: ConsumerWorld) -> None:
     world.create(t=4)
     world.beat("a", 0, instance_id="i")
@@ -167,7 +156,7 @@ def static_members_commit_when_they_are_back(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def classic_members_commit_in_an_earlier_epoch(world: ConsumerWorld) -> None:
     world.create(t=4)
     world.beat("a", 0)
@@ -187,7 +176,7 @@ def classic_members_commit_in_an_earlier_epoch(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def a_member_subscribes_to_less(world: ConsumerWorld) -> None:
     world.create(t=2, u=2)
     world.beat("a", 0, topics=["t", "u"])
@@ -207,7 +196,7 @@ def a_member_subscribes_to_less(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def an_assignment_is_kept_for_a_while(world: ConsumerWorld) -> None:
     world.configure_and_wait("consumer.assignment.interval.ms", "15000")
     world.create(t=4, u=2)
@@ -244,7 +233,7 @@ def an_assignment_is_kept_for_a_while(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def an_assignment_comes_when_its_time_has_come(world: ConsumerWorld) -> None:
     world.configure_and_wait("consumer.assignment.interval.ms", "700")
     world.create(t=2)
@@ -256,7 +245,7 @@ def an_assignment_comes_when_its_time_has_come(world: ConsumerWorld) -> None:
     world.consumer_records()
 
 
-@changed_in_4_3
+@CHANGED_IN_4_3.add
 def a_group_is_downgraded_before_its_assignment(world: ConsumerWorld) -> None:
     world.configure_and_wait("consumer.assignment.interval.ms", "15000")
     world.create(t=4)

@@ -10,8 +10,6 @@ from minibroker_protocol.coordinator_records import (
     decode_versioned,
     read_group_key,
 )
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -25,29 +23,22 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from minibroker_protocol.messages.topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.header import BatchHeader
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.groups.member_requests import CHANGED
 from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.socket_client import SocketClient
 from tests.kafka.group_world import World
+from tests.kafka.scripts import Scripts
+from tests.kafka.topics import batches_of, create_topic
 from tests.patience import PATIENCE_S
 
 Script = Callable[["OffsetWorld"], None]
-SCRIPTS: Final[dict[str, Script]] = {}
+SCRIPTS: Final = Scripts["OffsetWorld"]()
 _OFFSETS: Final = "__consumer_offsets"
-
-
-def script(run: Script) -> Script:
-    """Have a script be run."""
-    SCRIPTS[run.__name__] = run
-    return run
 
 
 class OffsetWorld(World):
@@ -58,16 +49,7 @@ class OffsetWorld(World):
         self.t, self.u = f"{group_id}-t", f"{group_id}-u"
         self.broker: SocketClient = self.client("offsets")
         for name in (self.t, self.u):
-            self.create(name)
-
-    def create(self, name: str) -> None:
-        """Create a topic and wait until its partitions are there."""
-        topic = CreatableTopic(name=name, num_partitions=2, replication_factor=1)
-        (created,) = self.broker.ask(CreateTopicsRequest(topics=[topic]), 7).topics
-        assert created.error_code == 0, created.error_message
-        partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(2)]
-        asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=partitions)])
-        self.wait(lambda: not any(each.error_code for each in self.broker.ask(asked, 1).topics[0].partitions))
+            create_topic(self.broker, name, 2)
 
     def wait(self, ready: Callable[[], bool]) -> None:
         """Ask until the answer is yes."""
@@ -135,13 +117,7 @@ class OffsetWorld(World):
         return any(stored is None for _, found in self._written() for *_, stored in found)
 
     def _written(self) -> Iterator[tuple[BatchHeader, list[Any]]]:
-        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
-        (topic,) = self.broker.ask(request, 11).responses
-        for batch in iter_batches(memoryview(bytes(topic.partitions[0].records))):
-            assert isinstance(batch, RecordBatch)
-            if batch.header.is_control:
-                continue
+        for batch in batches_of(self.broker, _OFFSETS):
             found: list[Any] = []
             for record in batch:
                 key = read_group_key(record.key or b"")
@@ -185,7 +161,7 @@ def in_version(version: int) -> Script:
 SCRIPTS.update({f"version_{version}": in_version(version) for version in range(1, 10)})
 
 
-@script
+@SCRIPTS.add
 def leader_epochs(world: OffsetWorld) -> None:
     for version in (5, 6, 9):
         world.commit_offsets("t0", 1, version=version, **({"each_committed_leader_epoch": 4} if version > 5 else {}))
@@ -194,7 +170,7 @@ def leader_epochs(world: OffsetWorld) -> None:
     world.offset_records()
 
 
-@script
+@SCRIPTS.add
 def times_that_clients_choose(world: OffsetWorld) -> None:
     world.commit_offsets("t0", 1, version=1, each_commit_timestamp=1)
     for version in (2, 3, 4):
@@ -204,7 +180,7 @@ def times_that_clients_choose(world: OffsetWorld) -> None:
     world.offset_records()
 
 
-@script
+@SCRIPTS.add
 def members(world: OffsetWorld) -> None:
     member, generation = world.member()
     for who in (member, "", "stranger"):
@@ -222,7 +198,7 @@ def members(world: OffsetWorld) -> None:
     world.fetch_offsets()
 
 
-@script
+@SCRIPTS.add
 def a_member_during_a_rebalance(world: OffsetWorld) -> None:
     member, generation = world.member()
     world.begin_join("b", world.new_id("b"))
@@ -239,7 +215,7 @@ def a_member_during_a_rebalance(world: OffsetWorld) -> None:
     world.fetch_offsets("t0")
 
 
-@script
+@SCRIPTS.add
 def a_static_member(world: OffsetWorld) -> None:
     member = world.join("a", instance="i").member_id
     world.sync("a", member, 1, {member: b"all"}, instance="i")
@@ -250,7 +226,7 @@ def a_static_member(world: OffsetWorld) -> None:
     world.fetch_offsets()
 
 
-@script
+@SCRIPTS.add
 def a_group_that_is_not_there(world: OffsetWorld) -> None:
     world.commit_offsets("t0", 1, member_id="m", generation_id_or_member_epoch=0)
     world.commit_offsets("t0 x0", 1, generation_id_or_member_epoch=1, metadata="x" * 5000)
@@ -262,20 +238,20 @@ def a_group_that_is_not_there(world: OffsetWorld) -> None:
     world.describe()
 
 
-@script
+@SCRIPTS.add
 def metadata_that_is_too_large_makes_a_group(world: OffsetWorld) -> None:
     world.commit_offsets("t0", 1, metadata="x" * 5000)
     world.list_groups()
 
 
-@script
+@SCRIPTS.add
 def groups_without_a_name(world: OffsetWorld) -> None:
     world.commit_offsets("t0", 1, group_id="")
     world.fetch_offsets("t0", group_id="")
     world.delete_offsets("t0", group_id="")
 
 
-@script
+@SCRIPTS.add
 def several_groups_at_once(world: OffsetWorld) -> None:
     world.commit_offsets("t0", 1)
     world.commit_offsets("t1", 2, group_id=world.group_id + "-other")
@@ -287,7 +263,7 @@ def several_groups_at_once(world: OffsetWorld) -> None:
             world.ask("offsets", OffsetFetchRequest(groups=groups), version)
 
 
-@script
+@SCRIPTS.add
 def partitions_named_twice(world: OffsetWorld) -> None:
     offsets = [
         OffsetCommitRequestPartition(partition_index=0, committed_offset=each, committed_metadata="") for each in (1, 2)
@@ -306,7 +282,7 @@ def partitions_named_twice(world: OffsetWorld) -> None:
     world.offset_records()
 
 
-@script
+@SCRIPTS.add
 def no_partitions(world: OffsetWorld) -> None:
     empty = [OffsetCommitRequestTopic(name=world.t, partitions=[])]
     for topics in (empty, []):
@@ -320,7 +296,7 @@ def no_partitions(world: OffsetWorld) -> None:
     world.ask("offsets", OffsetDeleteRequest(group_id=world.group_id, topics=[]), 0)
 
 
-@script
+@SCRIPTS.add
 def forgetting(world: OffsetWorld) -> None:
     world.delete_offsets("t0")
     world.delete_offsets("x0")
@@ -333,7 +309,7 @@ def forgetting(world: OffsetWorld) -> None:
     world.offset_records()
 
 
-@script
+@SCRIPTS.add
 def forgetting_beside_members(world: OffsetWorld) -> None:
     member = world.new_id("a", CHANGED)
     world.join("a", member, CHANGED)
@@ -349,7 +325,7 @@ def forgetting_beside_members(world: OffsetWorld) -> None:
     world.offset_records()
 
 
-@script
+@SCRIPTS.add
 def forgetting_beside_members_that_are_no_consumers(world: OffsetWorld) -> None:
     member = world.new_id("a", protocol_type="connect")
     world.join("a", member, protocol_type="connect")
@@ -359,7 +335,7 @@ def forgetting_beside_members_that_are_no_consumers(world: OffsetWorld) -> None:
     world.fetch_offsets()
 
 
-@script
+@SCRIPTS.add
 def deleting_the_group(world: OffsetWorld) -> None:
     world.commit_offsets("t0 u0", 1)
     world.delete()
@@ -376,7 +352,7 @@ def deleting_the_group(world: OffsetWorld) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def deleting_a_topic(world: OffsetWorld) -> None:
     world.commit_offsets("t0 t1 u0", 1)
     states = [DeleteTopicState(name=world.t)]
@@ -388,7 +364,7 @@ def deleting_a_topic(world: OffsetWorld) -> None:
     world.offset_records()
 
 
-@script
+@SCRIPTS.add
 def a_transaction(world: OffsetWorld) -> None:
     for commit in (False, True):
         world.commit_offsets("t0 u0", 1)
@@ -405,7 +381,7 @@ def a_transaction(world: OffsetWorld) -> None:
     world.offset_records()
 
 
-@script
+@SCRIPTS.add
 def a_group_of_an_open_transaction(world: OffsetWorld) -> None:
     producer = world.producer()
     world.note("commit", producer.commit_offset(world.group_id, 5, topic=world.t))
@@ -418,7 +394,7 @@ def a_group_of_an_open_transaction(world: OffsetWorld) -> None:
     world.fetch_offsets("t0", stable=True)
 
 
-@script
+@SCRIPTS.add
 def forgetting_what_a_transaction_has_committed(world: OffsetWorld) -> None:
     world.commit_offsets("t0 u0", 1)
     producer = world.producer()

@@ -4,19 +4,14 @@ import random
 from collections.abc import Callable, Container
 from typing import Final
 
+from tests.kafka.scripts import Scripts
 from tests.kafka.share_group_world import Acks, Place, ShareWorld
 
 Script = Callable[[ShareWorld], None]
-SCRIPTS: Final[dict[str, Script]] = {}
+SCRIPTS: Final = Scripts[ShareWorld]()
 _PLACES: Final[tuple[Place, ...]] = (("t", 0), ("t", 1), ("u", 0))
 _MEMBERS: Final = ("a", "b", "c")
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-
-
-def script(run: Script) -> Script:
-    """Have a script be run."""
-    SCRIPTS[run.__name__] = run
-    return run
 
 
 def begin(world: ShareWorld, *members: str) -> None:
@@ -33,7 +28,7 @@ def begin(world: ShareWorld, *members: str) -> None:
         world.fetch(members[0], epoch=-1)
 
 
-@script
+@SCRIPTS.add
 def a_lonely_members_life(world: ShareWorld) -> None:
     begin(world, "a")
     world.list_groups()
@@ -66,7 +61,7 @@ def a_lonely_members_life(world: ShareWorld) -> None:
     world.list_groups()
 
 
-@script
+@SCRIPTS.add
 def requests_that_cannot_be_meant(world: ShareWorld) -> None:
     world.create(t=2, u=1)
     world.share_beat("", 0, ["t"])
@@ -110,7 +105,7 @@ def requests_that_cannot_be_meant(world: ShareWorld) -> None:
     world.fetch("a", epoch=-1)
 
 
-@script
+@SCRIPTS.add
 def locks_end(world: ShareWorld) -> None:
     begin(world, "a", "b")
     world.configure(share_record_lock_duration_ms="1000", share_delivery_count_limit="3")
@@ -125,7 +120,7 @@ def locks_end(world: ShareWorld) -> None:
     world.offsets(("u", 0))
 
 
-@script
+@SCRIPTS.add
 def records_that_a_member_never_had(world: ShareWorld) -> None:
     begin(world, "a", "b")
     place = ("u", 0)
@@ -144,7 +139,7 @@ def records_that_a_member_never_had(world: ShareWorld) -> None:
     world.offsets()
 
 
-@script
+@SCRIPTS.add
 def what_a_fetch_releases_comes_again(world: ShareWorld) -> None:
     begin(world, "a", "b")
     place = ("u", 0)

@@ -1,11 +1,11 @@
 """Requests of static members of groups, as scripts for `World`: they come back under the name of their instance."""
 
 from tests.broker.coordinators.groups.member_requests import BOTH, subscription
-from tests.kafka.group_scripts import SHORT_MS, script
+from tests.kafka.group_scripts import SCRIPTS, SHORT_MS
 from tests.kafka.group_world import World
 
 
-@script
+@SCRIPTS.add
 def static_members_return_without_a_rebalance(world: World) -> None:
     for version in (5, 8, 9):
         leader = f"leader{version}"
@@ -38,7 +38,7 @@ def static_members_return_without_a_rebalance(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def a_static_member_returns_with_another_protocol(world: World) -> None:
     first = world.join("a", "", BOTH, instance="a").member_id
     world.sync("a", first, 1, {first: b"all"}, instance="a")
@@ -47,7 +47,7 @@ def a_static_member_returns_with_another_protocol(world: World) -> None:
     world.records()
 
 
-@script
+@SCRIPTS.add
 def a_static_member_returns_while_the_assignment_is_awaited(world: World) -> None:
     first = world.join("a", instance="a").member_id
     world.until("CompletingRebalance", 1)
@@ -57,7 +57,7 @@ def a_static_member_returns_while_the_assignment_is_awaited(world: World) -> Non
     world.records()
 
 
-@script
+@SCRIPTS.add
 def whoever_a_static_member_was_is_fenced_where_it_waits(world: World) -> None:
     first = world.join("a", instance="a").member_id
     world.sync("a", first, 1, {first: b"all"}, instance="a")
@@ -76,7 +76,7 @@ def whoever_a_static_member_was_is_fenced_where_it_waits(world: World) -> None:
     world.receive("d")
 
 
-@script
+@SCRIPTS.add
 def a_static_member_may_miss_a_rebalance(world: World) -> None:
     first = world.join("a", instance="a", rebalance_ms=SHORT_MS).member_id
     world.sync("a", first, 1, {first: b"all"}, instance="a")

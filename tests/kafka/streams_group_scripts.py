@@ -6,20 +6,15 @@ from typing import Any, Final
 
 from minibroker_protocol.messages.streams_group import Endpoint, KeyValue
 from tests.broker.handlers.streams_group_requests import listed, offsets_of, subtopology, topic, topology
+from tests.kafka.scripts import Scripts
 from tests.kafka.streams_group_world import StreamsWorld
 
 Script = Callable[[StreamsWorld], None]
-SCRIPTS: Final[dict[str, Script]] = {}
+SCRIPTS: Final = Scripts[StreamsWorld]()
 _MEMBERS: Final = ("a", "b", "c", "d")
 
 
-def script(run: Script) -> Script:
-    """Have a script be run."""
-    SCRIPTS[run.__name__] = run
-    return run
-
-
-@script
+@SCRIPTS.add
 def a_lonely_members_life(world: StreamsWorld) -> None:
     world.create(t=3)
     world.streams_look()
@@ -53,7 +48,7 @@ def a_lonely_members_life(world: StreamsWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def tasks_go_from_one_member_to_another(world: StreamsWorld) -> None:
     world.create(t=4)
     world.step("a")
@@ -80,7 +75,7 @@ def tasks_go_from_one_member_to_another(world: StreamsWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def internal_topics_are_made(world: StreamsWorld) -> None:
     world.create(t=3)
     world.begin("a", world.counting())
@@ -90,7 +85,7 @@ def internal_topics_are_made(world: StreamsWorld) -> None:
     world.settle_streams()
 
 
-@script
+@SCRIPTS.add
 def sources_come_grow_and_go(world: StreamsWorld) -> None:
     shape = world.plain("t", "u")
     world.create(t=2)
@@ -106,7 +101,7 @@ def sources_come_grow_and_go(world: StreamsWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def topics_that_do_not_fit(world: StreamsWorld) -> None:
     world.create(t=2, u=3, between=5)
     joined = topology(subtopology("0", [world.topic("t"), world.topic("u")], joined=[([0, 1], [])]))
@@ -121,7 +116,7 @@ def topics_that_do_not_fit(world: StreamsWorld) -> None:
     world.note("state", world.described().group_state)
 
 
-@script
+@SCRIPTS.add
 def joins_of_two_topics(world: StreamsWorld) -> None:
     world.create(t=3, u=2)
     world.begin("a", world.joining())
@@ -137,7 +132,7 @@ def joins_of_two_topics(world: StreamsWorld) -> None:
     world.settle_streams()
 
 
-@script
+@SCRIPTS.add
 def processes_have_several_threads_and_endpoints(world: StreamsWorld) -> None:
     world.create(t=4)
     at = Endpoint(host="here", port=9000)
@@ -156,7 +151,7 @@ def processes_have_several_threads_and_endpoints(world: StreamsWorld) -> None:
     world.step("c")
 
 
-@script
+@SCRIPTS.add
 def other_topologies(world: StreamsWorld) -> None:
     world.create(t=2, u=2)
     world.step("a", topology=world.plain("t", epoch=3))
@@ -170,7 +165,7 @@ def other_topologies(world: StreamsWorld) -> None:
     world.streams_look()
 
 
-@script
+@SCRIPTS.add
 def requests_that_cannot_be_meant(world: StreamsWorld) -> None:
     world.create(t=2)
     joins: tuple[dict[str, Any], ...] = (
@@ -220,7 +215,7 @@ def requests_that_cannot_be_meant(world: StreamsWorld) -> None:
     world.streams_look()
 
 
-@script
+@SCRIPTS.add
 def static_members_leave_and_come_back(world: StreamsWorld) -> None:
     world.create(t=4)
     world.step("a", instance_id="i")
@@ -267,7 +262,7 @@ def static_members_leave_and_come_back(world: StreamsWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def a_static_member_waits_for_its_first_tasks(world: StreamsWorld) -> None:
     world.create(t=2)
     world.configure(streams_initial_rebalance_delay_ms="600000")
@@ -280,7 +275,7 @@ def a_static_member_waits_for_its_first_tasks(world: StreamsWorld) -> None:
     world.streams_look()
 
 
-@script
+@SCRIPTS.add
 def static_members_have_standbys_and_endpoints(world: StreamsWorld) -> None:
     world.create(t=3)
     shape = world.counting()
@@ -304,7 +299,7 @@ def static_members_have_standbys_and_endpoints(world: StreamsWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def copies_become_active(world: StreamsWorld) -> None:
     world.create(t=4)
     shape = world.counting()
@@ -326,7 +321,7 @@ def copies_become_active(world: StreamsWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def members_tell_offsets(world: StreamsWorld) -> None:
     world.create(t=3)
     shape = world.counting()
@@ -348,7 +343,7 @@ def members_tell_offsets(world: StreamsWorld) -> None:
     world.step("a")
 
 
-@script
+@SCRIPTS.add
 def standbys_are_to_be_spread_over_tags(world: StreamsWorld) -> None:
     world.create(t=2)
     world.step("a", client_tags=[KeyValue(key="zone", value="z")])
@@ -368,7 +363,7 @@ def standbys_are_to_be_spread_over_tags(world: StreamsWorld) -> None:
     world.consumer_records()
 
 
-@script
+@SCRIPTS.add
 def nobody_keeps_descriptions(world: StreamsWorld) -> None:
     world.create(t=2)
     world.step("a")
@@ -381,7 +376,7 @@ def nobody_keeps_descriptions(world: StreamsWorld) -> None:
     world.streams_look(with_description=True)
 
 
-@script
+@SCRIPTS.add
 def groups_of_other_protocols(world: StreamsWorld) -> None:
     world.create(t=2)
     member = world.new_id("classic")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.socket_client import Address, SocketClient
 from tests.kafka import static_member_scripts
 from tests.kafka.group_scripts import SCRIPTS
 from tests.kafka.group_world import COMMITTED, World
+from tests.kafka.topics import create_topic
 
 assert static_member_scripts  # what it has to say is in SCRIPTS, too
 
@@ -28,10 +28,9 @@ def our_config(config: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def a_topic_to_commit_for(kafka_address: Address, our_address: Address) -> None:
-    topic = CreatableTopic(name=COMMITTED, num_partitions=1, replication_factor=1)
     for address in (kafka_address, our_address):
         with SocketClient(address) as client:
-            client.ask(CreateTopicsRequest(topics=[topic]), 5)
+            create_topic(client, COMMITTED)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -12,18 +12,16 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from minibroker import Broker
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from minibroker_protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec, compute_crc
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
+from tests.broker.harness import bytes_in, fetch_request, only_partition, produce_request
 from tests.broker.socket_client import SocketClient, address_of
-from tests.clients.contract import eventually
+from tests.kafka.cluster_requests import offsets
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
+from tests.kafka.topics import create_topic
 from tests.sweeps import one_in
 
 NOW: Final = 1_700_000_000_000
@@ -38,26 +36,11 @@ class Side(NamedTuple):
 
     def create(self, name: str, **configs: str) -> None:
         """Make a topic, and wait until the broker leads it."""
-        topic = CreatableTopic(
-            name=name,
-            num_partitions=PARTITIONS,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
-        )
-        (made,) = self.client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 5).topics
-        assert made.error_code == 0, made.error_message
-        eventually(lambda: self._leads(name))
-
-    def _leads(self, name: str) -> bool:
-        """Whether the broker itself knows; a Kafka's metadata tell of it earlier."""
-        return {code for code, _, _ in self.fetched(name, 4, part=1, whole=1)} == {0}
+        create_topic(self.client, name, PARTITIONS, **configs)
 
     def produce(self, name: str, batch: bytes | bytearray, partition: int = 0, version: int = 9) -> tuple[int, int]:
         """The error code and the base offset."""
-        data = PartitionProduceData(index=partition, records=memoryview(bytes(batch)))
-        request = ProduceRequest(
-            acks=-1, timeout_ms=20_000, topic_data=[TopicProduceData(name=name, partition_data=[data])]
-        )
+        request = produce_request(bytes(batch), name, partition)
         (outcome,) = self.client.ask(request, version).responses[0].partition_responses
         return outcome.error_code, outcome.base_offset
 
@@ -65,15 +48,14 @@ class Side(NamedTuple):
         self, name: str, version: int, *, part: int, whole: int, isolation: int = 0
     ) -> list[tuple[int, int, int | None]]:
         """Error, bytes and aborted transactions of each partition, read from its start."""
-        partitions = [
-            FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=part) for index in range(PARTITIONS)
-        ]
-        request = FetchRequest(
+        places = [(name, index, 0) for index in range(PARTITIONS)]
+        request = fetch_request(
+            *places,
             max_wait_ms=0,
             min_bytes=0,
             max_bytes=whole,
+            partition_max_bytes=part,
             isolation_level=isolation,
-            topics=[FetchTopic(topic=name, partitions=partitions)],
         )
         (topic,) = self.client.ask(request, version).responses
         found = sorted(topic.partitions, key=lambda each: each.partition_index)
@@ -88,17 +70,12 @@ class Side(NamedTuple):
 
     def looked_up(self, name: str, time: int, version: int = 7) -> tuple[int, int, int, int]:
         """Error, offset, timestamp and leader epoch."""
-        partition = ListOffsetsPartition(partition_index=0, timestamp=time)
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=[partition])])
-        (found,) = self.client.ask(request, version).topics[0].partitions
+        (found,) = self.client.ask(offsets(name, 0, time=time), version).topics[0].partitions
         return found.error_code, found.offset, found.timestamp, found.leader_epoch
 
     def records(self, name: str) -> bytes:
         """The first bytes of partition 0."""
-        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=name, partitions=[partition])])
-        (topic,) = self.client.ask(request, 4).responses
-        return bytes(topic.partitions[0].records)
+        return bytes_in(only_partition(self.client.ask(fetch_request((name, 0, 0), max_wait_ms=0, min_bytes=0), 4)))
 
 
 class Both(NamedTuple):

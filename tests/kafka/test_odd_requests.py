@@ -5,15 +5,14 @@ compared as they are, but for their order where Kafka takes it out of hash maps,
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
-from functools import partial
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from minibroker import Broker
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minibroker_protocol.messages.log_offsets import ListOffsetsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -22,13 +21,10 @@ from minibroker_protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-    TopicPartitions,
 )
 from minibroker_protocol.messages.topics import (
     CreatableTopic,
@@ -41,10 +37,12 @@ from minibroker_protocol.messages.topics import (
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord
+from tests.broker.harness import produce_request
 from tests.broker.socket_client import SocketClient, address_of
-from tests.clients.contract import eventually
+from tests.kafka import cluster_requests
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
+from tests.kafka.topics import create_topic
 
 A: Final = "odd-requests-a"
 B: Final = "odd-requests-b"
@@ -63,18 +61,10 @@ class Pair(NamedTuple):
 
 def produce(*sets: tuple[str, int, bytes]) -> ProduceRequest:
     """A Produce with one topic for each set of records."""
-    topics = [
-        TopicProduceData(
-            name=name,
-            partition_data=[
-                PartitionProduceData(
-                    index=index, records=memoryview(bytes(build_batch([NewRecord(None, value, 1000)])))
-                )
-            ],
-        )
-        for name, index, value in sets
+    requests = [
+        produce_request(bytes(build_batch([NewRecord(None, value, 1000)])), name, index) for name, index, value in sets
     ]
-    return ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=topics)
+    return replace(requests[0], timeout_ms=TIMEOUT_MS, topic_data=[each.topic_data[0] for each in requests])
 
 
 def fetch(*partitions: tuple[str, int, int], size: int = MAX_BYTES, last_epoch: int = -1, **more: Any) -> FetchRequest:
@@ -93,12 +83,9 @@ def fetch(*partitions: tuple[str, int, int], size: int = MAX_BYTES, last_epoch: 
     return FetchRequest(**{"max_wait_ms": 0, "min_bytes": 0, "max_bytes": MAX_BYTES, "topics": topics, **more})
 
 
-def offsets(*partitions: tuple[str, int], time: int = -1, **more: Any) -> ListOffsetsRequest:
-    topics = [
-        ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=time)])
-        for name, index in partitions
-    ]
-    return ListOffsetsRequest(topics=topics, **more)
+def offsets(*partitions: tuple[str, int], **more: Any) -> ListOffsetsRequest:
+    request: ListOffsetsRequest = cluster_requests.together(*(cluster_requests.offsets(*each) for each in partitions))
+    return replace(request, **more)
 
 
 def commit(*partitions: tuple[str, list[tuple[int, int]]]) -> OffsetCommitRequest:
@@ -140,13 +127,11 @@ def deletion(*topics: str | bytes, timeout_ms: int = TIMEOUT_MS) -> DeleteTopics
 
 
 def election(timeout_ms: int) -> ElectLeadersRequest:
-    topics = [TopicPartitions(topic=A, partitions=[0, 9])]
-    return ElectLeadersRequest(election_type=0, topic_partitions=topics, timeout_ms=timeout_ms)
+    return replace(cluster_requests.election(cluster_requests.PREFERRED, A, 0, 9), timeout_ms=timeout_ms)
 
 
 def reassignment(timeout_ms: int) -> AlterPartitionReassignmentsRequest:
-    topics = [ReassignableTopic(name=A, partitions=[ReassignablePartition(partition_index=0, replicas=[1])])]
-    return AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+    return replace(cluster_requests.reassignment(A, [1]), timeout_ms=timeout_ms)
 
 
 CASES: Final[dict[str, list[tuple[Any, int]]]] = {
@@ -220,9 +205,8 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
         theirs, ours = with_coordinators(kafka.bootstrap), address_of(broker.bootstrap_servers)
         with SocketClient(ours) as one, SocketClient(theirs) as other:
             for client in (one, other):
-                topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in (A, B)]
-                client.ask(CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS), 5)
-                eventually(partial(leads, client))
+                for name in (A, B):
+                    create_topic(client, name, 2)
                 client.ask(produce((A, 0, bytes(50)), (A, 1, bytes(50)), (B, 0, bytes(50))), 8)
             yield Pair(one, other, is_newest)
 

@@ -1,7 +1,7 @@
 """Share groups, request by request: Kafka 4.4 and this broker answer alike, in written scripts and in random ones."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Final
 
@@ -14,7 +14,7 @@ from tests.kafka.dead_letter_scripts import DEAD_LETTER_SCRIPTS
 from tests.kafka.dead_letter_world import DeadLetterWorld
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
-from tests.kafka.share_group_scripts import SCRIPTS, Script, random_script
+from tests.kafka.share_group_scripts import SCRIPTS, random_script
 from tests.sweeps import one_in
 
 _ALL: Final = {**SCRIPTS, **DEAD_LETTER_SCRIPTS}
@@ -46,7 +46,7 @@ def kafka_address(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str,
         yield with_coordinators(running.bootstrap)
 
 
-def _compare(script: Script, name: str, kafka: Address, ours: Address) -> None:
+def _compare(script: Callable[[DeadLetterWorld], None], name: str, kafka: Address, ours: Address) -> None:
     fresh = f"group-{name}-{os.urandom(3).hex()}"  # also when a test is tried again
     mine, theirs = DeadLetterWorld.transcripts_of((ours, kafka), script, fresh)
     assert mine == theirs

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import Harness
 from tests.broker.socket_client import SocketClient, address_of
 from tests.kafka import raised_epoch_scenarios
-from tests.kafka.coordinators import until, wait_for_coordinators
+from tests.kafka.coordinators import wait_for_coordinators
 from tests.kafka.real_kafka import RealKafka
+from tests.kafka.topics import create_topic
 from tests.kafka.transaction_scenarios import SCENARIOS, Scenario
 from tests.kafka.transaction_stage import Stage
 
@@ -62,25 +61,11 @@ def ours_of_4(tmp_path: Path) -> Iterator[Asks]:
     harness.close()
 
 
-def _create(broker: Asks, name: str) -> None:
-    topic = CreatableTopic(name=name, num_partitions=2, replication_factor=1)
-    (created,) = broker.ask(CreateTopicsRequest(topics=[topic]), 7).topics
-    assert created.error_code == 0, created.error_message
-    partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(2)]
-    asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=partitions)])
-
-    def is_there() -> bool:
-        (known,) = broker.ask(asked, 1).topics
-        return all(each.error_code == 0 for each in known.partitions)
-
-    until(is_there)  # Kafka says that the topic is there before its partitions are
-
-
 def _compare(scenario: Scenario, kafka: Asks, ours: Asks) -> None:
     name = scenario.__name__.replace("_", "-")
     answers: list[Any] = []
     for broker in (kafka, ours):
-        _create(broker, name)
+        create_topic(broker, name, 2)
         answers.append(scenario(Stage(broker, name)))
     theirs, mine = answers
     assert len(mine) > 1

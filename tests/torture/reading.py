@@ -1,18 +1,18 @@
 """Reads whole logs over the wire, and looks moments up in them."""
 
 import random
-from typing import Any, Final
+from typing import Final
 
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
 from minibroker_protocol.records.batch import iter_batches
+from tests.broker.harness import bytes_in, fetch_request, only_partition
 from tests.broker.socket_client import SocketClient
 from tests.torture.ledger import Ledger, View
 
 _EARLIEST: Final = -2
 _OFFSET_OUT_OF_RANGE: Final = 1
-_FETCH_BYTES: Final = 1 << 20
 _MOMENTS: Final = 3
 """Look-ups by time for each partition at each verification."""
 
@@ -48,7 +48,7 @@ def read_log(client: SocketClient, ledger: Ledger) -> View:
                 break  # the log's start has moved on meanwhile
             if data.error_code:
                 raise ledger.fail(f"Fetch from offset {offset}: error {data.error_code}")
-            chunk = bytes(data.records or b"")
+            chunk = bytes_in(data)
             batches = list(iter_batches(chunk))
             if not batches:
                 if chunk or (offset < data.high_watermark and not ledger.topic.is_compacted):
@@ -77,9 +77,6 @@ def check_times(client: SocketClient, ledger: Ledger, rng: random.Random, first:
         raise ledger.fail(f"ListOffsets for {moment}: offset {offset} of {timestamp}, where {expected} is first")
 
 
-def _fetch(client: SocketClient, ledger: Ledger, offset: int) -> Any:
-    partition = FetchPartition(partition=ledger.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-    topics = [FetchTopic(topic=ledger.topic.name, partitions=[partition])]
-    (topic,) = client.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), 11).responses
-    (data,) = topic.partitions
-    return data
+def _fetch(client: SocketClient, ledger: Ledger, offset: int) -> PartitionData:
+    request = fetch_request((ledger.topic.name, ledger.partition, offset), max_wait_ms=0, min_bytes=0)
+    return only_partition(client.ask(request, 11))

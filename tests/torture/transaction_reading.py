@@ -2,14 +2,13 @@
 
 from typing import Any, Final
 
-from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.records.batch import iter_batches
+from tests.broker.harness import bytes_in, fetch_request, only_partition
 from tests.broker.socket_client import SocketClient
 from tests.torture.copies import Entry, Read
 from tests.torture.ledger import TortureError
 
-_FETCH_BYTES: Final = 1 << 20
 _LATEST: Final = -1
 _COMMIT: Final = 1
 
@@ -25,13 +24,11 @@ def read_entries(client: SocketClient, topic: str, partition: int) -> list[Entry
     entries: list[Entry] = []
     offset = 0
     while True:
-        requested_partition = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-        topics = [FetchTopic(topic=topic, partitions=[requested_partition])]
-        (answer,) = client.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics), 11).responses
-        (data,) = answer.partitions
+        request = fetch_request((topic, partition, offset), max_wait_ms=0, min_bytes=0)
+        data = only_partition(client.ask(request, 11))
         if data.error_code:
             raise TortureError(f"{topic}-{partition}: Fetch from offset {offset}: error {data.error_code}")
-        batches = list(iter_batches(memoryview(bytes(data.records or b""))))
+        batches = list(iter_batches(memoryview(bytes_in(data))))
         if not batches:
             if offset < data.high_watermark:
                 raise TortureError(f"{topic}-{partition}: nothing at offset {offset}, below {data.high_watermark}")
