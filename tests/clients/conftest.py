@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from tests.clients.aiokafka_client import Aiokafka
 from tests.clients.contract import Client
 from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.librdkafka_client import Librdkafka
 from tests.patience import NO_RETENTION, PATIENCE_S
 
-CLIENTS: dict[str, type[Client]] = {"kafka-python": KafkaPython, "librdkafka": Librdkafka, "aiokafka": Aiokafka}
+CLIENTS: dict[str, type[Client]] = {"kafka-python": KafkaPython, "librdkafka": Librdkafka}
 """`make torture` runs every test that takes `client` once for each of them, `make test` with librdkafka alone."""
 
 

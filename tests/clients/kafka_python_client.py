@@ -13,7 +13,6 @@ with warnings.catch_warnings():
         KafkaAdminClient,
         KafkaConsumer,
         KafkaProducer,
-        OffsetAndMetadata,
         TopicPartition,
     )
     from kafka import errors as kafka_errors
@@ -35,7 +34,6 @@ __all__ = [
     "KafkaConsumer",
     "KafkaProducer",
     "KafkaPython",
-    "OffsetAndMetadata",
     "TopicPartition",
     "committed_offsets",
     "kafka_errors",

@@ -9,7 +9,7 @@ from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import eventually
 from tests.clients.group_members import MEMBER_PROGRAMS, Group
 from tests.clients.librdkafka_client import Librdkafka
-from tests.clients.transactional import TRANSACTIONAL, TransactionalProducer
+from tests.clients.transactional import TransactionalProducer
 from tests.sweeps import one_in
 
 StartBroker = Callable[..., BrokerProcess]
@@ -48,15 +48,12 @@ def test_members_of_a_group_keep_their_partitions_and_their_offsets(
     broker.terminate()
 
 
-@pytest.mark.parametrize("name", one_in(3, TRANSACTIONAL))
-def test_an_open_transaction_stays_open_and_can_be_committed(
-    broker_process: StartBroker, closing: ExitStack, name: str
-) -> None:
+def test_an_open_transaction_stays_open_and_can_be_committed(broker_process: StartBroker, closing: ExitStack) -> None:
     broker = broker_process("--topic", "records:2")
     client = Librdkafka(broker.bootstrap)
 
     def start(transactional_id: str) -> TransactionalProducer:
-        producer = TRANSACTIONAL[name](broker.bootstrap, transactional_id)
+        producer = TransactionalProducer(broker.bootstrap, transactional_id)
         closing.callback(producer.close)
         return producer
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 
 import pytest
+from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]  # no types
 
 from minibroker_protocol.records.batch import iter_batches
 from tests.broker.harness import bytes_in, fetch_request, only_partition
 from tests.broker.socket_client import SocketClient, address_of
-from tests.clients.aiokafka_client import AIOKafkaProducer
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import TIMEOUT, Client, Message
 

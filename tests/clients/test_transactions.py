@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.clients.contract import TIMEOUT, Client, Isolation, Message, eventually
 from tests.clients.librdkafka_client import Librdkafka
-from tests.clients.transactional import TRANSACTIONAL, FencedError, TransactionalProducer
+from tests.clients.transactional import FencedError, TransactionalProducer
 
 ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 
@@ -22,17 +22,16 @@ def config() -> Mapping[str, str]:
 
 
 class Producers:
-    """Producers of one client library with transactional ids that no other test has."""
+    """Producers with transactional ids that no other test has."""
 
-    def __init__(self, kind: type[TransactionalProducer], bootstrap: str) -> None:
-        self._kind = kind
+    def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._suffix = uuid.uuid4().hex[:12]
         self._started: list[TransactionalProducer] = []
 
     def start(self, transactional_id: str = "id", timeout_ms: int = 60_000) -> TransactionalProducer:
         """Start one."""
-        producer = self._kind(self._bootstrap, f"{transactional_id}-{self._suffix}", timeout_ms)
+        producer = TransactionalProducer(self._bootstrap, f"{transactional_id}-{self._suffix}", timeout_ms)
         self._started.append(producer)
         return producer
 
@@ -42,9 +41,9 @@ class Producers:
             producer.close()
 
 
-@pytest.fixture(params=TRANSACTIONAL)
-def producers(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Producers]:
-    running = Producers(TRANSACTIONAL[request.param], bootstrap)
+@pytest.fixture
+def producers(bootstrap: str) -> Iterator[Producers]:
+    running = Producers(bootstrap)
     try:
         yield running
     finally:
