@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.append_policy import AppendPolicy
-from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.batch import Batch, RecordBatch
 from minibroker_protocol.records.compression import compressed
 from minibroker_protocol.records.conversion import pack_batch, to_message_set, up_convert
 from minibroker_protocol.records.header import (
@@ -37,7 +37,6 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.produced_set import (
     RECORDS_PER_STEP,
-    LogAppendInfo,
     OpenedBatch,
     RecordValidator,
     analyze,
@@ -109,11 +108,11 @@ def prepare_in_steps(
     Raises what `analyze`, `check_target`, `open_batch`, `RecordValidator.validate` and the conversions raise.
     """
     batches = yield from collect(checked_batches(records), RECORDS_PER_STEP)
-    info = analyze(batches, len(records))
-    first = info.batches[0]
+    source_codec = analyze(batches, len(records))
+    first = batches[0]
     append = _Append(
         policy=policy,
-        codec=info.source_codec if policy.codec is None else policy.codec,
+        codec=source_codec if policy.codec is None else policy.codec,
         next_offset=next_offset,
         log_append_time=now_ms if policy.timestamp_type is TimestampType.LOG_APPEND_TIME else None,
         validator=RecordValidator(policy, now_ms, topic_partition),
@@ -125,16 +124,14 @@ def prepare_in_steps(
             return _prepared_batch(first.buffer, header, append)
     else:
         opened: list[OpenedBatch] = []
-        for batch in info.batches:
+        for batch in batches:
             opened.append((yield from open_batch(batch)))
             yield
         yield from append.validator.validate(opened)
         opened_records = list(chain.from_iterable(batch.records for batch in opened))
         if policy.magic < MAGIC_V2:
-            if first.header.magic == policy.magic and append.codec is info.source_codec and _is_numbered(info, opened):
-                message_set: memoryview | bytearray = _message_set_in_place(
-                    records[: info.valid_bytes], info, opened, append
-                )
+            if first.header.magic == policy.magic and append.codec is source_codec and _is_numbered(opened):
+                message_set: memoryview | bytearray = _message_set_in_place(records, batches, opened, append)
             else:
                 message_set = yield from to_message_set(
                     opened_records,
@@ -154,12 +151,13 @@ def _highest_timestamp(records: Sequence[Record]) -> int:
     return max([NO_TIMESTAMP, *[record.timestamp for record in records]])
 
 
-def _is_numbered(info: LogAppendInfo, opened: Sequence[OpenedBatch]) -> bool:
+def _is_numbered(opened: Sequence[OpenedBatch]) -> bool:
     """Whether assigning offsets can leave the messages of a wrapper alone. Plain messages have none inside."""
-    if info.source_codec is CompressionCodec.NONE:
+    header = opened[0].header
+    if header.codec is CompressionCodec.NONE:
         return True
     offsets = [record.offset for record in opened[0].records]
-    return info.batches[0].header.magic > MAGIC_V0 and offsets == list(range(len(offsets)))
+    return header.magic > MAGIC_V0 and offsets == list(range(len(offsets)))
 
 
 def _restamped(batch: RecordBatch, append: _Append) -> Steps[tuple[BatchHeader, bytes | None]]:
@@ -221,15 +219,15 @@ def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _
 
 
 def _message_set_in_place(
-    message_set: memoryview, info: LogAppendInfo, opened: Sequence[OpenedBatch], append: _Append
+    records: memoryview, batches: Sequence[Batch], opened: Sequence[OpenedBatch], append: _Append
 ) -> memoryview:
-    """Give the messages of a set their offsets and times; return the set."""
-    entries = [batch.buffer for batch in info.batches]
+    """Give the messages of a set their offsets and times; return the set without a last one that is cut short."""
+    entries = [batch.buffer for batch in batches]
     assign_offsets(zip(entries, [len(batch.records) for batch in opened], strict=True), append.next_offset())
     for entry, batch in zip(entries, opened, strict=True):
         time = _highest_timestamp(batch.records) if append.log_append_time is None else append.log_append_time
         restamp(entry, batch.header, append.policy.timestamp_type, time)
-    return message_set
+    return records[: sum(map(len, entries))]
 
 
 def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record], append: _Append) -> Prepared:

@@ -38,16 +38,6 @@ RECORDS_PER_STEP: Final = 2_048
 _SHOWN_ERRORS: Final = 3
 
 
-class LogAppendInfo(NamedTuple):
-    """The contents of a produced set (Kafka's class of the same name)."""
-
-    batches: list[Batch]
-    """One v2 batch, or one wrapper, or any number of plain v0 or v1 messages. Never none."""
-    source_codec: CompressionCodec
-    valid_bytes: int
-    """Bytes of the batches; a message that is cut short may follow them in what the producer sent."""
-
-
 class OpenedBatch(NamedTuple):
     """A batch whose records have been read."""
 
@@ -75,8 +65,10 @@ def checked_batches(records: memoryview) -> Iterator[Batch]:
         raise CorruptRecordError(str(error)) from None
 
 
-def analyze(batches: list[Batch], size: int) -> LogAppendInfo:
-    """Check a produced set of `size` bytes as a whole, given its `checked_batches`.
+def analyze(batches: Sequence[Batch], size: int) -> CompressionCodec:
+    """Check a produced set of `size` bytes as a whole, given its `checked_batches`; return its codec.
+
+    A set is one v2 batch, or one wrapper, or any number of plain v0 or v1 messages.
 
     `InvalidRecordError` for a set without any whole batch, for several where the format allows one, and for unequal
     magics; `UnsupportedCodecError` for a codec that does not exist.
@@ -90,7 +82,7 @@ def analyze(batches: list[Batch], size: int) -> LogAppendInfo:
     for index, batch in enumerate(batches):
         if batch.header.magic != magic:
             raise InvalidRecordError(f"magic: {batch.header.magic} in message {index}, but {magic} in the first")
-    return LogAppendInfo(batches, source_codec, sum(len(batch.buffer) for batch in batches))
+    return source_codec
 
 
 def check_target(header: BatchHeader, magic: int) -> None:

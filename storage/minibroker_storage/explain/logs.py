@@ -1,15 +1,19 @@
 """Explaining a log file, whatever the format of its messages."""
 
+import zlib
+
 from minibroker_protocol.errors import DecodeError, UnsupportedMagicError
-from minibroker_protocol.fields.batches import add_header, record_nodes
-from minibroker_protocol.fields.tree import BATCH, COMPRESSED, ERROR, Node
+from minibroker_protocol.fields.batches import add_header, message_node, record_nodes, wrapped_nodes
+from minibroker_protocol.fields.notes import moment
+from minibroker_protocol.fields.tree import BATCH, COMPRESSED, ERROR, INT8, INT32, UINT32, Node
 from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, CompressionCodec, codec_name
+from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
+from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_storage.dump.files import DumpFile, DumpOptions
 from minibroker_storage.dump.logs import Entry, Tail, open_log
-from minibroker_storage.explain.legacy import explain_message, explain_message_07
-from minibroker_storage.explain.page import Page
-from minibroker_storage.explain.rows import Rows, cursor_over
+from minibroker_storage.explain.page import Fields, Page, Rows, cursor_over
 
 
 def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
@@ -69,3 +73,67 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
             raise DecodeError(record.value)
         page.heading(f"record {index} at {rows.where(record.start)}", level=1)
         rows.write(record)
+
+
+def explain_message(page: Page, data: memoryview, position: int) -> None:
+    """A row for each field of the log entry at byte `position`, and of what it holds if it is a wrapper.
+
+    `DecodeError` where it cannot be read.
+    """
+    entry = LegacyRecordBatch(data)
+    header = entry.header
+    kind = "wrapper: messages compressed together" if entry.is_compressed else "message"
+    page.gap()
+    page.heading(f"{kind}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes")
+    offset = "of the last message in it" if entry.is_compressed else "set by the broker"
+    Rows(page, data, position).write(message_node(cursor_over(data), "message", header, offset, moment))
+    if not entry.is_compressed:
+        return
+    messages = memoryview(entry.records_data())
+    page.heading(f"decompressed: {len(messages)} bytes; positions with a plus sign count from the first", level=1)
+    rows = Rows(page, messages, 0, "+")
+    for index, message in enumerate(wrapped_nodes(cursor_over(messages), header)):
+        if message.type == ERROR:
+            page.fault(message.value)
+            break
+        page.heading(f"message {index} at {rows.where(message.start)}", level=1)
+        rows.write(message)
+    for _ in entry:  # the reader knows more that may be wrong: offsets, magics
+        pass
+
+
+def explain_message_07(page: Page, data: memoryview, position: int, base_position: int) -> None:
+    """The same for a message of Kafka 0.7, in a file whose first byte has the address `base_position`."""
+    message = next(iter_messages(data, base_position=base_position + position, deep=False), None)
+    if message is None:
+        raise DecodeError("no whole message")
+    page.gap()
+    page.heading(f"message at byte {position}: Kafka 0.7, address {message.position}, {len(data)} bytes")
+    _explain_fields_07(page, Fields(page, data, position), message)
+    if not message.codec:
+        return
+    messages = decompress(message.codec, message.value, max_size=MAX_DECOMPRESSED_SIZE)
+    page.heading(f"decompressed: {len(messages)} bytes; all in it has the address {message.position}", level=1)
+    at = 0
+    for index, inner in enumerate(iter_messages(messages, deep=False)):
+        page.heading(f"message {index} at +{at}", level=1)
+        end = at + INT32.size + int.from_bytes(messages[at : at + INT32.size], "big")
+        _explain_fields_07(page, Fields(page, messages[at:end], at, "+"), inner)
+        at = end
+    _check_end(page, messages, at)
+
+
+def _check_end(page: Page, messages: bytes, at: int) -> None:
+    if at < len(messages):
+        page.fault(f"{len(messages) - at} bytes after the last message, at +{at}, are not a whole one")
+
+
+def _explain_fields_07(page: Page, fields: Fields, message: Kafka07Message) -> None:
+    fields.number("message size", INT32, "bytes that follow")
+    fields.number("magic", INT8, "with attributes" if message.magic else "without attributes")
+    if message.magic:
+        fields.number("attributes", INT8, f"codec {message.codec.name.lower()}")
+    fields.number("crc", UINT32, "CRC-32 of the value")
+    fields.blob("value", fields.left, f"messages under {message.codec.name.lower()}" if message.codec else "")
+    if not message.is_valid:
+        page.fault(f"crc: stored {message.crc}, but the value has {zlib.crc32(message.value)}")

@@ -10,13 +10,12 @@ from minibroker_protocol.errors import (
     UnsupportedMagicError,
 )
 from minibroker_protocol.records.append_policy import AppendPolicy
-from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_entry_header
 from minibroker_protocol.records.legacy import build_message_set, encode_message
 from minibroker_protocol.records.produced_set import (
-    LogAppendInfo,
     RecordValidator,
     analyze,
     check_target,
@@ -36,8 +35,9 @@ def validate(data: bytes | bytearray, policy: AppendPolicy, now_ms: int = 2000) 
     drain(RecordValidator(policy, now_ms, "t-0").validate(batches))
 
 
-def analyzed(data: memoryview) -> LogAppendInfo:
-    return analyze(list(checked_batches(data)), len(data))
+def analyzed(data: memoryview) -> tuple[list[Batch], CompressionCodec]:
+    batches = list(checked_batches(data))
+    return batches, analyze(batches, len(data))
 
 
 def every_format(records: list[NewRecord]) -> list[bytearray]:
@@ -167,18 +167,16 @@ def test_offsets_of_a_v2_batch_must_follow_each_other() -> None:
 
 def test_a_set_is_looked_at_as_a_whole_first() -> None:
     plain = build_message_set(RECORDS, magic=1)
-    info = analyzed(memoryview(plain))
-    assert [batch.header.base_offset for batch in info.batches] == [0, 1, 2]
-    assert (info.source_codec, info.valid_bytes) == (CompressionCodec.NONE, len(plain))
+    batches, codec = analyzed(memoryview(plain))
+    assert [batch.header.base_offset for batch in batches] == [0, 1, 2]
+    assert codec is CompressionCodec.NONE
     wrapped = build_message_set(RECORDS, magic=1, codec=CODEC)
-    assert analyzed(memoryview(wrapped)).source_codec is CODEC
+    assert analyzed(memoryview(wrapped))[1] is CODEC
 
 
 def test_a_last_message_that_is_cut_short_is_left_out() -> None:
     plain = build_message_set(RECORDS, magic=1)
-    info = analyzed(memoryview(plain)[:-1])
-    assert len(info.batches) == 2
-    assert info.valid_bytes == sum(len(batch.buffer) for batch in info.batches)
+    assert len(analyzed(memoryview(plain)[:-1])[0]) == 2
 
 
 @pytest.mark.parametrize("size", [0, 5, 20])
