@@ -196,10 +196,14 @@ class CoordinatorLog:
             self._is_refused = False
         return topic
 
-    @property
-    def is_uncompressed(self) -> bool:
-        """Are batches as large as their records?"""
-        return self._codec is CompressionCodec.NONE
+    def check_size(self, size: int) -> None:
+        """Raise CoordinatorLogError if records of so many bytes are too large for a batch, unless it is compressed."""
+        topic = self.topic
+        if topic is not None and self._codec is CompressionCodec.NONE and size > topic.max_message_bytes:
+            raise CoordinatorLogError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{size} bytes exceed max.message.bytes of {self.name}, {topic.max_message_bytes}",
+            )
 
     def append(self, index: int, records: Sequence[NewRecord]) -> int:
         """Write records as one batch; returns the first one's offset. It is in the file when this returns.

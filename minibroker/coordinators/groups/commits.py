@@ -1,6 +1,6 @@
 """The code shared by OffsetCommit and TxnOffsetCommit."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from minibroker.cluster.core import Core
@@ -65,7 +65,7 @@ def commit(
     core: Core,
     topics: Sequence[OffsetCommitTopic],
     admit: Callable[[Collection[TopicPartition]], AnyGroup],
-    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset]], ErrorCode],
+    write: Callable[[AnyGroup, int, Iterable[tuple[TopicPartition, CommittedOffset]]], ErrorCode],
     *,
     merges: bool,
     retention_ms: int = _AS_LONG_AS_THE_GROUP,
@@ -80,38 +80,48 @@ def commit(
         core: has the topics.
         topics: those of the request.
         admit: returns the group if it takes offsets of these partitions, or raises RefusedCommitError.
-        write: writes the offsets.
-        merges: as for `by_topic`.
+        write: writes the offsets, given their number.
+        merges: whether the response is `merged`.
         retention_ms: the time for which the client wants the offsets to be kept.
     """
     max_length = core.config.integer("offset.metadata.max.bytes")
     now_ms = core.clock.now_ms()
     # Of one moment: a reader of the record can tell how long the client wanted it to be kept.
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
-    offsets: dict[TopicPartition, CommittedOffset] = {}
-    codes: list[tuple[int, TopicPartition, ErrorCode]] = []
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    for number, requested in enumerate(topics):
-        topic = core.topics.get(requested.name)
+    committed: dict[TopicPartition, OffsetCommitPartition] = {}
+    outcomes: Outcomes = []
+    unknown, fine = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE
+    for requested in topics:
+        name, topic = requested.name, core.topics.get(requested.name)
+        count = 0 if topic is None else len(topic.partitions)
+        results: list[tuple[int, ErrorCode]] = []
         for partition in requested.partitions:
-            key = requested.name, partition.partition_index
-            code = ErrorCode.NONE
-            if topic is None or topic.partition(partition.partition_index) is None:
+            index, metadata = partition.partition_index, partition.committed_metadata
+            code = fine
+            if not 0 <= index < count:
                 code = unknown
-            elif _length(partition.committed_metadata or "") > max_length:
+            elif metadata and _length(metadata) > max_length:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                offsets[key] = _offset(partition, now_ms, expire_timestamp)
-            codes.append((number, key, code))
-    refusal = written = ErrorCode.NONE
-    if any(code is not unknown for _, _, code in codes):
+                committed[name, index] = partition
+            results.append((index, code))
+        if results:
+            outcomes.append((name, results))
+    refusal = written = fine
+    if any(code is not unknown for _, results in outcomes for _, code in results):
         try:
-            group = admit(offsets.keys())
-            written = write(group, offsets) if offsets else ErrorCode.NONE
+            group = admit(committed.keys())
+            if committed:
+                offsets = ((key, _offset(each, now_ms, expire_timestamp)) for key, each in committed.items())
+                written = write(group, len(committed), offsets)
         except RefusedCommitError as error:
             refusal = error.code
-    concluded = ((number, key, code if code is unknown else refusal or code or written) for number, key, code in codes)
-    return by_topic(concluded, merges=merges)
+    if refusal or written:
+        outcomes = [
+            (name, [(index, code if code is unknown else refusal or code or written) for index, code in results])
+            for name, results in outcomes
+        ]
+    return merged(outcomes) if merges else outcomes
 
 
 def is_late_but_fine(
@@ -138,20 +148,16 @@ def is_late_but_fine(
     return group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in found if topic is not None])
 
 
-def by_topic(codes: Iterable[tuple[int, TopicPartition, ErrorCode]], *, merges: bool) -> Outcomes:
-    """Return outcomes as a response has them, from the number of each topic in the request, partition and error.
-
-    They repeat what the request repeats. With `merges`, as before Kafka 4.0, each topic is there once, and each
-    partition that exists.
-    """
+def merged(outcomes: Outcomes) -> Outcomes:
+    """Return outcomes as before Kafka 4.0: each topic is there once, and each partition of it that exists."""
     reported: set[TopicPartition] = set()
-    outcomes: dict[int | str, tuple[str, list[tuple[int, ErrorCode]]]] = {}
-    for number, key, code in codes:
-        topic, partition = key
-        if not merges or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in reported:
-            outcomes.setdefault(topic if merges else number, (topic, []))[1].append((partition, code))
-            reported.add(key)
-    return list(outcomes.values())
+    topics: dict[str, list[tuple[int, ErrorCode]]] = {}
+    for name, results in outcomes:
+        for index, code in results:
+            if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (name, index) not in reported:
+                topics.setdefault(name, []).append((index, code))
+                reported.add((name, index))
+    return list(topics.items())
 
 
 def commit_response(

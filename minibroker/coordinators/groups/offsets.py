@@ -3,7 +3,7 @@
 No log here: `GroupStore` writes, and passes on what is written (Kafka's `GroupMetadata`, the half about offsets).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from minibroker_protocol.coordinator_records import (
@@ -21,6 +21,7 @@ _OFFSET_KEY_VERSION: Final = 1
 _OFFSET_VERSION: Final = 3
 _OFFSET_VERSION_WITH_EXPIRY: Final = 1
 """The one version that has a moment of expiry; it has no leader epoch."""
+_PARTITION_BYTES: Final = 4
 _GROUP_KEY_VERSION: Final = 2
 _GROUP_VERSION: Final = 3
 
@@ -80,16 +81,16 @@ class GroupOffsets:
             self._unstable = set().union(*self.pending.values())
         return (topic, partition) in self._unstable
 
-    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit(self, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
         """Apply offsets that are written."""
         committed = self.committed
-        for (topic, partition), offset in offsets.items():
+        for (topic, partition), offset in offsets:
             partitions = committed.get(topic)
             if partitions is None:
                 partitions = committed[topic] = {}
             partitions[partition] = offset
 
-    def commit_pending(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit_pending(self, producer_id: int, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
         """Apply offsets that are written, but count only once the producer's transaction is committed."""
         self.pending.setdefault(producer_id, {}).update(offsets)
         self._unstable = None
@@ -100,12 +101,10 @@ class GroupOffsets:
         self._unstable = None
         if not commit or not ended:
             return
-        later: dict[TopicPartition, CommittedOffset] = {}
         for key, offset in ended.items():
             known = self.get(*key)
             if known is None or known.log_offset < offset.log_offset:
-                later[key] = offset
-        self.commit(later)
+                self.commit([(key, offset)])
 
     def known(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions that have a committed or pending offset, without duplicates."""
@@ -155,7 +154,7 @@ def group_record(group_id: str, value: GroupMetadataValue, now_ms: int) -> NewRe
     return NewRecord(group_key(group_id), encode_versioned(value, _GROUP_VERSION), now_ms)
 
 
-def offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset, now_ms: int) -> NewRecord:
+def offset_record(key: bytes, offset: CommittedOffset, now_ms: int) -> NewRecord:
     """Return the record of a committed offset, in the version that Kafka 3.9 writes."""
     if offset.expire_timestamp == NO_TIMESTAMP:
         version, leader_epoch = _OFFSET_VERSION, offset.leader_epoch
@@ -168,7 +167,7 @@ def offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset, n
         commit_timestamp=offset.commit_timestamp,
         expire_timestamp=offset.expire_timestamp,
     )
-    return NewRecord(offset_key(group_id, key), encode_versioned(value, version), now_ms)
+    return NewRecord(key, encode_versioned(value, version), now_ms)
 
 
 def group_key(group_id: str) -> bytes:
@@ -176,7 +175,18 @@ def group_key(group_id: str) -> bytes:
     return encode_versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
 
 
-def offset_key(group_id: str, key: TopicPartition) -> bytes:
-    """Return the key of a committed offset's record."""
-    topic, partition = key
-    return encode_versioned(OffsetCommitKey(group=group_id, topic=topic, partition=partition), _OFFSET_KEY_VERSION)
+class OffsetKeys:
+    """The keys of the records of a group's offsets. Those of one topic differ in their last bytes alone."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._prefixes: dict[str, bytes] = {}
+
+    def of(self, key: TopicPartition) -> bytes:
+        """Return the key of the offset of a partition."""
+        topic, partition = key
+        prefix = self._prefixes.get(topic)
+        if prefix is None:
+            first = OffsetCommitKey(group=self._group_id, topic=topic, partition=0)
+            prefix = self._prefixes[topic] = encode_versioned(first, _OFFSET_KEY_VERSION)[:-_PARTITION_BYTES]
+        return prefix + partition.to_bytes(_PARTITION_BYTES, "big")

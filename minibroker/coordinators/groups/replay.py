@@ -169,7 +169,7 @@ class Replay:
         if known is None:
             known = self.groups[key.group] = (None, GroupOffsets())
         offsets = known[1]
-        committed: dict[TopicPartition, CommittedOffset] = {(key.topic, key.partition): offset}
+        committed: list[tuple[TopicPartition, CommittedOffset]] = [((key.topic, key.partition), offset)]
         if producer_id is not None:
             offsets.commit_pending(producer_id, committed)
             return

@@ -5,7 +5,7 @@ A group and its offsets are in one partition. A partition is replayed before any
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -13,13 +13,12 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import ForEach, Steps, drain, steps_of
-from minibroker.config.keys import LONG_MAX
 from minibroker.config.releases import is_before
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.modern.records import Change
-from minibroker.coordinators.groups.offsets import CommittedOffset, group_record, offset_key, offset_record
+from minibroker.coordinators.groups.offsets import CommittedOffset, OffsetKeys, group_record, offset_record
 from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup, GroupRegistry
 from minibroker.coordinators.groups.removal import expired_offsets, group_keys
 from minibroker.coordinators.groups.replay import Loading
@@ -34,9 +33,12 @@ from minibroker_storage.data_directory.names import TopicPartition
 Choice = Callable[[], Sequence[TopicPartition] | ErrorCode]
 """Returns the partitions whose offsets a group is to forget as it is now, or the reason why it must not."""
 
-_TOMBSTONES_PER_STEP: Final = 10_000
+_TOMBSTONES_PER_STEP: Final = 5_000
 _TOMBSTONE_BYTES_PER_STEP: Final = 4 << 20
 _KEY_OVERHEAD: Final = 64
+_OFFSET_OVERHEAD: Final = 34
+"""The least bytes of an offset's key and value, beside the id of its group and the name of its topic."""
+_RECORDS_PER_CHECK: Final = 1000
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """The sequence that Kafka gives every batch of offsets; nothing reads it."""
@@ -252,10 +254,15 @@ class GroupStore:
                 self.log.append(self.log.partition_of(group_id), records)
                 self._loader.look_at_topic()
         except CoordinatorLogError as error:
-            if error.code in _TOO_LARGE:
-                _logger.error("Group %s cannot be stored: %s", group_id, error)  # noqa: TRY400 - it says all
-                return ErrorCode.UNKNOWN_SERVER_ERROR
-            return _coordinator_code(error.code)
+            return _write_error(group_id, error)
+        return ErrorCode.NONE
+
+    def check_size(self, group_id: str, size: int) -> ErrorCode:
+        """Return the error for records of a group that have at least so many bytes, before they are made."""
+        try:
+            self.log.check_size(size)
+        except CoordinatorLogError as error:
+            return _write_error(group_id, error)
         return ErrorCode.NONE
 
     def tombstones(self, group: AnyGroup) -> list[NewRecord]:
@@ -266,20 +273,24 @@ class GroupStore:
     def commit(
         self,
         group: AnyGroup,
-        offsets: Mapping[TopicPartition, CommittedOffset],
+        count: int,
+        offsets: Iterable[tuple[TopicPartition, CommittedOffset]],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> ErrorCode:
-        """Write committed offsets; they count when this returns NONE (`storeOffsets`).
+        """Write `count` offsets; they count when this returns NONE (`storeOffsets`).
 
         Those of a producer count once its transaction is committed.
         """
         if producer_id < 0:  # A TxnOffsetCommit may name no producer where transactions are not verified.
             producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         group_id = group.group_id
+        listed: list[tuple[TopicPartition, CommittedOffset]] = []
         try:
+            self.log.check_size(count * (len(group_id) + _OFFSET_OVERHEAD))
+            listed.extend(offsets)
             batch = self.log.build(
-                self._offset_records(group_id, offsets),
+                self._offset_records(group_id, listed),
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=_SEQUENCE_OF_COMMITS,
@@ -288,7 +299,7 @@ class GroupStore:
         except CoordinatorLogError as error:
             return commit_error(error.code)
         self._loader.look_at_topic()
-        written = {key: offset.at(first) for key, offset in offsets.items()}
+        written = ((key, offset.at(first)) for key, offset in listed)
         if producer_id == NO_PRODUCER_ID:
             group.offsets.commit(written)
         else:
@@ -296,19 +307,20 @@ class GroupStore:
             self._known.open(producer_id, group_id)
         return ErrorCode.NONE
 
-    def _offset_records(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[NewRecord]:
+    def _offset_records(
+        self, group_id: str, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]
+    ) -> list[NewRecord]:
         """Return the records of offsets. Raise CoordinatorLogError if they are too large for a batch."""
         now_ms = self._core.clock.now_ms()
-        topic = self.log.topic
-        limit = topic.max_message_bytes if topic is not None and self.log.is_uncompressed else LONG_MAX
+        keys = OffsetKeys(group_id)
         size = 0
         records: list[NewRecord] = []
-        for key, offset in offsets.items():
-            record = offset_record(group_id, key, offset, now_ms)
+        for key, offset in offsets:
+            record = offset_record(keys.of(key), offset, now_ms)
             size += len(record.key or b"") + len(record.value or b"")
-            if size > limit:
-                raise CoordinatorLogError(ErrorCode.MESSAGE_TOO_LARGE, f"the offsets exceed {limit} bytes")
             records.append(record)
+            if not len(records) % _RECORDS_PER_CHECK:
+                self.log.check_size(size)
         return records
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
@@ -385,7 +397,7 @@ class GroupStore:
         """Write tombstones for offsets, and forget them; nothing is forgotten that could not be written.
 
         An empty group goes with its last offset if it `may_go`; with `wholly` it goes in any case. Offsets go in steps
-        of 10,000; `choose` is called before each step.
+        of 5,000; `choose` is called before each step.
         """
         group_id = group.group_id
         limit = max(1, min(_TOMBSTONES_PER_STEP, _TOMBSTONE_BYTES_PER_STEP // (len(group_id) + _KEY_OVERHEAD)))
@@ -396,7 +408,7 @@ class GroupStore:
             removed = chosen[:limit]
             is_last = len(removed) == len(chosen)
             goes = wholly or (may_go and group.is_empty and not group.offsets.has_more_than(removed))
-            keys = [offset_key(group_id, partition) for partition in removed]
+            keys = list(map(OffsetKeys(group_id).of, removed))
             if is_last and goes:
                 keys += group_keys(group)
             now_ms = self.now_ms()
@@ -422,6 +434,13 @@ class GroupStore:
     def close(self) -> None:
         """Stop all loading."""
         self._loader.close()
+
+
+def _write_error(group_id: str, error: CoordinatorLogError) -> ErrorCode:
+    if error.code in _TOO_LARGE:
+        _logger.error("Group %s cannot be stored: %s", group_id, error)
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return _coordinator_code(error.code)
 
 
 def commit_error(code: ErrorCode) -> ErrorCode:

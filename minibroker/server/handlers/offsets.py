@@ -1,17 +1,19 @@
 """The offsets that groups commit."""
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from minibroker.cluster.routing.slices import ForEach, Served, Steps
+from minibroker.cluster.routing.slices import ForEach, Served, then
 from minibroker.cluster.topics import with_names
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.commits import (
+    Outcomes,
     RefusedCommitError,
-    by_topic,
     commit,
     commit_response,
     is_late_but_fine,
+    merged,
 )
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.offsets import GroupOffsets
@@ -262,12 +264,15 @@ def _none(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
     )
 
 
+_DELETED_PER_STEP: Final = 5_000
+
+
 @handles(
     ApiKey.OFFSET_DELETE,
     needs=on_group(Operation.DELETE) & on_each(Operation.READ, ResourceType.TOPIC),
     names=topics_at("topics.name", "partitions.partition_index"),
 )
-def offset_delete(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteResponse]:
+def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDeleteResponse]:
     """OffsetDelete: forget how far a group has read some partitions (KIP-496).
 
     Version 0. A group without members lets go of any; one of consumers keeps what its members are subscribed to
@@ -277,60 +282,91 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDelet
     group, code = _group(request.group_id, call)
     if group is None:
         return OffsetDeleteResponse(error_code=code, topics=[])
-    existing: dict[TopicPartition, None] = {}
-    codes: list[tuple[int, TopicPartition, ErrorCode]] = []
-    for number, requested in enumerate(request.topics):
-        topic = call.core.topics.get(requested.name)
-        for partition in requested.partitions:
-            key = requested.name, partition.partition_index
-            if topic is None or topic.partition(partition.partition_index) is None:
-                codes.append((number, key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            else:
-                codes.append((number, key, ErrorCode.NONE))
-                existing[key] = None
-    deletion = _Deletion(group, list(existing), call)
-    if existing:
-        code = yield from call.services.groups.store.forget(group, deletion.choose, may_go=isinstance(group, Group))
+    outcomes: Outcomes = []
+    existing: list[TopicPartition] = []
+    for requested in request.topics:
+        topic, name = call.core.topics.get(requested.name), requested.name
+        count = 0 if topic is None else len(topic.partitions)
+        indexes = [each.partition_index for each in requested.partitions]
+        existing += [(name, index) for index in indexes if 0 <= index < count]
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if indexes:
+            outcomes.append((name, [(index, ErrorCode.NONE if 0 <= index < count else unknown) for index in indexes]))
+    deletion = _Deletion(group, existing, call)
+
+    def conclude(codes: list[ErrorCode]) -> OffsetDeleteResponse:
+        code = next(filter(None, codes), ErrorCode.NONE)
         if code:
             return OffsetDeleteResponse(error_code=code, topics=[])
-    subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    concluded = ((number, key, subscribed if key in deletion.kept else code) for number, key, code in codes)
-    topics = [
-        OffsetDeleteResponseTopic(
-            name=name,
-            partitions=[
-                OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in results
+        results = deletion.kept_in(outcomes)
+        return OffsetDeleteResponse(
+            error_code=ErrorCode.NONE,
+            topics=[
+                OffsetDeleteResponseTopic(
+                    name=name,
+                    partitions=[
+                        OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in each
+                    ],
+                )
+                for name, each in (merged(results) if call.services.is_before("4.0") else results)
             ],
         )
-        for name, results in by_topic(concluded, merges=call.services.is_before("4.0"))
-    ]
-    return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)
+
+    return ForEach(deletion.parts() if existing else (), deletion.forget, conclude)
 
 
 class _Deletion:
-    """The deletion of offsets as far as members let go of them; they may come and go meanwhile.
-
-    Attributes:
-        kept: the partitions that a member was subscribed to when it was last asked.
-    """
+    """The deletion of offsets as far as members let go of them; they may come and go meanwhile."""
 
     def __init__(self, group: AnyGroup, partitions: list[TopicPartition], call: Call) -> None:
         self._group = group
         self._partitions = partitions
+        self._named = {name for name, _ in partitions}
         self._call = call
-        self.kept: frozenset[TopicPartition] = frozenset()
+        self._store = call.services.groups.store
+        self._code = ErrorCode.NONE
+        self._kept: set[str] = set()  # the topics that a member was subscribed to
 
-    def choose(self) -> list[TopicPartition] | ErrorCode:
+    def parts(self) -> list[list[TopicPartition]]:
+        """Return the partitions that have offsets, in parts of as many as are deleted in a step."""
+        known = self._group.offsets.known(self._partitions)
+        self._subscribed()
+        return [known[start : start + _DELETED_PER_STEP] for start in range(0, len(known) or 1, _DELETED_PER_STEP)]
+
+    def forget(self, part: list[TopicPartition]) -> Any:
+        """Delete the offsets of some partitions. Return the error that ends the deletion, or work that returns it."""
+        if self._code:
+            return self._code
+        may_go = isinstance(self._group, Group)
+        return then(self._store.forget(self._group, partial(self._choose, part), may_go=may_go), self._note)
+
+    def kept_in(self, outcomes: Outcomes) -> Outcomes:
+        """Return outcomes with an error for the topics whose offsets have stayed."""
+        unknown, subscribed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        return [
+            (name, [(index, code if code is unknown else subscribed) for index, code in results])
+            if name in self._kept
+            else (name, results)
+            for name, results in outcomes
+        ]
+
+    def _note(self, code: ErrorCode) -> ErrorCode:
+        self._code = code
+        return code
+
+    def _subscribed(self) -> set[str] | None:
+        """Return the topics that members are subscribed to; None if that cannot be read."""
+        subscribed = set[str]() if self._group.is_empty else self._group.subscribed_topics()
+        self._kept |= self._named if subscribed is None else self._named & subscribed
+        return subscribed
+
+    def _choose(self, part: list[TopicPartition]) -> list[TopicPartition] | ErrorCode:
         """Return the partitions whose offsets go."""
         group, code = _group(self._group.group_id, self._call)
         if group is None or group is not self._group:
             return code or ErrorCode.GROUP_ID_NOT_FOUND
-        subscribed = set[str]() if group.is_empty else group.subscribed_topics()
-        if subscribed is None:  # The subscriptions cannot be read.
-            self.kept = frozenset(self._partitions)
-            return []
-        self.kept = frozenset(key for key in self._partitions if key[0] in subscribed)
-        return group.offsets.known(key for key in self._partitions if key[0] not in subscribed)
+        subscribed = self._subscribed()
+        return [] if subscribed is None else group.offsets.known(key for key in part if key[0] not in subscribed)
 
 
 def _group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.groups.offsets import CommittedOffset, offset_record
+from minibroker.coordinators.groups.offsets import CommittedOffset, OffsetKeys, offset_record
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.groups import DeleteGroupsRequest
@@ -44,7 +44,9 @@ def latest(harness: Harness, index: int, topic: str = OFFSETS) -> dict[bytes, by
 
 def put_offset(harness: Harness, index: int, offset: int | None, time_ms: int, *, record_ms: int | None = None) -> None:
     """Write an offset of "orders", or None for a tombstone, into a partition."""
-    record = offset_record("orders", T0, CommittedOffset(offset or 0, -1, "", time_ms), record_ms or time_ms)
+    record = offset_record(
+        OffsetKeys("orders").of(T0), CommittedOffset(offset or 0, -1, "", time_ms), record_ms or time_ms
+    )
     put(harness, index, record if offset is not None else record._replace(value=None))
 
 

@@ -17,7 +17,7 @@ from minibroker.cluster.routing.slices import ForEach
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.assignors.simple import assign_simply
-from minibroker.coordinators.groups.modern.coordinator import Answer, ModernGroups
+from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, hash_of, known_topics
@@ -42,6 +42,8 @@ _NEVER: Final = 0
 """The epoch, and the time, of an assignment that has not been made."""
 _BEFORE_MEMBERS: Final = 1
 """The epoch of a new group: its first member makes the next one, since Kafka 4.3."""
+_LEAST_TOPIC_BYTES: Final = 24
+"""The bytes of a topic with one partition in the record of a group's share-partitions, without its name."""
 _logger = logging.getLogger(__name__)
 
 
@@ -131,7 +133,9 @@ class ShareGroups(ModernGroups[ShareGroup]):
         if bumps or updated.member_id not in group.members:
             names = topics_of_all({**group.members, updated.member_id: updated}.values())
         bumps |= group.assignment_epoch >= group.epoch and group.waits_for_assignment()
+        self._check_size(group, sum(map(len, updated.topics)))
         found = known_topics(self.core.topics, names, group.topics)
+        self._check_size(group, len(found) * _LEAST_TOPIC_BYTES)
         metadata_hash = group.metadata_hash if found and found is group.topics else hash_of(found)
         epoch = group.epoch
         if bumps or found is not group.topics:
@@ -152,15 +156,31 @@ class ShareGroups(ModernGroups[ShareGroup]):
         moved = _reconcile(updated, target_epoch, target, found, has_new_topics=bumps)
         if moved != updated:
             changes.append(RECORDS.current_assignment(group.group_id, moved))
-        counts = {topic.topic_id: (name, topic.partitions) for name, topic in found.items()}
-        missing = group.partitions.missing(counts, self.store.now_ms(), self.retry_ms)
+        missing = self._missing(group, found)
         if missing:
             changes.append(state_partitions(group.group_id, group.partitions.begun(missing)))
         self.save(group, changes)
         group.topics = found
         if missing:
             self.core.call_soon(partial(self._begin, group, missing, epoch))
+        else:
+            group.complete = found, group.partitions
         return moved
+
+    def _check_size(self, group: ShareGroup, size: int) -> None:
+        """Raise GroupRefusedError if records of so many bytes cannot be written, before much work is done for them."""
+        code = self.store.check_size(group.group_id, size)
+        if code:
+            raise GroupRefusedError(code)
+
+    def _missing(self, group: ShareGroup, topics: Mapping[str, TopicMetadata]) -> Topics:
+        """Return the partitions of topics that need a state."""
+        partitions = group.partitions
+        is_known = group.complete is not None and group.complete[0] is topics and group.complete[1] is partitions
+        if is_known and not partitions.initializing:
+            return {}
+        counts = {topic.topic_id: (name, topic.partitions) for name, topic in topics.items()}
+        return partitions.missing(counts, self.store.now_ms(), self.retry_ms)
 
     def _may_assign(self, group: ShareGroup) -> bool:
         """Return whether the last assignment is old enough, as it always is before Kafka 4.3."""

@@ -223,6 +223,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     Attributes:
         partitions: its share-partitions.
         topics: the topics of `metadata_hash`, once they were looked up.
+        complete: topics, and the share-partitions in which none of theirs was missing.
     """
 
     kind = "share"
@@ -232,6 +233,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         super().__init__(group_id)
         self.partitions = StatePartitions()
         self.topics: Mapping[str, TopicMetadata] = {}
+        self.complete: tuple[Mapping[str, TopicMetadata], StatePartitions] | None = None
         self._clock = clock
         self._subscribed: frozenset[str] | None = frozenset()
         self._waits: bool | None = None
