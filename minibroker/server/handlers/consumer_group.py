@@ -6,11 +6,11 @@ from typing import Final
 
 from minibroker.cluster.routing.slices import ForEach
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, Heartbeat
+from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
-from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError
 from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
-from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, partitions_of
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
@@ -69,7 +69,8 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
         if request.member_epoch in {LEAVING, AWAY}:
             answer = consumers.leave(request.group_id, request.member_id, request.instance_id, request.member_epoch)
         else:
-            answer = consumers.heartbeat(_heartbeat(request, call))
+            may_describe = partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC)
+            answer = consumers.heartbeat(request, Client(call.client_id or "", call.client_host), may_describe)
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
     if request.member_epoch < 0:
@@ -120,25 +121,6 @@ def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
         return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
     return None
-
-
-def _heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
-    names, owned = request.subscribed_topic_names, request.topic_partitions
-    return Heartbeat(
-        request.group_id,
-        request.member_id,
-        request.member_epoch,
-        request.instance_id,
-        request.rack_id,
-        request.rebalance_timeout_ms,
-        None if names is None else frozenset(names),
-        request.subscribed_topic_regex,
-        request.server_assignor,
-        None if owned is None else partitions_of(owned),
-        call.client_id or "",
-        call.client_host,
-        partial(call.allows, Operation.DESCRIBE, ResourceType.TOPIC),
-    )
 
 
 def _response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:

@@ -1,6 +1,7 @@
 """The offsets that groups commit."""
 
 from collections.abc import Callable, Collection, Iterable
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -354,7 +355,7 @@ class _Deletion:
         self._code = code
         return code
 
-    def _subscribed(self) -> set[str] | None:
+    def _subscribed(self) -> AbstractSet[str] | None:
         """Return the topics that members are subscribed to; None if that cannot be read."""
         subscribed = set[str]() if self._group.is_empty else self._group.subscribed_topics()
         self._kept |= self._named if subscribed is None else self._named & subscribed

@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.routing.slices import ForEach, Steps, rescued, then
 from minibroker.cluster.topics import Topic, Topics
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefusedError
 from minibroker.coordinators.groups.modern.group import JOINING, LEAVING
-from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
 from minibroker.coordinators.groups.share.offsets import StartOffset
 from minibroker.coordinators.java_order import in_timeline_order
@@ -83,7 +82,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
         if request.member_epoch == LEAVING:
             answer = shares.leave(request.group_id, request.member_id, None, LEAVING)
         else:
-            answer = shares.heartbeat(_heartbeat(request, call))
+            answer = shares.heartbeat(request, Client(call.client_id or "", call.client_host))
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
     assignment = None
@@ -112,19 +111,6 @@ def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
     if request.member_epoch == JOINING and not request.subscribed_topic_names:
         return "SubscribedTopicNames must be set in first request."
     return None
-
-
-def _heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareHeartbeat:
-    names = request.subscribed_topic_names
-    return ShareHeartbeat(
-        request.group_id,
-        request.member_id,
-        request.member_epoch,
-        request.rack_id,
-        None if names is None else frozenset(names),
-        call.client_id or "",
-        call.client_host,
-    )
 
 
 def _refused(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:

@@ -14,12 +14,12 @@ from minibroker.cluster.topic_admin import (
     refuse_too_many,
 )
 from minibroker.cluster.topics import topic_name_error
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefusedError
 from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
-from minibroker.coordinators.groups.streams.coordinator import StreamsAnswer, StreamsHeartbeat
+from minibroker.coordinators.groups.streams.coordinator import StreamsAnswer
 from minibroker.coordinators.groups.streams.group import EndpointPartitions
-from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode, to_record
-from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets, task_sets
+from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode
+from minibroker.coordinators.groups.streams.tasks import TaskSets
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
@@ -96,7 +96,9 @@ def streams_group_heartbeat(
                 shuts_down=request.shutdown_application,
             )
             return _response(left)
-        answer = streams.heartbeat(_heartbeat(request, call))
+        client = Client(call.client_id or "", call.client_host)
+        knows_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
+        answer = streams.heartbeat(request, client, knows_missing_tags=knows_missing_tags)
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
     response = _response(answer)
@@ -234,34 +236,6 @@ def _task_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 def _tasks(request: StreamsGroupHeartbeatRequest) -> tuple[list[TaskIds] | None, ...]:
     return request.active_tasks, request.standby_tasks, request.warmup_tasks
-
-
-def _heartbeat(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsHeartbeat:
-    active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
-    owned = None
-    if active is not None and standby is not None and warmup is not None:
-        owned = Tasks(task_sets(active), task_sets(standby), task_sets(warmup))
-    endpoint, tags = request.user_endpoint, request.client_tags
-    return StreamsHeartbeat(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        epoch=request.member_epoch,
-        instance_id=request.instance_id,
-        rack_id=request.rack_id,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        topology=None if request.topology is None else to_record(request.topology),
-        owned=owned,
-        offsets=request.task_offsets,
-        end_offsets=request.task_end_offsets,
-        process_id=request.process_id,
-        endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
-        tags=None if tags is None else {each.key: each.value for each in tags},
-        shuts_down=request.shutdown_application,
-        endpoint_epoch=request.endpoint_information_epoch,
-        knows_missing_tags=call.api_version >= _FIRST_WITH_MISSING_TAGS,
-        client_id=call.client_id or "",
-        client_host=call.client_host,
-    )
 
 
 def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:

@@ -7,7 +7,7 @@ classic protocol may do in it in `classic_members`.
 from collections.abc import Callable, Collection, Container
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import GROUP_VERSION
@@ -20,9 +20,9 @@ from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.migration import Migration
 from minibroker.coordinators.groups.consumer.reconciliation import Rules, UnknownStateError
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
-from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError, ModernGroups
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
-from minibroker.coordinators.groups.modern.topics import Partitions, is_subset
+from minibroker.coordinators.groups.modern.topics import Partitions, is_subset, partitions_of
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.error_codes import ErrorCode
@@ -31,36 +31,12 @@ from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer
+    from minibroker_protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 
 _NOT_SAID: Final = -1
 _SHORTEST_INTERVAL_MS: Final = 100
 _FIRST_EPOCH: Final = 1
 """The epoch of a group before its first member."""
-
-
-class Heartbeat(NamedTuple):
-    """A member's heartbeat; None, or a rebalance timeout of -1, means no change.
-
-    Attributes:
-        member_id: empty if the coordinator is to choose one.
-        epoch: the member's; see `modern/group.py`.
-        owned: the partitions that it reads.
-        may_describe: whether the member may know of a topic.
-    """
-
-    group_id: str
-    member_id: str
-    epoch: int
-    instance_id: str | None
-    rack_id: str | None
-    rebalance_timeout_ms: int
-    topics: frozenset[str] | None
-    regex: str | None
-    server_assignor: str | None
-    owned: Partitions | None
-    client_id: str
-    client_host: str
-    may_describe: Callable[[str], bool] | None = None
 
 
 class ConsumerGroups(ModernGroups[ConsumerGroup]):
@@ -122,13 +98,28 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
 
     # Heartbeats
 
-    def heartbeat(self, request: Heartbeat) -> Answer:
-        """Let a member join, or restart its session. Raise GroupRefusedError."""
-        joins = request.epoch == JOINING
+    def heartbeat(
+        self, request: "ConsumerGroupHeartbeatRequest", client: Client, may_describe: Callable[[str], bool]
+    ) -> Answer:
+        """Let a member join, or restart its session.
+
+        None in a request, and a rebalance timeout of -1, mean no change.
+
+        Args:
+            request: the heartbeat.
+            client: the member's.
+            may_describe: returns whether the member may know of a topic.
+
+        Raises:
+            GroupRefusedError: The member is refused, or a record could not be written.
+        """
+        joins = request.member_epoch == JOINING
+        names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        owned = None if request.topic_partitions is None else partitions_of(request.topic_partitions)
         group, before = self.group_for(request.group_id, joins=joins)
         self.check_room(group, request.member_id, request.instance_id)
         member_id = request.member_id or new_member_id()
-        update = self.begin(group, request.may_describe)
+        update = self.begin(group, may_describe)
         known = group.static_member(request.instance_id)
         if joins and known is not None:
             self.check_released(known, member_id)
@@ -136,35 +127,35 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         elif joins:
             member = group.member_or_new(member_id)
             if request.instance_id is None and not self.rules.since_4_2:
-                self._check_epoch(member, request)
+                self._check_epoch(member, request.member_epoch, owned)
         else:
             member = self.member(group, member_id, request.instance_id)
-            self._check_epoch(member, request)
+            self._check_epoch(member, request.member_epoch, owned)
         updated = replace(
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
             rack_id=member.rack_id if request.rack_id is None else request.rack_id,
             rebalance_timeout_ms=_latest(request.rebalance_timeout_ms, member.rebalance_timeout_ms),
             server_assignor=request.server_assignor or member.server_assignor,
-            topics=member.topics if request.topics is None else request.topics,
-            regex=member.regex if request.regex is None else request.regex,
-            client_id=request.client_id,
-            client_host=request.client_host,
+            topics=member.topics if names is None else frozenset(names),
+            regex=member.regex if regex is None else regex,
+            client_id=client.id,
+            client_host=client.host,
             classic=None,
         )
         if updated.regex != member.regex:
             _check_regex(updated.regex)
-        moved = self.advance(update, member, updated, request.owned)
+        moved = self.advance(update, member, updated, owned)
         self.finish(group, update, moved, before)
         if update.has_new_regex:
             group.is_matching = True
-            self.core.call_soon(partial(self._resolve_new_regex, group, request.may_describe))
-        subscribes = request.topics is not None or request.regex is not None
-        says_all = request.rebalance_timeout_ms != _NOT_SAID and subscribes and request.owned is not None
-        is_told = joins or says_all or moved.assigned != member.assigned
-        return Answer(moved.member_id, moved.epoch, moved.assigned if is_told else None)
+            self.core.call_soon(partial(self._resolve_new_regex, group, may_describe))
+        subscribes = names is not None or regex is not None
+        is_complete = request.rebalance_timeout_ms != _NOT_SAID and subscribes and owned is not None
+        has_assignment = joins or is_complete or moved.assigned != member.assigned
+        return Answer(moved.member_id, moved.epoch, moved.assigned if has_assignment else None)
 
-    def _resolve_new_regex(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None) -> None:
+    def _resolve_new_regex(self, group: ConsumerGroup, may_describe: Callable[[str], bool]) -> None:
         """Look up the topics of a regular expression for the group's next epoch."""
         if self.store.get_consumer(group.group_id) is not group:
             return
@@ -195,10 +186,10 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         if not self.rules.since_4_4 or group.static_member(instance_id) is None:  # Since 4.4 it takes its old place.
             super().check_room(group, member_id)
 
-    def _check_epoch(self, member: ConsumerMember, request: Heartbeat) -> None:
+    def _check_epoch(self, member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
         """Check the epoch of a heartbeat. The previous one is accepted while the member reads nothing else."""
-        reads_no_more = request.owned is not None and is_subset(request.owned, member.assigned)
-        self.check_epoch(member, request.epoch, may_be_previous=reads_no_more)
+        reads_no_more = owned is not None and is_subset(owned, member.assigned)
+        self.check_epoch(member, epoch, may_be_previous=reads_no_more)
 
     def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> GroupUpdate:
         """Begin an update of a group; `may_describe` is of the member that makes it, if one does."""

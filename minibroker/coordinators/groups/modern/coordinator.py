@@ -24,6 +24,13 @@ from minibroker_protocol.records.record import NewRecord
 _logger = logging.getLogger(__name__)
 
 
+class Client(NamedTuple):
+    """The client of a member: its client id, and its host as Kafka writes addresses."""
+
+    id: str
+    host: str
+
+
 class Answer(NamedTuple):
     """The response to a member; `assignment` is None if it has not changed."""
 

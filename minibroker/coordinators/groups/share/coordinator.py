@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import SHARE_VERSION
@@ -17,7 +17,7 @@ from minibroker.cluster.routing.slices import ForEach
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.assignors.simple import assign_simply
-from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError, ModernGroups
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, hash_of, known_topics
@@ -38,6 +38,9 @@ from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
 
+if TYPE_CHECKING:
+    from minibroker_protocol.messages.share_group import ShareGroupHeartbeatRequest
+
 _NEVER: Final = 0
 """The epoch, and the time, of an assignment that has not been made."""
 _BEFORE_MEMBERS: Final = 1
@@ -45,18 +48,6 @@ _BEFORE_MEMBERS: Final = 1
 _LEAST_TOPIC_BYTES: Final = 24
 """The bytes of a topic with one partition in the record of a group's share-partitions, without its name."""
 _logger = logging.getLogger(__name__)
-
-
-class ShareHeartbeat(NamedTuple):
-    """A member's heartbeat; None means no change."""
-
-    group_id: str
-    member_id: str
-    epoch: int
-    rack_id: str | None
-    topics: frozenset[str] | None
-    client_id: str
-    client_host: str
 
 
 class ShareGroups(ModernGroups[ShareGroup]):
@@ -100,9 +91,10 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     # Heartbeats
 
-    def heartbeat(self, request: ShareHeartbeat) -> Answer:
-        """Let a member join, or restart its session. Raise GroupRefusedError."""
-        joins = request.epoch == JOINING
+    def heartbeat(self, request: "ShareGroupHeartbeatRequest", client: Client) -> Answer:
+        """Let a member join, or restart its session; None in a request means no change. Raise GroupRefusedError."""
+        joins = request.member_epoch == JOINING
+        names = request.subscribed_topic_names
         group, _ = self.group_for(request.group_id, joins=joins)
         self.check_room(group, request.member_id)
         if joins:
@@ -110,17 +102,17 @@ class ShareGroups(ModernGroups[ShareGroup]):
         else:
             member = self.member(group, request.member_id)
             clause = f", and it does not match the previous member epoch ({member.previous_epoch})"
-            self.check_epoch(member, request.epoch, clause=clause)
+            self.check_epoch(member, request.member_epoch, clause=clause)
         updated = replace(
             member,
             rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-            topics=member.topics if request.topics is None else request.topics,
-            client_id=request.client_id,
-            client_host=request.client_host,
+            topics=member.topics if names is None else frozenset(names),
+            client_id=client.id,
+            client_host=client.host,
         )
         moved = self._advance(group, member, updated)
         self.restart_session(group, moved.member_id)
-        has_assignment = joins or request.topics is not None or moved.assigned != member.assigned
+        has_assignment = joins or names is not None or moved.assigned != member.assigned
         return Answer(moved.member_id, moved.epoch, moved.assigned if has_assignment else None)
 
     def _advance(self, group: ShareGroup, member: ShareMember, updated: ShareMember) -> ShareMember:

@@ -15,7 +15,7 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError, ModernGroups
+from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.topics import hash_of, known_topics
 from minibroker.coordinators.groups.offsets import GroupOffsets
@@ -27,7 +27,13 @@ from minibroker.coordinators.groups.streams.group import (
     StreamsMember,
     endpoints_of,
 )
-from minibroker.coordinators.groups.streams.internal_topics import ConfiguredTopology, InternalTopic, Status, StatusCode
+from minibroker.coordinators.groups.streams.internal_topics import (
+    ConfiguredTopology,
+    InternalTopic,
+    Status,
+    StatusCode,
+    to_record,
+)
 from minibroker.coordinators.groups.streams.reconciliation import UnknownTaskStateError, reconcile
 from minibroker.coordinators.groups.streams.sticky import StreamsMemberSpec, TaskCounts, assign_sticky
 from minibroker.coordinators.groups.streams.tasks import (
@@ -37,48 +43,16 @@ from minibroker.coordinators.groups.streams.tasks import (
     HeldTasks,
     Tasks,
     are_within,
+    task_sets,
 )
 from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
-from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.streams_group import TaskOffset
+from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from minibroker_protocol.records.record import NewRecord
 
 _NOT_SAID: Final = -1
 _NEVER: Final = 0
 _logger = logging.getLogger(__name__)
-
-
-class StreamsHeartbeat(NamedTuple):
-    """A member's heartbeat; None, and a rebalance timeout of -1, mean no change.
-
-    Attributes:
-        instance_id: of a static member.
-        owned: the tasks that it says it has.
-        offsets, end_offsets: what it tells of tasks.
-        endpoint: host and port for interactive queries.
-        endpoint_epoch: of the endpoints that it knows.
-        knows_missing_tags: does it understand the status MISSING_CLIENT_TAGS?
-    """
-
-    group_id: str
-    member_id: str
-    epoch: int
-    instance_id: str | None
-    rack_id: str | None
-    rebalance_timeout_ms: int
-    topology: StreamsGroupTopologyValue | None
-    owned: Tasks | None
-    offsets: Sequence[TaskOffset] | None
-    end_offsets: Sequence[TaskOffset] | None
-    process_id: str | None
-    endpoint: tuple[str, int] | None
-    tags: Mapping[str, str] | None
-    shuts_down: bool
-    endpoint_epoch: int
-    knows_missing_tags: bool
-    client_id: str
-    client_host: str
 
 
 class StreamsAnswer(NamedTuple):
@@ -137,21 +111,35 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 
     # Heartbeats
 
-    def heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
-        """Let a member join, or restart its session. Raise GroupRefusedError."""
-        joins = request.epoch == JOINING
+    def heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, client: Client, *, knows_missing_tags: bool
+    ) -> StreamsAnswer:
+        """Let a member join, or restart its session.
+
+        None in a request, and a rebalance timeout of -1, mean no change.
+
+        Args:
+            request: the heartbeat.
+            client: the member's.
+            knows_missing_tags: whether the client understands the status MISSING_CLIENT_TAGS.
+
+        Raises:
+            GroupRefusedError: The member or its topology is refused, or a record could not be written.
+        """
+        joins = request.member_epoch == JOINING
+        owned = _owned(request)
         group, before = self.group_for(request.group_id, joins=joins)
         known = group.static_member(request.instance_id)
         if joins and known is None:
             self.check_room(group, request.member_id)
-        member = self._member_of(group, known, request)
-        updated = _updated(member, request)
+        member = self._member_of(group, known, request, owned)
+        updated = _updated(member, request, client)
         is_new = self.find(group.group_id) is not group
         update = GroupUpdate(group)
         if known is not None and joins:
             update.take_over(known, member)
-        self._prepare(update, member, updated, request, is_new=is_new)
-        moved = self._advance(update, updated, request.owned)
+        self._prepare(update, member, updated, request, owned, is_new=is_new)
+        moved = self._advance(update, updated, owned)
         self._save(update, moved, before)
         if known is not None and known.member_id != moved.member_id:
             self.end_session(group, known.member_id)
@@ -160,33 +148,42 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             timers.must_revoke(moved.rebalance_timeout_ms)
         elif moved != updated:
             timers.has_revoked()
-        if request.shuts_down and group.shutdown_by is None:
+        if request.shutdown_application and group.shutdown_by is None:
             group.shutdown_by = moved.member_id
         has_other_tasks = moved.assigned != member.assigned
         has_other_endpoints = moved.endpoint != member.endpoint or (has_other_tasks and moved.endpoint is not None)
         if has_other_endpoints and not is_new:  # Kafka's new groups begin with 0.
             group.endpoint_epoch += 1
-        return self._answer(update, request, moved, moved.assigned if joins or has_other_tasks else None)
+        tasks = moved.assigned if joins or has_other_tasks else None
+        missing_tags = update.missing_tags(moved) if knows_missing_tags else []
+        return _answer(update, request.endpoint_information_epoch, moved, tasks, missing_tags)
 
-    def _member_of(self, group: StreamsGroup, known: StreamsMember | None, request: StreamsHeartbeat) -> StreamsMember:
+    def _member_of(
+        self,
+        group: StreamsGroup,
+        known: StreamsMember | None,
+        request: StreamsGroupHeartbeatRequest,
+        owned: Tasks | None,
+    ) -> StreamsMember:
         """Return the member before the heartbeat; a static member that comes back takes its old place.
 
         Args:
             group: its group.
             known: the member with the instance id of the heartbeat.
             request: the heartbeat.
+            owned: the tasks that it reports.
 
         Raises:
             GroupRefusedError: the member is unknown or fenced.
         """
-        joins, epoch = request.epoch == JOINING, request.epoch
+        joins, epoch = request.member_epoch == JOINING, request.member_epoch
         if joins and known is not None:
             self.check_released(known, request.member_id)
             return known.back_as(request.member_id)
         if joins:
             return group.member_or_new(request.member_id)
         member: StreamsMember = self.member(group, request.member_id, request.instance_id)
-        has_no_others = request.owned is not None and are_within(request.owned, member.assigned.without_epochs())
+        has_no_others = owned is not None and are_within(owned, member.assigned.without_epochs())
         self.check_epoch(member, epoch, may_be_previous=has_no_others)
         return member
 
@@ -195,7 +192,8 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         update: GroupUpdate,
         member: StreamsMember,
         updated: StreamsMember,
-        request: StreamsHeartbeat,
+        request: StreamsGroupHeartbeatRequest,
+        owned: Tasks | None,
         *,
         is_new: bool,
     ) -> None:
@@ -204,7 +202,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         if updated != member:
             update.bumps = request.instance_id is None or not updated.has_same_config_as(member)
             update.changes.append(RECORDS.member_metadata(group.group_id, updated))
-        update.take_topology(request.topology)
+        update.take_topology(None if request.topology is None else to_record(request.topology))
         if updated.topology_epoch < update.topology.epoch:
             update.statuses.append(
                 Status(
@@ -215,9 +213,9 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             )
         found = known_topics(self.core.topics, update.topology.required_topics, group.topics)
         update.take_topics(found, hash_of(found) if found is not group.topics else group.metadata_hash)
-        update.refuse_unknown_tasks(request.owned)
+        update.refuse_unknown_tasks(owned)
         try:
-            reported = group.reported_by(updated.member_id).updated(request.offsets, request.end_offsets)
+            reported = group.reported_by(updated.member_id).updated(request.task_offsets, request.task_end_offsets)
         except DuplicateOffsetError as error:
             raise GroupRefusedError(ErrorCode.INVALID_REQUEST, str(error)) from None
         if reported is not NOTHING_REPORTED and not is_new:  # Kafka's new groups begin without any
@@ -300,43 +298,6 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         except GroupRefusedError as error:  # the next heartbeat tries again
             _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, error.code.name)
 
-    def _answer(
-        self, update: GroupUpdate, request: StreamsHeartbeat, moved: StreamsMember, tasks: HeldTasks | None
-    ) -> StreamsAnswer:
-        group = update.group
-        endpoints = None
-        if group.endpoint_epoch != request.endpoint_epoch:
-            endpoints = endpoints_of(group, group.members.values())
-        statuses = list(update.statuses)
-        if update.configured.fault is not None:
-            statuses.append(update.configured.fault)
-        if group.shutdown_by is not None:
-            statuses.append(
-                Status(
-                    StatusCode.SHUTDOWN_APPLICATION,
-                    f"Streams group member {group.shutdown_by} encountered a fatal error and requested a shutdown "
-                    "for the entire application.",
-                )
-            )
-        missing_tags = update.missing_tags(moved) if request.knows_missing_tags else []
-        if missing_tags:
-            statuses.append(
-                Status(
-                    StatusCode.MISSING_CLIENT_TAGS,
-                    f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing_tags)}]. "
-                    "Configure them via 'client.tag.<tagKey>' in your Streams config.",
-                )
-            )
-        return StreamsAnswer(
-            moved.member_id,
-            moved.epoch,
-            tasks,
-            group.endpoint_epoch,
-            endpoints,
-            tuple(statuses),
-            update.configured.missing,
-        )
-
     # Departures
 
     def leave_with_shutdown(
@@ -393,18 +354,68 @@ def _assignment(
     return assign_sticky(specs, counts, standbys)
 
 
-def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
-    timeout_ms = request.rebalance_timeout_ms
-    keeps_endpoint = request.endpoint is None and request.epoch != JOINING
+def _answer(
+    update: GroupUpdate,
+    known_endpoint_epoch: int,
+    moved: StreamsMember,
+    tasks: HeldTasks | None,
+    missing_tags: Sequence[str],
+) -> StreamsAnswer:
+    group = update.group
+    endpoints = None
+    if group.endpoint_epoch != known_endpoint_epoch:
+        endpoints = endpoints_of(group, group.members.values())
+    statuses = list(update.statuses)
+    if update.configured.fault is not None:
+        statuses.append(update.configured.fault)
+    if group.shutdown_by is not None:
+        statuses.append(
+            Status(
+                StatusCode.SHUTDOWN_APPLICATION,
+                f"Streams group member {group.shutdown_by} encountered a fatal error and requested a shutdown "
+                "for the entire application.",
+            )
+        )
+    if missing_tags:
+        statuses.append(
+            Status(
+                StatusCode.MISSING_CLIENT_TAGS,
+                f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing_tags)}]. "
+                "Configure them via 'client.tag.<tagKey>' in your Streams config.",
+            )
+        )
+    return StreamsAnswer(
+        moved.member_id,
+        moved.epoch,
+        tasks,
+        group.endpoint_epoch,
+        endpoints,
+        tuple(statuses),
+        update.configured.missing,
+    )
+
+
+def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    """Return the tasks that a member reports, or None if it reports none of any kind."""
+    active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
+    if active is None or standby is None or warmup is None:
+        return None
+    return Tasks(task_sets(active), task_sets(standby), task_sets(warmup))
+
+
+def _updated(member: StreamsMember, request: StreamsGroupHeartbeatRequest, client: Client) -> StreamsMember:
+    timeout_ms, endpoint, tags = request.rebalance_timeout_ms, request.user_endpoint, request.client_tags
+    keeps_endpoint = endpoint is None and request.member_epoch != JOINING
+    sent_endpoint = None if endpoint is None else (endpoint.host, endpoint.port)
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms,
         topology_epoch=member.topology_epoch if request.topology is None else request.topology.epoch,
-        client_id=request.client_id,
-        client_host=request.client_host,
+        client_id=client.id,
+        client_host=client.host,
         process_id=member.process_id if request.process_id is None else request.process_id,
-        endpoint=member.endpoint if keeps_endpoint else request.endpoint,
-        tags=member.tags if request.tags is None else request.tags,
+        endpoint=member.endpoint if keeps_endpoint else sent_endpoint,
+        tags=member.tags if tags is None else {each.key: each.value for each in tags},
     )

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError
-from minibroker.coordinators.groups.share.coordinator import ShareGroups, ShareHeartbeat
+from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError
+from minibroker.coordinators.groups.share.coordinator import ShareGroups
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.share_group import ShareGroupHeartbeatRequest
 from tests.broker.harness import Harness
 
 SESSION_MS = 45_000
@@ -33,12 +34,18 @@ class ShareMembers:
         """Send a heartbeat, and let what follows it happen."""
         if epoch == 0 and topics is None:
             topics = ["t"]
-        named = None if topics is None else frozenset(topics)
         self.status()
-        heartbeat = ShareHeartbeat(self.group_id, member, epoch, None, named, "client", "/host")
-        answer = self.groups.heartbeat(heartbeat)
+        answer = self.send(member, epoch, topics)
         self.harness.run_soon()
         return answer
+
+    def send(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> Answer:
+        """Send a heartbeat, and nothing else."""
+        named = None if topics is None else list(topics)
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.group_id, member_id=member, member_epoch=epoch, subscribed_topic_names=named
+        )
+        return self.groups.heartbeat(request, Client("client", "/host"))
 
     def refused(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> ErrorCode:
         """Send a heartbeat that is refused; the error."""

@@ -6,7 +6,6 @@ import pytest
 
 from minibroker.cluster.routing.slices import drain
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
-from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ShareGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
@@ -31,11 +30,6 @@ from tests.broker.harness import Harness
 
 Make = Callable[[dict[str, str]], Harness]
 AGAIN: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
-
-
-def joining(member: str, *topics: str) -> ShareHeartbeat:
-    """Return the first heartbeat of a member."""
-    return ShareHeartbeat("g", member, 0, None, frozenset(topics), "client", "/host")
 
 
 @pytest.fixture
@@ -81,6 +75,15 @@ def test_a_member_that_is_silent_is_dropped(members: ShareMembers) -> None:
     members.pass_time(1)
     assert set(members.group.members) == {"a"}
     assert members.refused("b", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_subscription_that_no_record_can_hold_is_refused(configured: Make) -> None:
+    harness = configured({"message.max.bytes": "2000"})
+    harness.create()
+    members = ShareMembers(harness)
+    assert members.refused("a", topics=["t", *(f"unknown-{number}" for number in range(200))]) == -1
+    assert members.groups.find("g") is None
+    assert members.settle("a") == {"a": {"t": [0]}}
 
 
 def test_a_full_group_takes_nobody_else(configured: Make) -> None:
@@ -149,7 +152,7 @@ def test_a_state_is_made_once_however_many_heartbeats_lack_it(
     monkeypatch.setattr(states, "initialize", noting)
     members.harness.core.slices.slice_s = 0.0  # Each state is made in a turn of its own.
     for member in "abc":
-        members.groups.heartbeat(joining(member, "four"))
+        members.send(member, topics=["four"])
     members.harness.run_soon()
     assert len(made) == len(set(made)) == 4
     assert members.initialized() == {"four": [0, 1, 2, 3]}
@@ -158,7 +161,7 @@ def test_a_state_is_made_once_however_many_heartbeats_lack_it(
 def test_a_crash_while_states_are_made_loses_none(members: ShareMembers) -> None:
     members.status()
     members.harness.core.slices.slice_s = 0.0
-    members.groups.heartbeat(joining("a", "four"))
+    members.send("a", topics=["four"])
     assert members.group.partitions.initializing
     members.harness.crash()
     members.status()
@@ -170,7 +173,7 @@ def test_a_topic_that_is_deleted_while_states_are_made_is_not_assigned(members: 
     members.harness.create("other", 2)
     members.status()
     members.harness.core.slices.slice_s = 0.0
-    members.groups.heartbeat(joining("a", "four", "other"))
+    members.send("a", topics=["four", "other"])
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=20_000)
     assert not members.harness.ask(request, 6).responses[0].error_code
     members.harness.run_soon()
