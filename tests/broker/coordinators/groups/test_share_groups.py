@@ -79,7 +79,6 @@ def test_a_member_that_is_silent_is_dropped(members: ShareMembers) -> None:
 
 def test_a_subscription_that_no_record_can_hold_is_refused(configured: Make) -> None:
     harness = configured({"message.max.bytes": "2000"})
-    harness.create()
     members = ShareMembers(harness)
     assert members.refused("a", topics=["t", *(f"unknown-{number}" for number in range(200))]) == -1
     assert members.groups.find("g") is None
