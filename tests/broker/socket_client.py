@@ -18,6 +18,11 @@ def address_of(bootstrap: str) -> Address:
     return host, int(port)
 
 
+def framed(frame: bytes | bytearray | memoryview) -> bytes:
+    """The frame with its length in front."""
+    return struct.pack(">i", len(frame)) + frame
+
+
 class SocketClient:
     """One connection to a broker."""
 
@@ -43,7 +48,7 @@ class SocketClient:
         self._number += 1
         self._asked[self._number] = (request, version)
         frame = frame_of(request, version, self._number)
-        self.send_bytes(struct.pack(">i", len(frame)) + frame)
+        self.send_bytes(framed(frame))
         return self._number
 
     def send_bytes(self, data: bytes) -> None:

@@ -16,6 +16,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.harness import Harness
+from tests.broker.socket_client import framed
 from tests.kafka import jars
 
 ROOT = Path(__file__).parents[3]
@@ -107,7 +108,7 @@ def test_an_unknown_version_of_api_versions_is_answered_as_then(
 def test_brokers_before_0_10_close_the_connection_on_api_versions(name: str) -> None:
     with Broker(config={"minibroker.emulate": name}) as broker, socket.create_connection(broker.address) as client:
         frame = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 1, -1)
-        client.sendall(struct.pack(">i", len(frame)) + frame)
+        client.sendall(framed(frame))
         assert client.recv(1) == b""
 
 
@@ -117,7 +118,7 @@ def test_a_version_that_the_release_lacks_closes_the_connection() -> None:
         socket.create_connection(broker.address) as client,
     ):
         frame = struct.pack(">hhih", ApiKey.PRODUCE, 2, 1, -1) + struct.pack(">hii", 1, 1000, 0)
-        client.sendall(struct.pack(">i", len(frame)) + frame)
+        client.sendall(framed(frame))
         assert client.recv(1) == b""
 
 

@@ -9,7 +9,6 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.cluster.logs import chores as module
 from minibroker.cluster.logs.chores import Chores
-from minibroker.config.keys import LONG_MAX
 
 
 class Rig:
@@ -43,20 +42,6 @@ def test_the_first_time_may_come_earlier(rig: Rig, first_ms: int, done: list[int
     rig.chores.every("a", 100, rig.note, first_ms=first_ms)
     rig.clock.advance(250)
     assert rig.done == done
-
-
-def test_the_longest_period_is_never(rig: Rig) -> None:
-    rig.chores.every("a", LONG_MAX, rig.note, first_ms=1)
-    assert not rig.clock._timers
-    rig.chores.every("b", LONG_MAX - 1, rig.note)
-    rig.clock.advance(10**12)
-    assert rig.done == []
-
-
-def test_a_chore_that_would_never_rest_rests_a_little(rig: Rig) -> None:
-    rig.chores.every("a", 0, rig.note)
-    rig.clock.advance(100)
-    assert rig.done == list(range(10, 101, 10))
 
 
 def test_a_chore_takes_the_place_of_the_one_with_its_name(rig: Rig) -> None:

@@ -18,20 +18,6 @@ class Loop(list[Callable[[], None]]):
             call()
 
 
-def test_a_few_look_at_once_and_the_others_in_the_next_turn_each_of_them_once() -> None:
-    loop, looked = Loop(), list[int]()
-    wakeups = Wakeups(loop.append)
-    for number in range(10):
-        wakeups.add(partial(looked.append, number))
-    wakeups.call_few()
-    assert looked == [0, 1, 2, 3]
-    loop.turn()
-    assert looked == list(range(10))
-    wakeups.call_few()
-    loop.turn()
-    assert looked == list(range(10))
-
-
 def test_looks_that_are_awaited_need_a_turn_of_the_event_loop_only_where_there_are_many() -> None:
     loop, looked = Loop(), list[int]()
     wakeups = Wakeups(loop.append)
@@ -77,13 +63,3 @@ def test_an_error_is_raised_in_the_event_loop_and_keeps_nobody_from_looking() ->
     assert looked == [2]
     with pytest.raises(ZeroDivisionError):
         loop.turn()
-
-
-def test_a_look_that_another_one_adds_has_its_own_turn() -> None:
-    loop, looked = Loop(), list[int]()
-    wakeups = Wakeups(loop.append)
-    wakeups.add(lambda: wakeups.add(partial(looked.append, 1)))
-    loop.turn()
-    assert looked == []
-    loop.turn()
-    assert looked == [1]

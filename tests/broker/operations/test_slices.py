@@ -1,7 +1,6 @@
 """Large topics are read a slice at a time, and clients are served in between."""
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -10,6 +9,7 @@ from minibroker import AsyncBroker, WaitTimeoutError
 from minibroker.cluster.errors import NotFoundError
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.harness import frame_of
+from tests.broker.socket_client import framed
 
 SIZE = 20_000
 Operation = Callable[[AsyncBroker], Awaitable[object]]
@@ -55,7 +55,7 @@ async def test_a_client_is_served_while_a_large_topic_is_read(large: AsyncBroker
 
     async def ask() -> None:
         frame = frame_of(ApiVersionsRequest(), 0)
-        writer.write(struct.pack(">i", len(frame)) + frame)
+        writer.write(framed(frame))
         await reader.readexactly(4)
         ended.append("client")
 

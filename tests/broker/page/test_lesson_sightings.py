@@ -12,6 +12,7 @@ from minibroker_lab.page.lessons.catalogue import LESSONS
 from tests.broker.control.http import Control
 from tests.broker.page.lesson_answers import lab_for, server_of, so_far
 from tests.broker.page.test_lesson_goals import read, write
+from tests.broker.socket_client import framed
 from tests.patience import PATIENCE_S
 
 REQUESTS, PRODUCING, FINDING, FETCHING, GROUPS, OFFSETS, IDEMPOTENCE, TRANSACTIONS, RETENTION, FAILURE = LESSONS
@@ -41,7 +42,7 @@ def ask(lab: Broker, request: bytes) -> None:
     """Send a request, and wait for the response."""
     host, port = server_of(lab).split(":")
     with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
+        connection.sendall(framed(request))
         assert connection.recv(4)
 
 

@@ -18,6 +18,7 @@ from minibroker.server.inspection.recording import MAX_KEPT
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes.requests import live
 from tests.broker.control.http import Control
+from tests.broker.socket_client import framed
 from tests.clients import kafka_python_client
 from tests.patience import PATIENCE_S
 
@@ -26,7 +27,7 @@ kafka: Any = kafka_python_client  # which has types in part only
 
 def api_versions(correlation_id: int, client_id: bytes = b"raw") -> bytes:
     body = struct.pack(">hhih", 18, 0, correlation_id, len(client_id)) + client_id
-    return struct.pack(">i", len(body)) + body
+    return framed(body)
 
 
 def exchange(broker: Broker, *frames: bytes) -> list[bytes]:
@@ -251,9 +252,9 @@ def test_a_token_is_not_shown_of_a_client_that_asks_for_sasl_where_there_is_none
     handshake = struct.pack(">hhi", 17, 0, 1) + b"\x00\x01c\x00\x05PLAIN"
     token = b"\x00alice\x00secret"
     with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
-        client.sendall(struct.pack(">i", len(handshake)) + handshake)
+        client.sendall(framed(handshake))
         assert client.recv(4)
-        client.sendall(struct.pack(">i", len(token)) + token)
+        client.sendall(framed(token))
         while client.recv(1024):
             pass
     (row,) = last_rows(page, 1)

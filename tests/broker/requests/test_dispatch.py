@@ -84,11 +84,6 @@ def test_the_documentation_has_no_row_too_many() -> None:
     assert rows == [route.message for route in ROUTES]
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=ids)
-def test_a_route_has_tests(route: Route) -> None:
-    assert (ROOT / "tests" / "broker" / "handlers" / f"test_{MODULES[route.key]}.py").exists()
-
-
 def test_a_key_has_one_route_and_names_follow_the_keys() -> None:
     assert len({route.key for route in ROUTES}) == len(ROUTES)
     route = next(route for route in ROUTES if route.key is ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
@@ -119,12 +114,6 @@ def test_an_api_has_one_handler_in_the_module_of_its_name() -> None:
         for match in re.finditer(r"^@handles\(\s*ApiKey\.(\w+)", path.read_text(), re.MULTILINE)
     ]
     assert sorted(declared) == sorted((route.key, MODULES[route.key]) for route in ROUTES)
-
-
-@pytest.mark.parametrize("route", ROUTES, ids=ids)
-def test_an_endpoint_is_loaded_once(route: Route) -> None:
-    assert endpoint(route.key) is endpoint(route.key)
-    assert endpoint(route.key).request is message_class(route, "Request")
 
 
 # What is no request closes the connection.

@@ -1,7 +1,6 @@
 """Answers that the protocol has no form for cost their connection and one line of the log, and nothing else."""
 
 import logging
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ from minibroker_protocol.messages.groups import HeartbeatRequest, HeartbeatRespo
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.harness import Harness, frame_of, response_of
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, framed
 
 PING = MetadataRequest(topics=[])
 KEY = "leader.replication.throttled.replicas"
@@ -51,10 +50,6 @@ def grow_a_value_beyond_what_text_can_be(client: SocketClient) -> None:
         )
         answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
         assert answer.responses[0].error_code == 0
-
-
-def framed(frame: bytes) -> bytes:
-    return struct.pack(">i", len(frame)) + frame
 
 
 def received(client: SocketClient) -> bytes:

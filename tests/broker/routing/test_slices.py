@@ -12,7 +12,6 @@ from minibroker import Broker
 from minibroker.cluster.routing.slices import Slices, Steps, Work, drain
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.harness import Harness, Pending, batch, fetch_request, produce_request, values_in
 from tests.broker.socket_client import SocketClient
@@ -97,28 +96,6 @@ def work_of(begun: Any) -> Work[Any]:
     return begun
 
 
-def test_what_ends_within_its_first_slice_is_done_at_once() -> None:
-    turns = Turns()
-    turns.slices.slice_s = 1000
-    log: list[str] = []
-    assert turns.slices.begin(counting("a", 5, log)) == "a"
-    assert len(log) == 5
-    assert turns.soon == []
-
-
-def test_works_take_turns() -> None:
-    turns = Turns()
-    log: list[str] = []
-    done: list[str] = []
-    for name in "ab":
-        work_of(turns.slices.begin(counting(name, 5, log))).then(done.append, unexpected)
-    turns.take_all()
-    assert done == ["a", "b"]
-    assert sorted(log) == sorted(f"{name}{number}" for name in "ab" for number in range(5))
-    assert log.index("b4") - log.index("a4") < 3, "one waits for the other no longer than a slice"
-    assert turns.commits > 2
-
-
 def test_an_error_reaches_the_owner_of_the_work_and_nobody_else() -> None:
     def failing() -> Steps[str]:
         yield from counting("a", 4, log)
@@ -167,12 +144,6 @@ def test_a_stop_ends_works_where_they_have_yielded() -> None:
     assert "a3" not in log
 
 
-def test_steps_can_be_taken_at_once() -> None:
-    log: list[str] = []
-    assert drain(counting("a", 3, log)) == "a"
-    assert len(log) == 3
-
-
 # Requests
 
 
@@ -204,18 +175,6 @@ def test_a_request_of_many_elements_has_the_answer_that_a_small_one_has(sliced: 
         (few,) = answered(sliced.send(list_offsets(40), version)).topics
         assert [each.partition_index for each in topic.partitions] == list(range(MANY))
         assert topic.partitions[:40] == few.partitions
-
-
-def test_batches_for_many_partitions_are_appended_in_slices(sliced: Harness) -> None:
-    data = [PartitionProduceData(index=index, records=batch(b"%d" % index)) for index in range(40)]
-    request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)])
-    (topic,) = answered(sliced.send(request, 9)).responses
-    assert [(each.index, each.error_code, each.base_offset) for each in topic.partition_responses] == [
-        (index, 0, 0) for index in range(40)
-    ]
-    sliced.core.slices.slice_s = math.inf
-    for index in range(40):
-        assert values_in(sliced.fetch_one(0, "t", index).records) == [(0, b"%d" % index)]
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.primitives import write_uvarint
 from tests.broker.security.sasl.login import TlsClient, authenticate, connections_of, handshake, log_in
 from tests.broker.security.sasl.scram_client import ScramClient
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, framed
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "security.md"
 METADATA: Final = MetadataRequest(topics=None)
@@ -109,10 +109,6 @@ def target(certificates: Certificates) -> Iterator[Target]:
     listeners = ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
     with Broker(listeners=listeners, config=settings) as broker:
         yield Target(broker, certificates)
-
-
-def framed(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
 
 
 def request(key: int, version: int = 0, body: bytes = b"") -> bytes:

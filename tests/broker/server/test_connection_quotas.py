@@ -68,21 +68,6 @@ async def looked_up(broker: Broker, host: str) -> None:
 # A broker that is full
 
 
-def test_who_comes_to_a_full_broker_is_served_when_another_goes(start: Start) -> None:
-    visitors = start({"max.connections": 2})
-    first, second = visitors.served(), visitors.served()
-    third, fourth = visitors.come(), visitors.come()
-    asked = [client.send(PING, 12) for client in (third, fourth)]
-    assert visitors.hears_nothing(third)
-    assert visitors.hears_nothing(fourth)
-    first.socket.close()
-    assert third.receive()[0] == asked[0]
-    assert visitors.hears_nothing(fourth)
-    second.socket.close()
-    assert fourth.receive()[0] == asked[1]
-    assert counted(visitors.broker) == 2
-
-
 def test_each_broker_has_room_of_its_own(start: Start) -> None:
     visitors = start({"max.connections": 1}, brokers=2)
     addresses = [each.rsplit(":", 1) for each in visitors.broker.bootstrap_servers.split(",")]
@@ -213,20 +198,6 @@ def test_a_listener_may_be_given_less_while_it_serves(start: Start) -> None:
 
 
 # Addresses
-
-
-def test_an_address_that_has_its_connections_is_refused_another(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, ADVICE)
-    visitors = start({PER_IP: 2})
-    first, second = visitors.served(), visitors.served()
-    assert [visitors.come().is_closed() for _ in range(3)] == [True] * 3
-    assert is_served(first)
-    second.socket.close()
-    assert counted(visitors.broker) <= 2
-    advice = [each.getMessage() for each in caplog.records if each.name == ADVICE]
-    assert len(advice) == 1
-    assert "127.0.0.1" in advice[0]
-    assert PER_IP in advice[0]
 
 
 def test_a_place_of_an_address_is_free_again_once_a_connection_is_closed(start: Start) -> None:

@@ -47,14 +47,6 @@ def test_a_request_counts_and_so_does_half_of_one(visitors: Visitors) -> None:
     assert slow.is_closed()
 
 
-def test_a_fetch_that_waits_longer_than_that_is_closed_as_by_kafka(visitors: Visitors) -> None:
-    client = visitors.served()
-    client.send(fetch_request(("t", 0, 0), max_wait_ms=60_000), 12)
-    assert visitors.hears_nothing(client)
-    visitors.broker.clock.advance(11)
-    assert client.is_closed()
-
-
 def test_an_answer_counts_as_well(visitors: Visitors) -> None:
     client = visitors.served()
     waiting = client.send(fetch_request(("t", 0, 0), max_wait_ms=60_000), 12)

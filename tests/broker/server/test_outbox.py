@@ -6,7 +6,6 @@ import logging
 import os
 import random
 import socket
-import struct
 import tracemalloc
 from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.layout import file_name
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, framed
 
 PING: Final = MetadataRequest(topics=[])
 PARTITIONS: Final = 5
@@ -139,7 +138,7 @@ def fetched(client: SocketClient) -> list[bytes]:
 def ask_for_more_than_the_kernel_takes(client: SocketClient) -> int:
     """Send twenty requests at once, for 120 MB; returns the bytes of one answer, whose head was read."""
     frame = frame_of(EVERYTHING, 12)
-    client.send_bytes((struct.pack(">i", len(frame)) + frame) * 20)
+    client.send_bytes((framed(frame)) * 20)
     return int.from_bytes(client.receive_bytes(4), "big") + 4
 
 

@@ -21,7 +21,7 @@ from minibroker_protocol.messages.produce import ProduceRequest
 from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.records.header import HEADER, compute_crc, read_header
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request, values_in
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, framed
 from tests.patience import PATIENCE_S
 
 PING = MetadataRequest(topics=[])
@@ -65,10 +65,6 @@ def until(condition: Callable[[], bool], client: SocketClient) -> None:
             return
         client.ask(PING, 12)
     raise AssertionError("it did not come about")
-
-
-def framed(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
 
 
 # Order.
@@ -137,7 +133,7 @@ def test_a_fetch_behind_a_waiting_fetch_waits_as_well(client: SocketClient, seco
 def test_bytes_behind_a_waiting_fetch_stay_in_the_kernel_but_for_a_few(served: Broker, second: SocketClient) -> None:
     count, limit = 50, 16 << 10
     delayed = frame_of(fetch_request(("t", 0, 0), max_wait_ms=600_000, min_bytes=1), 12)
-    start = struct.pack(">i", len(delayed)) + delayed + struct.pack(">i", 90_000_000)
+    start = framed(delayed) + struct.pack(">i", 90_000_000)
     second.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
     clients = [SocketClient(served.address) for _ in range(count)]
     second.ask(PING, 12)

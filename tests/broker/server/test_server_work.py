@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-import struct
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,16 +12,8 @@ import pytest
 from minibroker import Broker
 from minibroker.broker.asynchronous import AsyncBroker
 from minibroker.cluster.logs.log_manager import LogManager
-from minibroker.cluster.routing.outcomes import Outcome
 from minibroker.server import server
-from minibroker.server.connection import Connection
-from minibroker.server.outbox import Outbox
 from minibroker.server.server import Server
-from minibroker_protocol.codec import Splices
-from minibroker_protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.groups import HeartbeatRequest
-from minibroker_protocol.messages.metadata import MetadataRequest
-from tests.broker.harness import frame_of
 from tests.patience import PATIENCE_S
 
 
@@ -115,67 +105,3 @@ async def test_a_stop_closes_connections_that_are_still_being_accepted(rounds: i
         for client in clients:
             with contextlib.suppress(ConnectionResetError):
                 assert client.recv(1) == b""
-
-
-@pytest.mark.parametrize(
-    ("request_", "version", "sends"),
-    [(MetadataRequest(topics=None), 12, 20), (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0, 1)],
-)
-async def test_answers_that_take_long_to_encode_leave_one_by_one(
-    request_: object, version: int, sends: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent: list[int] = []
-    real = Outbox.send
-
-    def counting(self: Outbox, data: bytearray, splices: Splices) -> None:
-        sent.append(len(data))
-        real(self, data, splices)
-
-    monkeypatch.setattr(Outbox, "send", counting)
-    monkeypatch.setattr("minibroker.server.connection._TURN_S", PATIENCE_S)
-    async with Broker(topics=["t"]) as broker:
-        reader, writer = await asyncio.open_connection(*broker.address)
-        frame = frame_of(request_, version)
-        writer.write((struct.pack(">i", len(frame)) + frame) * 20)
-        for _ in range(20):
-            size = struct.unpack(">i", await reader.readexactly(4))[0]
-            await reader.readexactly(size)
-        writer.close()
-        await writer.wait_closed()
-    assert len(sent) == sends
-
-
-async def test_a_request_behind_one_in_slices_is_served_in_a_later_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[str] = []
-    finish, serve = Connection._finish, Connection._serve
-
-    def finishing(self: Connection, outcome_of: Callable[[], Outcome]) -> None:
-        steps.append("finishing")
-        finish(self, outcome_of)
-        steps.append("finished")
-
-    def serving(self: Connection) -> None:
-        steps.append("serving")
-        serve(self)
-
-    monkeypatch.setattr(Connection, "_finish", finishing)
-    monkeypatch.setattr(Connection, "_serve", serving)
-    async with AsyncBroker() as broker:
-        server_of(broker).services.core.slices.slice_s = 0.0
-        host, port = broker.bootstrap_servers.split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        resources = [
-            DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=None) for name in "tuvw"
-        ]
-        requests: tuple[tuple[object, int], ...] = (
-            (DescribeConfigsRequest(resources=resources), 4),
-            (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0),
-        )
-        for request, version in requests:
-            frame = frame_of(request, version)
-            writer.write(struct.pack(">i", len(frame)) + frame)
-        for _ in requests:
-            await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
-        writer.close()
-        await writer.wait_closed()
-    assert steps[-3:] == ["finishing", "finished", "serving"]

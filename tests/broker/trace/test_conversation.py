@@ -13,6 +13,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRespo
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.sasl import SaslHandshakeRequest
 from tests.broker.harness import frame_of
+from tests.broker.socket_client import framed
 
 
 class Ends:
@@ -42,10 +43,6 @@ def ends() -> Ends:
 @pytest.fixture
 def conversation(ends: Any) -> Conversation:
     return Conversation("c:1", "b:2", ends, lambda host, port: ("proxy", port + 1) if host == "b" else None)
-
-
-def framed(content: bytes) -> bytes:
-    return struct.pack(">i", len(content)) + content
 
 
 def ask(conversation: Conversation, request: Any, version: int, number: int) -> None:

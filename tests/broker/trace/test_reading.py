@@ -32,14 +32,11 @@ from minibroker_protocol.messages.sasl import SaslAuthenticateRequest
 from minibroker_protocol.messages.scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of
+from tests.broker.socket_client import framed
 from tests.protocol.message_strategies import message_class, messages
 from tests.sweeps import few_examples
 
 READ = [route for route in ROUTES if route.key != ApiKey.ENVELOPE]
-
-
-def framed(content: bytes) -> bytes:
-    return struct.pack(">i", len(content)) + content
 
 
 def made(api_key: int, version: int, request: bytes, response: bytes) -> Exchange:

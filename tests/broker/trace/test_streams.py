@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_lab.trace.conversation import RequestStream, ResponseStream
+from tests.broker.socket_client import framed
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=8)
 CUTS = st.lists(st.integers(1, 30), min_size=1, max_size=12)
@@ -32,7 +33,7 @@ class Seen:
 
 
 def with_length(frame: bytes) -> bytes:
-    return struct.pack(">i", len(frame)) + frame
+    return framed(frame)
 
 
 def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:

@@ -22,6 +22,7 @@ from minibroker_storage.log import Log
 from minibroker_storage.views import snapshot
 from tests.broker.harness import frame_of
 from tests.broker.operations.members import member
+from tests.broker.socket_client import framed
 from tests.patience import NO_RETENTION, PATIENCE_S
 
 CONFIG = {
@@ -150,7 +151,7 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
         topics=[FetchTopic(topic="orders", partitions=[partition])],
     )
     frame = frame_of(second, 11, correlation_id=77)
-    writer.write(struct.pack(">i", len(frame)) + frame)
+    writer.write(framed(frame))
     while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # the request is on its way
     (one,) = delayed
@@ -185,7 +186,7 @@ async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None
     while (await asked(reader, writer, find, 0))[4:6] != b"\0\0":  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # the topic of the groups is being made
     frame = frame_of(join, 3, correlation_id=5)
-    writer.write(struct.pack(">i", len(frame)) + frame)
+    writer.write(framed(frame))
     while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0)  # the request is on its way
     assert delayed[0].waits_for == "the other members of its group"
@@ -200,7 +201,7 @@ async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None
 
 async def asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Any, version: int) -> bytes:
     frame = frame_of(request, version)
-    writer.write(struct.pack(">i", len(frame)) + frame)
+    writer.write(framed(frame))
     return await answer(reader)
 
 

@@ -11,7 +11,6 @@ from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     AclFilter,
     Operation,
-    PatternType,
     ResourceType,
 )
 from minibroker.security.authorization.authorizer import Authorizer, authorizer_of
@@ -45,66 +44,12 @@ def may(
     return authorizer.allows(session(harness, user), operation, TOPIC, name)
 
 
-def test_nobody_may_anything_until_a_rule_says_so(metadata: ClusterMetadata, harness: Harness) -> None:
-    authorizer = made(metadata)
-    assert not may(authorizer, harness, Operation.READ)
-    authorizer.add([rule(Operation.READ, TOPIC, "orders")])
-    assert may(authorizer, harness, Operation.READ)
-    assert not may(authorizer, harness, Operation.WRITE)
-    assert not may(authorizer, harness, Operation.READ, user="bob")
-    authorizer.remove(authorizer.find(AclFilter()))
-    assert not may(authorizer, harness, Operation.READ)
-
-
-def test_with_another_default_everybody_may_everything_to_what_no_rule_is_about(
-    metadata: ClusterMetadata, harness: Harness
-) -> None:
-    authorizer = made(metadata, allow_everyone_if_no_acl_found="true")
-    assert may(authorizer, harness, Operation.READ)
-    authorizer.add([rule(Operation.READ, TOPIC, "orders", user="bob")])
-    assert not may(authorizer, harness, Operation.READ)
-    assert may(authorizer, harness, Operation.READ, "others")
-
-
-def test_a_denial_beats_every_permission(metadata: ClusterMetadata, harness: Harness) -> None:
-    authorizer = made(metadata)
-    authorizer.add([rule(Operation.ALL, TOPIC, "orders"), rule(Operation.READ, TOPIC, "ord", prefixed=True, deny=True)])
-    assert not may(authorizer, harness, Operation.READ)
-    assert may(authorizer, harness, Operation.WRITE)
-
-
-def test_super_users_are_asked_nothing(metadata: ClusterMetadata, harness: Harness) -> None:
-    authorizer = made(metadata, super_users="User:root; User:alice ;")
-    authorizer.add([rule(Operation.ALL, TOPIC, "*", user="*", deny=True)])
-    assert may(authorizer, harness, Operation.READ)
-    assert not may(authorizer, harness, Operation.READ, user="bob")
-
-
-def test_an_address_may_count(metadata: ClusterMetadata, harness: Harness) -> None:
-    authorizer = made(metadata)
-    authorizer.add([rule(Operation.READ, TOPIC, "orders", host="10.0.0.1")])
-    assert authorizer.allows(session(harness), Operation.READ, TOPIC, "orders")
-    assert not authorizer.allows(session(harness, host="/10.0.0.2"), Operation.READ, TOPIC, "orders")
-
-
 def test_principals_of_another_type_are_others(metadata: ClusterMetadata, harness: Harness) -> None:
     authorizer = made(metadata)
     authorizer.add([rule(Operation.READ, TOPIC, "orders"), rule(Operation.WRITE, TOPIC, "orders", user="*")])
     group = session(harness, kind="Group")
     assert not authorizer.allows(group, Operation.READ, TOPIC, "orders")
     assert authorizer.allows(group, Operation.WRITE, TOPIC, "orders")
-
-
-@pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER])
-def test_who_may_do_something_to_a_topic_may_describe_it(
-    operation: Operation, metadata: ClusterMetadata, harness: Harness
-) -> None:
-    authorizer = made(metadata)
-    authorizer.add([rule(operation, TOPIC, "orders")])
-    assert may(authorizer, harness, Operation.DESCRIBE)
-    authorizer.add([rule(operation, TOPIC, "orders", deny=True)])
-    assert not may(authorizer, harness, operation)
-    assert may(authorizer, harness, Operation.DESCRIBE)  # what is denied implies nothing
 
 
 def test_who_may_write_to_some_topic_may_write_idempotently(metadata: ClusterMetadata, harness: Harness) -> None:
@@ -230,22 +175,3 @@ def test_a_name_makes_no_lines_of_its_own_in_the_log(
     (line,) = caplog.messages
     assert line.startswith("User:alice at 10.0.0.1 may not READ TOPIC a\\nforged bb")
     assert len(line) < 400
-
-
-def test_a_pattern_matches_what_it_names(metadata: ClusterMetadata, harness: Harness) -> None:
-    authorizer = made(metadata)
-    authorizer.add(
-        [
-            rule(Operation.READ, TOPIC, "exact"),
-            rule(Operation.READ, TOPIC, "pre-", prefixed=True),
-            rule(Operation.READ, ResourceType.GROUP, "*"),
-        ]
-    )
-    alice = session(harness)
-    readable = {
-        name for name in ("exact", "exactly", "pre-", "pre-x", "pre") if may(authorizer, harness, Operation.READ, name)
-    }
-    assert readable == {"exact", "pre-", "pre-x"}
-    assert authorizer.allows(alice, Operation.READ, ResourceType.GROUP, "any")
-    found = authorizer.find(AclFilter(resource_name="pre-x", pattern_type=PatternType.MATCH))
-    assert [each.resource_name for each in found] == ["pre-", "*"]

@@ -19,12 +19,11 @@ from minibroker_protocol.messages.sasl import SaslAuthenticateRequest
 from tests.broker.harness import frame_of
 from tests.broker.security.sasl.login import authenticate, connect, connections_of, handshake, log_in
 from tests.broker.security.sasl.scram_client import ScramClient
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, framed
 
 USERS = {"alice": "secret", "bob": "other"}
 METADATA = MetadataRequest(topics=None)
 VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-INVALID_CREDENTIALS = "Authentication failed: Invalid username or password"
 
 
 class Start:
@@ -88,22 +87,13 @@ def test_who_has_logged_in_is_served_under_his_name(start: Start, *, asks_for_ve
     assert str(connection._session.principal) == "User:alice"
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_scram_takes_two_tokens(start: Start, mechanism: str) -> None:
-    client, user = start()(), ScramClient(mechanism, "alice", "secret")
-    handshake(client, mechanism)
-    last = authenticate(client, user.answer(bytes(authenticate(client, user.first()).auth_bytes)))
-    assert user.trusts(bytes(last.auth_bytes))
-    assert is_served(client)
-
-
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_after_handshake_0_tokens_come_and_go_without_requests(start: Start, mechanism: str) -> None:
     client = start()()
     handshake(client, mechanism, version=0)
 
     def exchange(token: bytes) -> bytes:
-        client.send_bytes(struct.pack(">i", len(token)) + token)
+        client.send_bytes(framed(token))
         (size,) = struct.unpack(">i", client.receive_bytes(4))
         return client.receive_bytes(size)
 
@@ -120,7 +110,7 @@ def test_a_bare_token_may_come_in_one_packet_with_the_handshake(start: Start) ->
     name = b"PLAIN"
     request = struct.pack(">hhihh", ApiKey.SASL_HANDSHAKE, 0, 7, -1, len(name)) + name
     token = b"\0alice\0secret"
-    client.send_bytes(struct.pack(">i", len(request)) + request + struct.pack(">i", len(token)) + token)
+    client.send_bytes(framed(request) + framed(token))
     (size,) = struct.unpack(">i", client.receive_bytes(4))
     assert client.receive_bytes(size)[:6] == struct.pack(">ih", 7, 0)
     assert client.receive_bytes(4) == bytes(4)
@@ -131,35 +121,6 @@ def test_a_wrong_bare_token_gets_no_answer(start: Start) -> None:
     client = start()()
     handshake(client, version=0)
     client.send_bytes(struct.pack(">i", 3) + b"abc")
-    assert client.is_closed()
-
-
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "plain", "", "SCRAM-SHA-1"])
-def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are(start: Start, mechanism: str) -> None:
-    client = start(mechanisms=["SCRAM-SHA-512"])()
-    answer = handshake(client, mechanism)
-    assert (answer.error_code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["SCRAM-SHA-512"])
-    assert client.is_closed()
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "token", "message"),
-    [
-        ("PLAIN", b"\0alice\0wrong", INVALID_CREDENTIALS),
-        ("PLAIN", b"\0nobody\0secret", INVALID_CREDENTIALS),
-        ("PLAIN", b"", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
-        (
-            "SCRAM-SHA-256",
-            b"n,,n=nobody,r=abc",
-            "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256",
-        ),
-    ],
-)
-def test_a_failure_is_told_and_the_connection_closes(start: Start, mechanism: str, token: bytes, message: str) -> None:
-    client = start()()
-    handshake(client, mechanism)
-    answer = authenticate(client, token)
-    assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
     assert client.is_closed()
 
 
@@ -217,26 +178,6 @@ def test_a_client_may_log_in_again_on_its_connection(start: Start) -> None:
         broker_of(start).clock.advance(360)
         assert log_in(client).session_lifetime_ms == 300_000
         assert is_served(client)
-
-
-def test_logging_in_again_as_somebody_else_or_otherwise_ends_the_connection(start: Start) -> None:
-    connected = start({"connections.max.reauth.ms": 300_000})
-    other_name, other_mechanism, wrong, silent = (connected() for _ in range(4))
-    for client in (other_name, other_mechanism, wrong, silent):
-        log_in(client)
-    broker_of(start).clock.advance(2)  # a second at least lies between two logins
-    answer = log_in(other_name, "bob", "other")
-    assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.bob"
-    assert other_name.is_closed()
-    assert handshake(other_mechanism, "SCRAM-SHA-256").error_code == 0
-    other_mechanism.send(METADATA, 9)
-    assert other_mechanism.is_closed()
-    handshake(wrong, "PLAIN")
-    answer = authenticate(wrong, b"")
-    assert answer.error_message == "Invalid SASL/PLAIN response: expected 3 tokens, got 1"
-    handshake(silent)
-    silent.send(METADATA, 9)  # between its handshake and its token
-    assert silent.is_closed()
 
 
 def test_logging_in_again_right_away_or_without_need_is_out_of_turn(start: Start) -> None:

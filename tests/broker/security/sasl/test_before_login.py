@@ -18,7 +18,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.primitives import write_uvarint
 from tests.broker.security.sasl.login import log_in
-from tests.broker.socket_client import SocketClient
+from tests.broker.socket_client import SocketClient, framed
 
 BYTES: Final = 524_288
 """The largest request: `sasl.server.max.receive.size`."""
@@ -69,7 +69,7 @@ def handshake(mechanism: str, version: int = 1) -> bytes:
 def token(data: bytes) -> bytes:
     """SaslAuthenticate."""
     head = struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 1, 1, -1)
-    return head + struct.pack(">i", len(data)) + data
+    return head + framed(data)
 
 
 def large(start: bytes, filler: bytes = b"x", end: bytes = b"") -> bytes:
@@ -157,7 +157,7 @@ def test_a_larger_request_closes_the_connection_by_its_length(target: Target, be
 def is_answered(client: SocketClient, frame: bytes) -> bool:
     """Send a request; the broker closes instead of answering, or before it has been sent."""
     try:
-        client.send_bytes(struct.pack(">i", len(frame)) + frame)
+        client.send_bytes(framed(frame))
         (size,) = struct.unpack(">i", client.receive_bytes(4))
         client.receive_bytes(size)
     except ConnectionError:

@@ -1,0 +1,36 @@
+"""Listings of the control plane are sent in parts."""
+
+import json
+from typing import Any, cast
+
+import pytest
+from starlette.responses import StreamingResponse
+
+from minibroker.control.models import About, list_answer
+
+
+class Listing(About):
+    """A body with a list."""
+
+    count: int
+    elements: list[int]
+
+
+class Bare(About):
+    """A body of a list alone."""
+
+    elements: list[int]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 100, 101, 1000])
+@pytest.mark.parametrize(
+    "about", [Listing(count=7, elements=[]), Bare(elements=[])], ids=lambda about: type(about).__name__
+)
+async def test_a_list_is_sent_in_parts(about: About, count: int) -> None:
+    answer = list_answer(about, "elements", [b"%d" % number for number in range(count)])
+    assert isinstance(answer, StreamingResponse)
+    parts = [each async for each in cast("Any", answer.body_iterator)]
+    body = b"".join(parts)
+    assert json.loads(body) == {**about.model_dump(), "elements": list(range(count))}
+    assert answer.headers["Content-Length"] == str(len(body))
+    assert max(map(len, parts)) < 500
