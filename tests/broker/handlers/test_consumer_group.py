@@ -7,9 +7,8 @@ from minibroker.server.requests.session import Session
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.groups import DeleteGroupsRequest, ListGroupsRequest
-from tests.broker.coordinators.groups.consumers import REBALANCE_MS, SESSION_MS, Consumers
+from tests.broker.coordinators.groups.consumers import REBALANCE_MS, Consumers
 from tests.broker.coordinators.groups.driver import Members
-from tests.broker.coordinators.groups.member_requests import subscription
 from tests.broker.harness import Harness
 
 Configured = Callable[[dict[str, str]], Harness]
@@ -25,15 +24,6 @@ every_version = pytest.mark.parametrize("version", range(2))
 def consumers(harness: Harness) -> Consumers:
     harness.create("four", 4)
     return Consumers(harness)
-
-
-@every_version
-def test_a_lonely_member_is_given_everything(version: int, consumers: Consumers) -> None:
-    answer = consumers.beat("a", topics=["four"], version=version)
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 2)
-    assert answer.heartbeat_interval_ms == 5_000
-    assert consumers.given(answer) == {"four": [0, 1, 2, 3]}
-    assert consumers.given(consumers.beat("a", 2, version=version)) is None
 
 
 def with_api_versions(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
@@ -68,33 +58,6 @@ def test_intervals_are_as_configured_without_workarounds_for_clients(
 ) -> None:
     harness = with_api_versions(configured({"minibroker.client.workarounds.enable": "false"}), monkeypatch)
     assert Consumers(harness).beat("a", topics=["t"]).heartbeat_interval_ms == 5_000
-
-
-def test_the_first_version_names_members_that_come_without_a_name(consumers: Consumers) -> None:
-    answer = consumers.beat("", version=0)
-    assert answer.error_code == 0
-    assert answer.member_id in consumers.assigned()
-    assert consumers.beat("", version=1).error_code == ErrorCode.INVALID_REQUEST
-
-
-def test_a_partition_is_given_to_another_member_once_it_was_given_up(consumers: Consumers) -> None:
-    consumers.beat("a", topics=["four"])
-    assert consumers.given(consumers.beat("b", topics=["four"])) == {}
-    response = consumers.beat("a", 2, {"four": [0, 1, 2, 3]})
-    assert (response.member_epoch, consumers.given(response)) == (2, {"four": [0, 1]})
-    assert consumers.given(consumers.beat("b", 3)) is None
-    assert consumers.beat("a", 2, {"four": [0, 1]}).member_epoch == 3
-    assert consumers.given(consumers.beat("b", 3)) == {"four": [2, 3]}
-
-
-def test_a_topic_that_grows_or_comes_is_assigned(consumers: Consumers) -> None:
-    assert consumers.given(consumers.beat("a", topics=["t", "later"])) == {"t": [0]}
-    topic = consumers.harness.core.topics.get("t")
-    assert topic is not None
-    consumers.harness.core.topics.grow([(topic, 2, None)])
-    assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1]}
-    consumers.harness.create("later", 1)
-    assert consumers.given(consumers.beat("a", 3)) == {"t": [0, 1], "later": [0]}
 
 
 def test_a_regular_expression_subscribes_to_what_is_there_and_to_what_comes(consumers: Consumers) -> None:
@@ -141,33 +104,11 @@ def test_what_is_no_regular_expression_is_refused(regex: str, consumers: Consume
     assert consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_member_may_wish_for_an_assignor(consumers: Consumers) -> None:
-    for member in "cba":
-        consumers.beat(member, topics=["four"], server_assignor="range")
-    assert consumers.settle(*"abc") == {"a": {"four": [0, 1]}, "b": {"four": [2]}, "c": {"four": [3]}}
-    assert consumers.describe().assignor_name == "range"
-    refused = consumers.beat("d", server_assignor="sticky")
-    assert refused.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
-    assert "uniform, range" in refused.error_message
-
-
 def test_assignors_are_configured(configured: Configured) -> None:
     consumers = Consumers(configured({"group.consumer.assignors": "range"}))
     consumers.beat("a")
     assert consumers.describe().assignor_name == "range"
     assert consumers.beat("b", server_assignor="uniform").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
-
-
-def test_a_member_that_is_not_heard_of_is_removed(consumers: Consumers) -> None:
-    consumers.beat("a", topics=["four"])
-    consumers.beat("b", topics=["four"])
-    consumers.settle("a", "b")
-    consumers.harness.clock.advance(SESSION_MS - 10)
-    consumers.beat("b", 3)
-    consumers.harness.clock.advance(100)
-    assert list(consumers.assigned()) == ["b"]
-    assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
-    assert consumers.beat("a", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @changed_in_4_4
@@ -184,17 +125,6 @@ def test_another_assignor_makes_another_epoch_once_most_members_wish_for_it(
     consumers.beat("a", 2, server_assignor="uniform")
     assert (consumers.describe().group_epoch, consumers.describe().assignor_name) == (4 if is_new else 3, "uniform")
     assert consumers.describe().assignment_epoch == consumers.describe().group_epoch
-
-
-def test_a_member_that_does_not_give_up_in_time_is_removed(consumers: Consumers) -> None:
-    consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
-    consumers.beat("b", topics=["four"])
-    consumers.beat("a", 2, {"four": [0, 1, 2, 3]})
-    consumers.harness.clock.advance(6_000)
-    assert consumers.beat("a", 2, {"four": [0, 1, 2, 3]}).error_code == 0
-    consumers.harness.clock.advance(5_000)
-    assert consumers.beat("a", 2, {"four": [0, 1, 2, 3]}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
 
 
 def test_sessions_and_heartbeats_are_configured(configured: Configured) -> None:
@@ -218,35 +148,6 @@ def test_a_static_member_keeps_its_place_while_it_is_away(consumers: Consumers) 
     assert (back.member_epoch, consumers.given(back)) == (3, {"four": [0, 1]})
     assert consumers.beat("a", 3, instance_id="i").error_code == ErrorCode.FENCED_INSTANCE_ID
     assert consumers.beat("c", 3, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_static_member_that_does_not_come_back_is_removed(consumers: Consumers) -> None:
-    consumers.beat("a", instance_id="i")
-    consumers.beat("a", -2, instance_id="i")
-    consumers.harness.clock.advance(SESSION_MS + 10)
-    assert consumers.describe().members == []
-    assert consumers.given(consumers.beat("b", instance_id="i")) == {"t": [0]}
-
-
-def test_another_epoch_is_fenced_unless_an_answer_was_lost(consumers: Consumers) -> None:
-    consumers.beat("a", topics=["four"])
-    consumers.beat("b", topics=["four"])
-    consumers.beat("a", 2, {"four": [0, 1]})
-    assert consumers.beat("a", 2, {"four": [0, 1]}).member_epoch == 3
-    for epoch, owned in ((2, {"four": [0, 1, 2]}), (2, None), (4, {})):
-        assert consumers.beat("a", epoch, owned).error_code == ErrorCode.FENCED_MEMBER_EPOCH
-
-
-def test_the_group_may_be_full(configured: Configured) -> None:
-    consumers = Consumers(configured({"group.consumer.max.size": "2"}))
-    assert [consumers.beat(each).error_code for each in "abc"] == [0, 0, ErrorCode.GROUP_MAX_SIZE_REACHED]
-    consumers.beat("a", -1)
-    assert consumers.beat("c").error_code == 0
-
-
-def test_an_unknown_group_has_no_members(consumers: Consumers) -> None:
-    for epoch in (1, -1):
-        assert consumers.beat("a", epoch).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -282,11 +183,6 @@ def test_who_joins_has_to_say_what_it_reads_and_what_it_wants(version: int, cons
     assert consumers.harness.ask(request, version).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_member_may_want_nothing(consumers: Consumers) -> None:
-    assert consumers.given(consumers.beat("a", topics=[])) == {}
-    assert consumers.beat("a", 1).member_epoch == 1
-
-
 def test_a_broker_may_serve_classic_groups_alone(configured: Configured) -> None:
     consumers = Consumers(configured({"group.coordinator.rebalance.protocols": "classic"}))
     assert consumers.beat("a").error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -301,9 +197,6 @@ def test_the_rebalance_timeout_begins_with_the_wish_and_not_with_each_heartbeat(
         consumers.beat("b", 3)
         consumers.harness.clock.advance(REBALANCE_MS / 4 + 1)
     assert list(consumers.assigned()) == ["b"]
-
-
-CLASSIC = (("range", subscription("t")),)
 
 
 @pytest.fixture
@@ -325,21 +218,6 @@ def test_a_group_is_told_with_what_its_members_read_and_are_to_read(version: int
     assert {each.member_type for each in group.members} == {1 if version else -1}
 
 
-@pytest.mark.parametrize(
-    ("release", "epoch", "described"), [("4.3", 2, {"three": [0, 1, 2]}), ("4.2", 1, {"three": [0, 1]})]
-)
-def test_what_a_member_has_to_give_up_is_its_own_since_kafka_4_3(
-    release: str, epoch: int, described: dict[str, list[int]], configured: Callable[[dict[str, str]], Harness]
-) -> None:
-    strangers = Consumers(configured({"minibroker.emulate": release}))
-    strangers.harness.create("three", 3)
-    strangers.beat("a", topics=["three"])
-    strangers.beat("b", topics=["three"])
-    strangers.beat("a", epoch, {"three": [0, 1, 2]})
-    a, _ = sorted(strangers.describe().members, key=lambda each: str(each.member_id))
-    assert strangers.named(a.assignment.topic_partitions) == described
-
-
 @every_version
 def test_who_may_do_what_is_told_if_asked(version: int, strangers: Consumers) -> None:
     strangers.beat("a")
@@ -355,12 +233,6 @@ def test_what_is_no_such_group_is_not_found(version: int, strangers: Consumers) 
     request = ConsumerGroupDescribeRequest(group_ids=["classic", "nowhere", ""], include_authorized_operations=False)
     found = [each.error_code for each in strangers.harness.ask(request, version).groups]
     assert found == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID]
-
-
-def test_a_member_of_the_classic_protocol_is_told_as_such(strangers: Consumers) -> None:
-    strangers.beat("a")
-    Members(strangers.harness).join("c", CLASSIC)
-    assert {each.member_id: each.member_type for each in strangers.describe().members} == {"a": 1, "c": 0}
 
 
 def test_groups_are_listed_with_their_types(strangers: Consumers) -> None:

@@ -22,12 +22,9 @@ from minibroker_protocol.messages.groups import (
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import (
-    BOTH,
     RANGE,
     SESSION_MS,
-    heartbeat_request,
     join_request,
-    leave_request,
 )
 from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, response_of
 
@@ -38,43 +35,6 @@ def test_the_coordinator_is_this_broker_at_the_first_request(version: int, harne
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, *ADVERTISED)
     assert found.error_message == ("NONE" if version else None)
     assert harness.core.topics.get("__consumer_offsets") is not None
-
-
-@pytest.mark.parametrize("version", range(4, 7))
-def test_many_coordinators_are_found_at_once(version: int, harness: Harness) -> None:
-    found = harness.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["b", "a", "b"]), version).coordinators
-    assert [(each.key, each.error_code, each.error_message) for each in found] == [
-        ("b", 0, ""),
-        ("a", 0, ""),
-        ("b", 0, ""),
-    ]
-    assert {(each.node_id, each.host, each.port) for each in found} == {(1, *ADVERTISED)}
-    assert harness.core.topics.get("__transaction_state") is not None
-    assert harness.core.topics.get("__consumer_offsets") is None
-
-
-def test_coordinators_of_more_keys_are_found_in_steps(harness: Harness) -> None:
-    keys = [f"g{number}" for number in range(100)]
-    found = harness.ask(FindCoordinatorRequest(coordinator_keys=keys), 6).coordinators
-    assert [(each.key, each.error_code, each.node_id) for each in found] == [(key, 0, 1) for key in keys]
-
-
-@pytest.mark.parametrize(
-    ("version", "key_type", "code"),
-    [
-        (1, 2, ErrorCode.INVALID_REQUEST),
-        (5, 2, ErrorCode.INVALID_REQUEST),
-        (6, 2, ErrorCode.INVALID_REQUEST),
-        (6, 3, ErrorCode.INVALID_REQUEST),
-        (3, -1, ErrorCode.INVALID_REQUEST),
-    ],
-)
-def test_other_kinds_of_coordinators_are_not_here(version: int, key_type: int, code: int, harness: Harness) -> None:
-    found = harness.ask(FindCoordinatorRequest(key="x", key_type=key_type, coordinator_keys=["x"]), version)
-    if version >= 4:
-        (found,) = found.coordinators
-    assert (found.error_code, found.node_id, found.host, found.port) == (code, -1, "", -1)
-    assert bool(found.error_message) == (version < 4 or key_type != 2)
 
 
 @pytest.mark.parametrize("key", ["g", "g:t:0", f":{'A' * 22}:0", f"g:{'A' * 22}:-1", f"g:{'A' * 22}:x"])
@@ -127,21 +87,6 @@ INCONSISTENT_GROUP_PROTOCOL = 23
 MEMBER_ID_REQUIRED = 79
 
 
-@pytest.mark.parametrize("version", range(4))
-def test_old_members_join_without_an_id(version: int, members: Members) -> None:
-    joined = members.join(version=version)
-    assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, joined.member_id)
-
-
-@pytest.mark.parametrize("version", range(4, 10))
-def test_dynamic_members_are_given_an_id_first(version: int, members: Members) -> None:
-    given = members.join(version=version)
-    assert (given.error_code, given.generation_id) == (MEMBER_ID_REQUIRED, -1)
-    assert members.ids == set()
-    joined = members.join(given.member_id, version=version)
-    assert (joined.error_code, joined.member_id) == (0, given.member_id)
-
-
 def test_a_member_id_begins_with_the_name_of_the_client_or_of_the_instance(members: Members) -> None:
     dynamic, static = members.new_id(), members.new_id(instance="one")
     assert (dynamic.rpartition("-")[0][:5], static[:4]) == ("test-", "one-")
@@ -154,11 +99,6 @@ def test_a_member_id_of_a_client_with_a_very_long_name_still_fits(harness: Harne
     from_bytes = _answer(harness, frame, join_request("g"), 4)
     assert from_bytes.error_code == MEMBER_ID_REQUIRED
     assert from_bytes.member_id.startswith("ü" * 15_000)
-
-
-def test_a_client_without_a_name_may_join(harness: Harness) -> None:
-    response = _answer(harness, frame_of(join_request("g"), 3, client_id=None), join_request("g"), 3)
-    assert (response.error_code, response.member_id[0]) == (0, "-")
 
 
 def _answer(harness: Harness, frame: bytes, request: Any, version: int) -> Any:
@@ -183,16 +123,6 @@ def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(members: 
     assert not second.is_answered
 
 
-@pytest.mark.parametrize("version", [3, 5, 9])
-@pytest.mark.parametrize(
-    "fields", [{"protocols": (("other", b""),)}, {"protocol_type": "connect"}, {"instance": "i", "protocols": ()}]
-)
-def test_a_member_has_to_offer_what_the_others_do(version: int, fields: dict[str, Any], members: Members) -> None:
-    first = members.alone(protocols=BOTH)
-    assert members.join(version=version, **fields).error_code == INCONSISTENT_GROUP_PROTOCOL
-    assert members.heartbeat(first, 1) == 0
-
-
 def test_version_7_tells_the_type_of_the_protocol(members: Members) -> None:
     assert members.join(version=6, instance="one").protocol_type is None
     assert members.join(version=7, instance="one").protocol_type == "consumer"
@@ -214,19 +144,6 @@ def test_what_members_say_outlives_the_buffer_that_it_came_in(harness: Harness) 
     assert [(each.name, each.metadata) for each in member.protocols] == list(RANGE)
 
 
-every_version = pytest.mark.parametrize("version", range(6))
-
-
-@every_version
-def test_a_member_is_given_its_assignment(version: int, members: Members) -> None:
-    member = members.new_id()
-    members.join(member)
-    synced = members.sync(member, 1, {member: b"all"}, version=version)
-    assert (synced.error_code, bytes(synced.assignment)) == (0, b"all")
-    known = ("consumer", "range") if version >= 5 else (None, None)
-    assert (synced.protocol_type, synced.protocol_name) == known
-
-
 @pytest.mark.parametrize(
     "protocol", [(None, "range"), ("consumer", None), ("connect", "range"), ("consumer", "sticky")]
 )
@@ -246,54 +163,7 @@ def test_a_member_joins_again_while_the_coordinator_loads(members: Members, monk
     assert members.describe().group_state == ""
 
 
-heartbeat_versions = pytest.mark.parametrize("version", range(5))
-
-
-@heartbeat_versions
-def test_a_member_of_the_generation_is_welcome(version: int, members: Members) -> None:
-    member = members.alone(instance="one")
-
-    def beat(member_id: str, generation: int) -> int:
-        return int(members.harness.ask(heartbeat_request("g", member_id, generation), version).error_code)
-
-    assert beat(member, 1) == ErrorCode.NONE
-    assert beat(member, 0) == beat(member, 2) == beat(member, -1) == ErrorCode.ILLEGAL_GENERATION
-    assert beat("nobody", 1) == beat("", 1) == ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_heartbeat_tells_of_a_rebalance_until_the_next_generation_has_begun(members: Members) -> None:
-    first, second, generation = members.pair()
-    members.leave(second)
-    assert members.heartbeat(first, generation) == ErrorCode.REBALANCE_IN_PROGRESS
-    members.join(first)
-    assert members.heartbeat(first, generation) == ErrorCode.ILLEGAL_GENERATION
-    assert members.heartbeat(first, generation + 1) == ErrorCode.NONE  # the assignment is still to come
-
-
 STRANGER = ErrorCode.UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_old_members_leave_alone(version: int, members: Members) -> None:
-    member = members.alone()
-    assert members.harness.ask(leave_request("g", ("nobody", None)), version).error_code == STRANGER
-    assert members.harness.ask(leave_request("g", (member, None)), version).error_code == 0
-    assert members.state == "Empty"
-    assert members.harness.ask(leave_request("nowhere", (member, None)), version).error_code == STRANGER
-    assert members.harness.ask(leave_request("", (member, None)), version).error_code == ErrorCode.INVALID_GROUP_ID
-
-
-@pytest.mark.parametrize("version", range(3, 6))
-def test_many_members_leave_at_once_each_with_an_outcome_of_its_own(version: int, members: Members) -> None:
-    static = members.alone(instance="one")
-    pending, lost = members.new_id(), members.new_id()
-    leaving = [("", "one"), ("", "two"), ("", None), (pending, None), (lost, "any"), ("nobody", None), (static, "one")]
-    response = members.harness.ask(leave_request("g", *leaving), version)
-    assert response.error_code == 0
-    assert [(each.member_id, each.group_instance_id) for each in response.members] == leaving
-    assert [each.error_code for each in response.members] == [0, STRANGER, STRANGER, 0, 0, STRANGER, STRANGER]
-    assert members.state == "Empty"
-    assert members.harness.ask(leave_request("", (static, None)), version).error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_nobody_without_a_name_is_taken_for_the_instance_without_a_name(members: Members) -> None:
@@ -309,20 +179,6 @@ ALL_OPERATIONS = 0b1101_0100_1000
 
 
 @describe_versions
-def test_a_stable_group_is_described_with_all_that_its_members_know(version: int, members: Members) -> None:
-    member = members.alone(instance="one")
-    (group,) = members.harness.ask(DescribeGroupsRequest(groups=["g"]), version).groups
-    assert (group.error_code, group.group_id, group.group_state) == (0, "g", "Stable")
-    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
-    (described,) = group.members
-    assert described.member_id == member
-    assert described.group_instance_id == ("one" if version >= 4 else None)
-    assert (described.client_id, described.client_host) == ("test", "/127.0.0.1")
-    assert bytes(described.member_metadata) == RANGE[0][1]
-    assert bytes(described.member_assignment) == b"all"
-
-
-@describe_versions
 def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> None:
     groups = harness.ask(DescribeGroupsRequest(groups=["g", "", "g"]), version).groups
     code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
@@ -334,20 +190,6 @@ def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> No
     assert [each.error_message for each in groups] == [
         f"Group {each} not found." if version >= 6 else None for each in ("g", "", "g")
     ]
-
-
-@pytest.mark.parametrize(("release", "assignments"), [("3.9", {b""}), ("4.0", {b"", b"all"})])
-def test_a_group_that_is_not_stable_tells_little_of_its_members(
-    release: str, assignments: set[bytes], configured: Callable[[dict[str, str]], Harness]
-) -> None:
-    """Members that had an assignment still show it since Kafka 4."""
-    members = Members(configured({"minibroker.emulate": release}))
-    first, second, _ = members.unsynced_pair()
-    group = members.describe()
-    assert (group.group_state, group.protocol_type, group.protocol_data) == ("CompletingRebalance", "consumer", "")
-    assert {each.member_id for each in group.members} == {first, second}
-    assert {bytes(each.member_metadata) for each in group.members} == {b""}
-    assert {bytes(each.member_assignment) for each in group.members} == assignments
 
 
 @pytest.mark.parametrize("version", range(3, 7))
@@ -421,22 +263,6 @@ def test_a_list_that_is_not_all_says_so(groups: Harness, monkeypatch: pytest.Mon
     monkeypatch.setattr(GroupStore, "is_loading", True)
     response = groups.ask(ListGroupsRequest(), 5)
     assert (response.error_code, len(response.groups)) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 3)
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_groups_without_members_are_deleted(version: int, harness: Harness) -> None:
-    members, other = Members(harness), Members(harness, "other")
-    members.leave(members.alone())
-    other.alone()
-    names = ["g", "nowhere", "other", "g", ""]
-    results = harness.ask(DeleteGroupsRequest(groups_names=names), version).results
-    assert [(each.group_id, each.error_code) for each in results] == [
-        ("g", 0),
-        ("nowhere", ErrorCode.GROUP_ID_NOT_FOUND),
-        ("other", ErrorCode.NON_EMPTY_GROUP),
-        ("", ErrorCode.GROUP_ID_NOT_FOUND),
-    ]
-    assert (members.state, other.state) == ("Dead", "Stable")
 
 
 def test_an_id_that_was_given_by_a_deleted_group_is_worth_nothing(harness: Harness) -> None:

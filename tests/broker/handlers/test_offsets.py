@@ -30,7 +30,7 @@ from tests.broker.logs.world import log_of
 VERSIONS = range(11)
 
 
-T0, T1 = ("t", 0), ("t", 1)
+T0 = ("t", 0)
 
 
 def last_record(harness: Harness, group_id: str = "g") -> tuple[OffsetCommitKey, int, OffsetCommitValue]:
@@ -57,48 +57,9 @@ def test_a_later_commit_counts_also_when_its_offset_is_lower(harness: Harness) -
     assert offsets_of(harness) == {T0: 3}
 
 
-def test_the_leader_epoch_is_kept_from_version_6_on(harness: Harness) -> None:
-    commit(harness, {T0: 7}, each_committed_leader_epoch=5)
-    assert fetch(harness, T0)[T0] == (7, 5, "", 0)
-    commit(harness, {T0: 8}, version=5)
-    assert fetch(harness, T0)[T0] == (8, -1, "", 0)
-
-
-def test_null_metadata_is_fetched_as_an_empty_string(harness: Harness) -> None:
-    commit(harness, {T0: 7}, metadata=None)
-    assert fetch(harness, T0)[T0] == (7, -1, "", 0)
-
-
-def test_groups_do_not_see_each_others_offsets(harness: Harness) -> None:
-    commit(harness, {T0: 7}, "one")
-    commit(harness, {T0: 8}, "two")
-    assert (offsets_of(harness, "one"), offsets_of(harness, "two")) == ({T0: 7}, {T0: 8})
-
-
 def test_a_group_may_have_an_empty_name(harness: Harness) -> None:
     assert commit(harness, {T0: 7}, "") == {T0: 0}
     assert offsets_of(harness, "") == {T0: 7}
-
-
-def test_a_partition_that_does_not_exist_is_refused_and_the_others_are_committed(harness: Harness) -> None:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    codes = commit(harness, {("t", 1): 1, T0: 7, ("t", -1): 1, ("none", 0): 1})
-    assert codes == {("t", 1): unknown, T0: 0, ("t", -1): unknown, ("none", 0): unknown}
-    assert offsets_of(harness) == {T0: 7}
-
-
-def test_version_10_names_topics_by_their_ids_and_does_not_know_those_that_nobody_has(harness: Harness) -> None:
-    codes = commit(harness, {("none", 0): 1, T0: 7, ("t", 1): 1}, version=10)
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert codes == {("none", 0): ErrorCode.UNKNOWN_TOPIC_ID, T0: 0, ("t", 1): unknown}
-    assert offsets_of(harness) == {T0: 7}
-
-
-def test_without_any_partition_that_exists_there_is_no_group_afterwards(harness: Harness) -> None:
-    commit(harness, {("none", 0): 1})
-    assert harness.services.groups.store.get("g") is None
-    assert commit(harness, {}) == {}
-    assert harness.core.topics.get("__consumer_offsets") is None
 
 
 def test_metadata_may_be_as_long_as_the_configuration_says_in_javas_characters(
@@ -161,13 +122,6 @@ def test_the_longest_retention_ends_at_the_last_moment_there_is(harness: Harness
     assert last_record(harness)[2].expire_timestamp == 2**63 - 1
 
 
-def test_the_time_of_a_commit_may_be_told_in_version_1(harness: Harness) -> None:
-    commit(harness, {T0: 7}, version=1, each_commit_timestamp=123)
-    assert last_record(harness)[2].commit_timestamp == 123
-    commit(harness, {T0: 7}, version=1)
-    assert last_record(harness)[2].commit_timestamp == harness.clock.now_ms()
-
-
 def test_offsets_are_not_committed_when_the_disk_refuses(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(harness, {T0: 7})
 
@@ -195,32 +149,10 @@ def unreadable(harness: Harness) -> Harness:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_are_told_with_their_metadata_and_from_version_5_on_with_their_leader_epoch(
-    harness: Harness, version: int
-) -> None:
-    commit(harness, {T0: 7}, metadata="m", each_committed_leader_epoch=4)
-    assert fetch(harness, T0, T1, version=version) == {T0: (7, 4 if version >= 5 else -1, "m", 0), T1: NOTHING}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_or_topic_that_nobody_knows_has_no_offsets(harness: Harness, version: int) -> None:
     nothing = NOTHING if version < 10 else (*NOTHING[:3], ErrorCode.UNKNOWN_TOPIC_ID)
     assert fetch(harness, ("none", 3), group_id="unknown", version=version) == {("none", 3): nothing}
     assert fetch(harness, T0, group_id="unknown", version=version) == {T0: NOTHING}
-
-
-@pytest.mark.parametrize("version", range(2, 11))
-def test_null_topics_are_all_that_is_committed(harness: Harness, version: int) -> None:
-    harness.create("u", 2)
-    assert fetch(harness, version=version) == {}
-    commit(harness, {T0: 7, ("u", 1): 8})
-    assert fetch(harness, version=version) == {T0: (7, -1, "", 0), ("u", 1): (8, -1, "", 0)}
-
-
-def test_a_fetch_makes_neither_a_group_nor_the_topic(harness: Harness) -> None:
-    fetch(harness, T0)
-    assert harness.services.groups.store.get("g") is None
-    assert harness.core.topics.get("__consumer_offsets") is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -252,12 +184,6 @@ def test_deleted_offsets_are_gone_also_after_a_restart(committed: Harness) -> No
     assert offsets_of(committed) == {U0: 2}
     committed.restart()
     assert offsets_of(committed) == {U0: 2}
-
-
-def test_members_keep_the_offsets_of_what_they_are_subscribed_to(committed: Harness) -> None:
-    with_members(committed, topics=("u",))
-    assert delete(committed, T0, U0) == (0, {T0: 0, U0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC})
-    assert offsets_of(committed) == {U0: 2, U1: 3}
 
 
 def test_a_group_with_members_that_are_no_consumers_keeps_everything(committed: Harness) -> None:

@@ -16,7 +16,6 @@ from minibroker_protocol.messages.share_records import ShareFetchResponse
 from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.share_partitions.members import (
     ACCEPT,
-    REJECT,
     RELEASE,
     RENEW,
     Acks,
@@ -178,22 +177,6 @@ def test_a_client_that_has_gone_is_not_answered(harness: Harness, member: ShareM
     assert acquired(ShareMember(harness, "n").one(T0)) == [(0, 0, 1)]
 
 
-def test_sessions_have_epochs(harness: Harness, member: ShareMember) -> None:
-    member.epoch = 1
-    assert code_of(member, T0) == ErrorCode.SHARE_SESSION_NOT_FOUND
-    member.epoch = -1
-    assert code_of(member, T0) == ErrorCode.SHARE_SESSION_NOT_FOUND
-    member.epoch = 0
-    member.fetch(T0)
-    member.epoch = 3
-    assert code_of(member) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
-    member.epoch = 1
-    member.fetch()
-    member.epoch = 0
-    member.fetch(T0)
-    assert code_of(member) == 0, "the member has begun again"
-
-
 def test_the_first_fetch_of_a_session_acknowledges_nothing(harness: Harness, member: ShareMember) -> None:
     assert code_of(member, T0, acks=[(0, 0, ACCEPT)]) == ErrorCode.INVALID_REQUEST
 
@@ -228,19 +211,6 @@ def test_there_are_only_so_many_sessions(configured: Make) -> None:
     assert not pending.is_answered
     pass_time(harness, 1)
     assert pending.response.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
-
-
-def test_partitions_come_and_go_in_a_session(harness: Harness, member: ShareMember) -> None:
-    harness.create("u", 2)
-    begin(harness, "u")
-    member.fetch(T0)
-    harness.produce(batch(b"a"), "u", 1)
-    (topic,) = member.fetch(("u", 1)).responses
-    assert (topic.topic_id, acquired(topic.partitions[0])) == (topic_of(harness, "u").id, [(0, 0, 1)])
-    harness.produce(batch(b"b"), "u", 1)
-    harness.produce(batch(b"c"))
-    (topic,) = member.fetch(forgotten=[("u", 1)]).responses
-    assert topic.topic_id == topic_of(harness).id
 
 
 @pytest.mark.parametrize(
@@ -405,13 +375,6 @@ def holder(harness: Harness) -> ShareMember:
     return made
 
 
-def test_records_are_accepted_given_back_and_rejected(harness: Harness, holder: ShareMember) -> None:
-    assert holder.acknowledged([(0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT)]) == 0
-    harness.crash()
-    other = ShareMember(harness, "n")
-    assert acquired(other.one(T0)) == [(1, 1, 2)]
-
-
 @pytest.mark.parametrize(
     ("acks", "code"),
     [
@@ -429,22 +392,6 @@ def test_a_wrong_acknowledgement_changes_nothing(holder: ShareMember, acks: Acks
     assert holder.acknowledged([(0, 2, ACCEPT)]) == 0
 
 
-def test_only_the_member_that_has_a_record_acknowledges_it(harness: Harness, holder: ShareMember) -> None:
-    other = ShareMember(harness, "n")
-    other.fetch(T0)
-    assert other.acknowledged([(0, 0, ACCEPT)]) == ErrorCode.INVALID_RECORD_STATE
-    harness.clock.advance(30_000)
-    assert holder.acknowledged([(0, 0, ACCEPT)]) == ErrorCode.INVALID_RECORD_STATE, "its lock has ended"
-
-
-def test_a_lock_is_renewed(harness: Harness, holder: ShareMember) -> None:
-    harness.clock.advance(20_000)
-    response = holder.acknowledge([(0, 1, RENEW)], is_renew_ack=True)
-    assert (response.error_code, response.acquisition_lock_timeout_ms) == (0, 30_000)
-    harness.clock.advance(20_000)
-    assert holder.acknowledged([(0, 1, ACCEPT)]) == 0
-
-
 def test_acknowledgements_take_part_in_the_epochs_of_the_session(harness: Harness, holder: ShareMember) -> None:
     holder.epoch = 0
     assert holder.acknowledge([(0, 0, ACCEPT)]).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
@@ -458,25 +405,7 @@ def test_acknowledgements_take_part_in_the_epochs_of_the_session(harness: Harnes
     holder.fetch()
 
 
-def test_the_last_acknowledgement_ends_the_session(harness: Harness, holder: ShareMember) -> None:
-    holder.epoch = -1
-    assert holder.acknowledged([(0, 0, ACCEPT)]) == 0
-    assert acquired(ShareMember(harness, "n").one(T0)) == [(1, 2, 2)]
-    holder.epoch = 2
-    assert holder.acknowledge([]).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
-
-
 def test_what_nobody_fetches_is_not_acknowledged(harness: Harness, holder: ShareMember) -> None:
     harness.create("u")
     assert holder.acknowledged([(0, 0, ACCEPT)], topic="u") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert holder.acknowledged([(0, 0, ACCEPT)], index=1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-@pytest.mark.parametrize("fields", [{"group_id": None}, {"member_id": ""}, {"member_id": "m" * 37}])
-def test_acknowledgements_that_make_no_sense_are_refused(holder: ShareMember, fields: dict[str, Any]) -> None:
-    assert holder.acknowledge([(0, 0, ACCEPT)], **fields).error_code == ErrorCode.INVALID_REQUEST
-
-
-def test_a_record_that_is_renewed_again_and_again_is_renewed_once(harness: Harness, holder: ShareMember) -> None:
-    assert holder.acknowledged([(0, 0, RENEW)] * 1_000, is_renew_ack=True) == 0
-    assert harness.services.share_partitions.measured.acknowledged == {RENEW: 1}

@@ -11,7 +11,6 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.messages.streams_group import Endpoint, KeyValue
 from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology
-from minibroker_protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from tests.broker.handlers.streams_group_requests import (
     DELAY_MS,
     StreamsGroupClient,
@@ -38,20 +37,6 @@ def set_standbys(harness: Harness, replicas: int) -> None:
     harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): altered})
 
 
-def test_a_member_joins_waits_is_given_tasks_and_leaves(harness: Harness, client: StreamsGroupClient) -> None:
-    answer = client.beat()
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 1)
-    assert (answer.heartbeat_interval_ms, answer.active_tasks) == (5_000, [])
-    assert statuses(answer) == [(5, "Assignment delayed due to the configured initial rebalance delay.")]
-    harness.clock.advance(DELAY_MS)
-    answer = client.beat(epoch=1)
-    assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
-    assert client.beat(epoch=2).active_tasks is None
-    answer = client.beat(epoch=-1)
-    assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", -1, 0)
-    assert client.beat(epoch=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-
-
 def test_before_4_3_a_group_assigns_again_without_delay(tmp_path: Path) -> None:
     config = {"minibroker.emulate": "4.2", "group.streams.initial.rebalance.delay.ms": "0"}
     with closing(Harness(str(tmp_path), config)) as harness:
@@ -67,27 +52,6 @@ def test_before_4_2_a_group_assigns_when_its_first_member_joins(tmp_path: Path) 
         harness.core.features.finalize({"streams.version": 1})
         answer = StreamsGroupClient(harness).beat()
         assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
-
-
-def test_internal_topics_are_made_with_the_partitions_of_what_they_follow(
-    harness: Harness, client: StreamsGroupClient
-) -> None:
-    harness.ask(
-        CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000, validate_only=False
-        ),
-        2,
-    )
-    answer = client.step("a", topology=counting())
-    assert (3, "Internal topics are missing: g-changelog, g-repartition") in statuses(answer)
-    client.settle(["a"], topology=counting())
-    assert client.tasks["a"] == ({"0": [0, 1, 2], "1": [0, 1, 2]}, {})
-    assert [len(topic_of(harness, name).partitions) for name in ("g-repartition", "g-changelog")] == [3, 3]
-    assert topic_of(harness, "g-changelog").config.value_text("cleanup.policy") == "compact"
-    group = client.describe()
-    assert [(each.name, each.partitions) for each in group.topology.subtopologies[1].state_changelog_topics] == [
-        ("g-changelog", 3)
-    ]
 
 
 def test_a_member_that_does_not_give_up_tasks_in_time_is_removed(harness: Harness, client: StreamsGroupClient) -> None:
@@ -129,16 +93,6 @@ def test_a_static_member_has_its_tasks_when_it_comes_back(harness: Harness, stat
     assert static.describe().members != []
     harness.clock.advance(1_000)
     assert static.describe().members == []
-
-
-def test_a_static_member_has_no_double(static: StreamsGroupClient) -> None:
-    for epoch, code in (
-        (0, ErrorCode.UNRELEASED_INSTANCE_ID), (1, ErrorCode.FENCED_INSTANCE_ID), (-2, ErrorCode.FENCED_INSTANCE_ID),
-        (-1, ErrorCode.FENCED_INSTANCE_ID),
-    ):  # fmt: skip
-        fields: dict[str, Any] = {"topology": counting()} if epoch == 0 else {}
-        assert static.beat("other", epoch, instance_id="i", **fields).error_code == code
-    assert static.beat("a", -2, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_full_group_lets_a_static_member_back(harness: Harness, static: StreamsGroupClient) -> None:
@@ -202,15 +156,6 @@ def test_a_broker_that_emulates_an_earlier_release_knows_less(harness: Harness, 
     assert client.beat(member="b", owned={}, **{**fields, "epoch": 0, "warmup_tasks": []}).error_code == 0
 
 
-def test_standbys_are_in_other_processes(harness: Harness, client: StreamsGroupClient) -> None:
-    set_standbys(harness, 1)
-    client.settle(["a", "b"], topology=counting())
-    for member, other in (("a", "b"), ("b", "a")):
-        active, standby = client.tasks[member]
-        assert standby == {name: tasks for name, tasks in client.tasks[other][0].items() if name == "1"}
-        assert not active.keys() & standby.keys()
-
-
 def test_a_change_of_the_settings_makes_a_new_assignment(harness: Harness, client: StreamsGroupClient) -> None:
     client.settle(["a", "b"], topology=counting())
     before = client.describe().group_epoch
@@ -254,12 +199,6 @@ def test_a_member_stops_the_whole_application(client: StreamsGroupClient) -> Non
     client.tasks.clear()
     client.settle(["a"])
     assert statuses(client.step("a")) == []
-
-
-def test_a_new_groups_endpoints_begin_with_epoch_0(client: StreamsGroupClient) -> None:
-    here = Endpoint(host="here", port=80)
-    assert client.step("a", user_endpoint=here).endpoint_information_epoch == 0
-    assert client.step("b", user_endpoint=here).endpoint_information_epoch == 1
 
 
 def test_members_with_endpoints_hear_of_each_others_partitions(client: StreamsGroupClient) -> None:

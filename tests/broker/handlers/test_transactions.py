@@ -32,7 +32,7 @@ from minibroker_protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from tests.broker.coordinators.groups.consumers import Consumers
-from tests.broker.coordinators.groups.offset_requests import commit, fetch, offsets_of
+from tests.broker.coordinators.groups.offset_requests import fetch, offsets_of
 from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of
@@ -84,27 +84,10 @@ def test_a_crash_hands_out_no_id_twice(harness: Harness) -> None:
     assert given(harness).producer_id > before
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_producer_that_has_an_id_gets_another_one(harness: Harness, version: int) -> None:
-    first = given(harness, version=version)
-    second = given(harness, version=version, producer_id=first.producer_id, producer_epoch=0)
-    assert (second.error_code, second.producer_epoch) == (0, 0)
-    assert second.producer_id != first.producer_id
-
-
 @pytest.mark.parametrize("half", [{"producer_id": 5}, {"producer_epoch": 5}])
 def test_an_id_without_an_epoch_and_the_reverse_are_refused(harness: Harness, half: dict[str, int]) -> None:
     response = given(harness, **half)  # type: ignore[arg-type]  # both are integers
     assert (response.error_code, response.producer_id, response.producer_epoch) == (ErrorCode.INVALID_REQUEST, -1, -1)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_transactional_id_keeps_its_producer_id_in_ever_new_epochs(harness: Harness, version: int) -> None:
-    answers = [given(harness, version=version, transactional_id="mine") for _ in range(3)]
-    assert [each.error_code for each in answers] == [0, 0, 0]
-    assert [each.producer_epoch for each in answers] == [0, 1, 2]
-    assert len({each.producer_id for each in answers}) == 1
-    assert given(harness, version=version, transactional_id="other").producer_id != answers[0].producer_id
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -223,11 +206,6 @@ def test_a_broker_adds_for_several_transactions_and_asks_for_others(harness: Har
     assert again.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code == 0
 
 
-@pytest.mark.parametrize("version", [4, 5])
-def test_no_transaction_is_answered_with_none(harness: Harness, version: int) -> None:
-    assert harness.ask(AddPartitionsToTxnRequest(transactions=[]), version).results_by_transaction == []
-
-
 ADD_OFFSETS_VERSIONS = range(5)
 
 
@@ -276,15 +254,6 @@ def send(producer: Producer, version: int = 4, /, **fields: object) -> int:
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_offsets_count_once_the_transaction_is_committed(harness: Harness, producer: Producer, version: int) -> None:
-    commit(harness, {T0: 1})
-    assert send(producer, version) == 0
-    assert offsets_of(harness) == {T0: 1}
-    assert producer.commit() == 0
-    assert offsets_of(harness) == {T0: 7}
-
-
-@pytest.mark.parametrize("version", COMMIT_VERSIONS)
 def test_a_group_that_was_not_added_to_the_transaction_is_refused(harness: Harness, version: int) -> None:
     producer = Producer(harness)
     refused = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
@@ -298,12 +267,6 @@ def test_a_producer_that_is_none_commits_at_once_where_nothing_is_verified(confi
     assert offsets_of(harness) == {T0: 7}
     harness.restart()
     assert fetch(harness, T0, stable=True)[T0] == (7, -1, "", 0)
-
-
-def test_partitions_that_do_not_exist_are_unknown(producer: Producer) -> None:
-    partition = TxnOffsetCommitRequestPartition(partition_index=1, committed_offset=7, committed_metadata=None)
-    topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])]
-    assert send(producer, topics=topics) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness, producer: Producer) -> None:
@@ -402,29 +365,9 @@ def test_a_hanging_transaction_is_aborted(harness: Harness, version: int) -> Non
     assert read_committed(harness) == []
 
 
-@pytest.mark.parametrize("version", MARKER_VERSIONS)
-def test_a_coordinator_that_was_replaced_and_an_old_producer_are_fenced(harness: Harness, version: int) -> None:
-    def error(epoch: int, coordinator_epoch: int) -> int:
-        (code,) = written(
-            harness, 5, ("t", 0), version=version, epoch=epoch, commit=True, coordinator_epoch=coordinator_epoch
-        )
-        return code
-
-    assert error(3, 7) == 0
-    assert error(3, 6) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert error(2, 8) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert error(3, 7) == 0
-    assert error(4, 8) == 0
-
-
 def test_a_topic_of_an_older_format_has_no_markers(harness: Harness) -> None:
     harness.create("old", 1, message_format_version="0.9.0")
     assert written(harness, 5, ("old", 0)) == [ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT]
-
-
-@pytest.mark.parametrize("version", MARKER_VERSIONS)
-def test_no_marker_is_answered_with_none(harness: Harness, version: int) -> None:
-    assert harness.ask(WriteTxnMarkersRequest(markers=[]), version).markers == []
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (5, -1), (-1, -1), (-(2**63), -(2**15))])

@@ -66,35 +66,6 @@ def test_acquired_offsets_are_parted_by_the_size_that_a_member_likes() -> None:
     assert world.fetch(most=50, size=20) == [Acquired(0, 19, 1), Acquired(20, 39, 1), Acquired(40, 49, 1)]
 
 
-def test_the_start_moves_behind_all_that_is_done_with() -> None:
-    world = World()
-    world.fetch(most=30)
-    assert world.acknowledge(10, 19, ACCEPT) is ErrorCode.NONE
-    assert (world.of.start_offset, world.of.delivery_complete_count) == (0, 10)
-    assert world.writes == [Write(0, 10, [StateBatch(10, 19, 1, ACKNOWLEDGED)])]
-    assert world.acknowledge(0, 9, REJECT) is ErrorCode.NONE
-    assert (world.of.start_offset, world.of.delivery_complete_count) == (20, 0)
-    assert world.writes[-1] == Write(0, 20, [StateBatch(0, 9, 1, ARCHIVED)])
-    assert world.acknowledge(20, 29, GAP) is ErrorCode.NONE
-    assert (world.of.start_offset, world.of.end_offset, world.of.in_flight) == (30, 30, 0)
-    assert world.of.next_fetch_offset == 30
-    assert world.fetch(most=10) == [Acquired(30, 39, 1)]
-
-
-def test_types_for_each_offset_change_runs_of_them() -> None:
-    world = World()
-    world.fetch(most=10)
-    assert world.acknowledge(0, 9, *[ACCEPT] * 4, *[RELEASE] * 2, *[REJECT] * 3, ACCEPT) is ErrorCode.NONE
-    assert world.written() == [
-        StateBatch(0, 3, 1, ACKNOWLEDGED),
-        StateBatch(4, 5, 1, AVAILABLE),
-        StateBatch(6, 8, 1, ARCHIVED),
-        StateBatch(9, 9, 1, ACKNOWLEDGED),
-    ]
-    assert world.of.start_offset == 4
-    assert world.fetch(most=2) == [Acquired(4, 5, 2)]
-
-
 def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> None:
     world = World(deliveries=5)
     sizes: list[int] = []

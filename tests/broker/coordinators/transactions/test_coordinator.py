@@ -16,7 +16,6 @@ from tests.broker.coordinators.transactions.producer import (
     read_committed,
 )
 from tests.broker.harness import Harness
-from tests.broker.logs.world import log_of
 
 Make = Callable[[dict[str, str]], Harness]
 ABORT, COMMIT = 0, 1
@@ -33,26 +32,6 @@ def state_of(harness: Harness, transactional_id: str = "mine") -> TransactionSta
     assert store.readiness(transactional_id) == 0
     known = store.get(transactional_id)
     return None if known is None else known.state
-
-
-def test_transactions_follow_one_another_without_a_second_try(harness: Harness) -> None:
-    producer = Producer(harness)
-    for number in range(20):
-        producer.write(b"%d" % number)
-        assert producer.end(commit=number % 2 == 0) == 0
-    assert read_committed(harness) == [b"%d" % number for number in range(0, 20, 2)]
-    assert [marker[3] for marker in markers_in(harness)] == [COMMIT, ABORT] * 10
-
-
-def test_a_transaction_of_many_partitions_ends_in_all_of_them(harness: Harness) -> None:
-    harness.create("wide", 30)
-    producer = Producer(harness)
-    for index in range(30):
-        producer.write(b"x", topic="wide", partition=index)
-    assert producer.commit() == 0
-    for index in range(30):
-        assert markers_in(harness, "wide", index) == [(1, producer.id, 0, COMMIT)]
-        assert log_of(harness, "wide", index).last_stable_offset == 2
 
 
 def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness: Harness) -> None:
@@ -72,25 +51,6 @@ def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness:
     # but not in an epoch that had others behind it.
     fenced = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_765)
     assert fenced.error_code == ErrorCode.PRODUCER_FENCED
-
-
-def test_fencing_the_last_epoch_leads_to_another_id(harness: Harness) -> None:
-    harness.core.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
-    producer = Producer(harness)
-    store = harness.services.transactions.store
-    known = store.get("mine")
-    assert known is not None
-    assert store.save(known._replace(producer_epoch=32_766)) == 0
-    producer.epoch = 32_766
-    producer.write(b"x")
-    other = Producer(harness, init=False)
-    assert other.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert markers_in(harness) == [(1, producer.id, 32_767, ABORT)]
-    assert other.init() == 0
-    assert (other.id, other.epoch) == (producer.id + 1, 0)
-    other.write(b"y")
-    assert other.commit() == 0
-    assert read_committed(harness) == [b"y"]
 
 
 @pytest.mark.parametrize("level", [1, 2])

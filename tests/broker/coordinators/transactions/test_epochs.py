@@ -5,13 +5,10 @@ import pytest
 from minibroker.coordinators.transactions.transaction import Transaction, TransactionState
 from minibroker_protocol.coordinator_records import TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.transactions import (
-    EndTxnRequest,
-)
 from minibroker_protocol.records.batch import iter_batches
 from tests.broker.coordinators.groups.offset_requests import offsets_of
 from tests.broker.coordinators.transactions.disk import Disk
-from tests.broker.coordinators.transactions.producer import Producer, markers_in, read_committed
+from tests.broker.coordinators.transactions.producer import Producer, read_committed
 from tests.broker.harness import Harness
 from tests.broker.logs.world import log_of
 
@@ -28,13 +25,6 @@ def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
     return found
 
 
-def end_as(harness: Harness, producer_id: int, epoch: int, *, commit: bool) -> tuple[int, int, int]:
-    """(error, producer id, epoch) of an EndTxn."""
-    request = EndTxnRequest(transactional_id="mine", producer_id=producer_id, producer_epoch=epoch, committed=commit)
-    answer = harness.ask(request, V2)
-    return answer.error_code, answer.producer_id, answer.producer_epoch
-
-
 def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
     """(version, value) of each record that tells of the transactional id "mine"."""
     store = harness.services.transactions.store
@@ -45,41 +35,6 @@ def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
         for record in each
         if record.value is not None
     ]
-
-
-@EITHER_END
-def test_a_batch_adds_its_partition_and_the_end_raises_the_epoch(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
-    harness.create("u", 2)
-    producer = Producer(harness)
-    for number in range(3):
-        assert producer.epoch == number
-        producer.write_at_once(b"a%d" % number)
-        producer.write_at_once(b"b%d" % number, topic="u", partition=1)
-        assert known(harness).partitions == {("t", 0), ("u", 1)}
-        assert producer.end(commit=commit, version=V2) == 0
-    assert producer.epoch == 3
-    assert read_committed(harness) == ([b"a0", b"a1", b"a2"] if commit else [])
-    # The markers are of the raised epochs.
-    assert [(epoch, kind) for _, _, epoch, kind in markers_in(harness, "u", 1)] == [(n, int(commit)) for n in (1, 2, 3)]
-
-
-@EITHER_END
-def test_a_producer_whose_epochs_are_used_up_goes_on_with_another_id(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
-    producer = Producer(harness)
-    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
-    producer.epoch = LAST_EPOCH
-    old = producer.id
-    producer.write_at_once(b"x")
-    assert producer.end(commit=commit, version=V2) == 0
-    assert producer.id != old
-    assert producer.epoch == 0
-    assert [(each, epoch) for _, each, epoch, _ in markers_in(harness)] == [(old, LAST_EPOCH + 1)]
-    assert end_as(harness, old, LAST_EPOCH, commit=commit) == (0, producer.id, 0)
-    harness.restart()
-    assert end_as(harness, old, LAST_EPOCH, commit=commit) == (0, producer.id, 0)
-    producer.write_at_once(b"y")
-    assert producer.commit(version=V2) == 0
-    assert read_committed(harness) == ([b"x", b"y"] if commit else [b"y"])
 
 
 @EITHER_END
@@ -130,28 +85,6 @@ def test_a_producer_goes_on_after_the_coordinator_has_aborted_what_took_too_long
     assert read_committed(harness) == [b"y"]
 
 
-def test_an_exhausted_producer_is_fenced_with_another_id(harness: Harness) -> None:
-    producer = Producer(harness)
-    harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
-    producer.epoch = LAST_EPOCH
-    producer.write_at_once(b"x")
-    other = Producer(harness, init=False)
-    assert other.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert other.init() == 0
-    assert other.id != producer.id
-    assert read_committed(harness) == []
-
-
-def test_offsets_add_their_group(harness: Harness) -> None:
-    producer = Producer(harness)
-    assert producer.commit_offset("g", 7, version=4) == ErrorCode.TRANSACTION_ABORTABLE
-    assert producer.commit_offset("g", 7, version=5) == 0
-    assert producer.commit_offset("g", 8, version=5) == 0
-    assert offsets_of(harness) == {}
-    assert producer.commit(version=V2) == 0
-    assert offsets_of(harness) == {("t", 0): 8}
-
-
 def test_without_verification_a_batch_still_adds_its_partition(tmp_path_factory: pytest.TempPathFactory) -> None:
     config = {"transaction.partition.verification.enable": "false"}
     harness = Harness(str(tmp_path_factory.mktemp("unverified")), config)
@@ -182,16 +115,3 @@ def test_a_producer_that_begins_anew_has_no_transaction_that_began_some_time(har
     assert known(harness).start_ms > 0
     assert producer.init() == 0
     assert known(harness).start_ms == -1  # Kafka 3.9 forgets it with the next start only
-
-
-@pytest.mark.parametrize("level", [0, 1])
-def test_at_a_lower_level_everything_is_as_it_was(harness: Harness, level: int) -> None:
-    harness.core.features.finalize({"transaction.version": level})
-    producer = Producer(harness)
-    producer.write(b"x")
-    assert producer.commit() == 0
-    assert (known(harness).producer_epoch, {version for version, _ in values_of_log(harness)}) == (0, {level})
-    producer.write(b"y")
-    assert Producer(harness, init=False).init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert (known(harness).producer_epoch, known(harness).last_producer_epoch) == (1, -1)
-    assert [epoch for _, _, epoch, _ in markers_in(harness)] == [0, 1]
