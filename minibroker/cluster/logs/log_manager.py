@@ -7,6 +7,8 @@ only when every log with data has been opened since the last unclean one.
 
 The chores are those of Kafka's `LogManager`: retention, flushing, the checkpoints, the expiry of producer ids and
 compaction. Each begins `log.initial.task.delay.ms` after the start, or after its period if that is shorter.
+
+This is one module because the chores and the requests share the logs that are open.
 """
 
 from __future__ import annotations
