@@ -3,9 +3,8 @@
 Every call opens its client and closes it again, so that nothing hides in a client's caches, sessions or buffers.
 """
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from tests.patience import PATIENCE_S
@@ -92,10 +91,3 @@ class Client(ABC):
     @abstractmethod
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic with one replica. RefusedError if the broker refuses."""
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Ask again until it is so; asking, a client's round trip, is the only pause. AssertionError if it never is."""
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"

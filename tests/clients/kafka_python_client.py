@@ -26,8 +26,8 @@ from tests.clients.contract import (
     Message,
     Record,
     RefusedError,
-    eventually,
 )
+from tests.patience import eventually
 
 __all__ = [
     "KafkaAdminClient",

@@ -6,12 +6,13 @@ from contextlib import closing
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from minibroker import Broker
 from tests.clients.java_programs import VERSIONS
 from tests.clients.staying import STAYING
 from tests.clients.test_java import GOLDEN, PROGRAMS, answers
+from tests.clients.transactional import TransactionalProducer
 from tests.patience import PATIENCE_S
 
 PARTITIONS: Final = 3
@@ -74,39 +75,19 @@ def test_each_record_arrives_once_whoever_leads(cluster: Broker, client: str) ->
 
 
 def test_transactions_go_on_whoever_leads_and_coordinates(cluster: Broker) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "transactional.id": "mine",
-            "retry.backoff.ms": 20,
-            "reconnect.backoff.ms": 10,
-        }
-    )
-    producer.init_transactions(PATIENCE_S)
-    for number, values in enumerate(rounds()):
-        producer.begin_transaction()
-        for value in values[: PER_ROUND // 2]:
-            producer.produce("t", value, partition=int(value) % PARTITIONS)
-        assert producer.flush(PATIENCE_S) == 0
-        disturb(cluster, number)
-        for value in values[PER_ROUND // 2 :]:
-            producer.produce("t", value, partition=int(value) % PARTITIONS)
-        if number == 1:
-            producer.abort_transaction(PATIENCE_S)
-        else:
-            producer.commit_transaction(PATIENCE_S)
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader"})
-    consumer.assign([TopicPartition("t", index, 0) for index in range(PARTITIONS)])
+    with closing(TransactionalProducer(cluster.bootstrap_servers, "mine")) as producer:
+        for number, values in enumerate(rounds()):
+            producer.begin()
+            for place, value in enumerate(values):
+                if place == PER_ROUND // 2:
+                    disturb(cluster, number)
+                producer.send("t", value, int(value) % PARTITIONS)
+            if number == 1:
+                producer.abort()
+            else:
+                producer.commit()
     expected = EVERYTHING[:PER_ROUND] + EVERYTHING[2 * PER_ROUND :]
-    found: list[bytes] = []
-    while len(found) < len(expected):
-        message = consumer.poll(PATIENCE_S)
-        assert message is not None
-        assert message.error() is None, message.error()
-        record = message.value()
-        assert isinstance(record, bytes)
-        found.append(record)
-    consumer.close()
+    found = [record.value or b"" for record in cluster.records("t", isolation="read_committed")]
     assert sorted(found, key=int) == expected
 
 

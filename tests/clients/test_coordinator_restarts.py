@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import pytest
 
 from tests.clients.broker_process import BrokerProcess
-from tests.clients.contract import eventually
 from tests.clients.group_members import MEMBER_PROGRAMS, Group
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.transactional import TransactionalProducer
+from tests.patience import eventually
 from tests.sweeps import one_in
 
 StartBroker = Callable[..., BrokerProcess]

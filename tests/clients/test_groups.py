@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from tests.clients.contract import eventually
 from tests.clients.group_members import MEMBER_PROGRAMS, Group, Member, MemberProgram, Partition, Strategy
 from tests.clients.kafka_python_client import committed_offsets
+from tests.patience import eventually
 
 PARTITIONS: Final = 6
 SHORT_SESSION: Final = 1_500

@@ -12,11 +12,11 @@ import pytest
 from minibroker_protocol.messages.streams_group import DescribedGroup, StreamsGroupDescribeRequest
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
-from tests.clients.contract import eventually
 from tests.clients.flow import SOURCE, TARGET, TOPICS, Arrived, Turns, flow
 from tests.clients.java_programs import streams_command
 from tests.clients.line_process import LineProcess
 from tests.kafka import jars
+from tests.patience import eventually
 
 LINES = 1_500
 PAYMENTS = 800

@@ -8,9 +8,10 @@ from typing import get_args
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.clients.contract import TIMEOUT, Client, Isolation, Message, eventually
+from tests.clients.contract import TIMEOUT, Client, Isolation, Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.transactional import FencedError, TransactionalProducer
+from tests.patience import eventually
 
 ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 

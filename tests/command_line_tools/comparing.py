@@ -5,10 +5,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tests.clients.contract import eventually
 from tests.command_line_tools.newest_jars import NewestTools
 from tests.command_line_tools.runs import Run, kafkas_run, our_run
 from tests.kafka.oracle import Oracle
+from tests.patience import eventually
 
 _CHANGING: Final = (
     (re.compile(r"(TopicId: |Cluster ID: )\S+"), r"\1#"),

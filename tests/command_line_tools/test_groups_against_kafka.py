@@ -10,11 +10,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from minibroker_tools.commands.group_resets import duration_ms, milliseconds_of
 from minibroker_tools.failures import ToolError
-from tests.clients.contract import Message, eventually
+from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.runs import Run, kafkas_run, our_run
 from tests.kafka.oracle import Oracle
+from tests.patience import eventually
 
 _GROUPS = "kafka-consumer-groups --bootstrap-server {B} --timeout 60000"
 _TIMESTAMP = 1_600_000_000_000

@@ -4,11 +4,11 @@ import re
 import uuid
 from pathlib import Path
 
-from tests.clients.contract import eventually
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.runs import ours
 from tests.kafka.oracle import Oracle
+from tests.patience import eventually
 
 _ONE = ("--transaction-duration-ms", "90000")
 """All in one transaction."""

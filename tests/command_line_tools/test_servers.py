@@ -14,9 +14,8 @@ import pytest
 
 from minibroker import Broker
 from minibroker_tools.commands.server import processes, stop
-from tests.clients.contract import eventually
 from tests.command_line_tools.runs import ours
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import uuid
 import confluent_kafka as rdkafka
 import pytest
 
-from tests.clients.contract import TIMEOUT, Message, eventually
+from tests.clients.contract import TIMEOUT, Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.runs import ours
 from tests.kafka.oracle import Oracle
+from tests.patience import eventually
 
 _TOOL = "kafka-transactions --bootstrap-server {B}"
 

@@ -1,8 +1,7 @@
 """One broker as a script about groups of the consumer protocol sees it: see `group_world`."""
 
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
@@ -45,14 +44,12 @@ from minibroker_protocol.schema import schema_of
 from tests.broker.config.configs import GROUP, SET, change_request, describe_request
 from tests.kafka.group_world import World
 from tests.kafka.topics import batches_of
-from tests.patience import PATIENCE_S
 
 Owned = Mapping[str, Sequence[int]]
 _OFFSETS: Final = "__consumer_offsets"
 _KAFKA_UUID: Final = re.compile(r"[\w-]{22}", re.ASCII)
 _GROUP: Final = 32
 """The type of a group as a resource with configurations."""
-_PAUSE_S: Final = 0.02
 
 
 class ConsumerWorld(World):
@@ -180,13 +177,6 @@ class ConsumerWorld(World):
         leaving.group_id = request.group_id
         self.client("admin").ask(leaving, 0)
         return sum(len(each.partitions) for each in joined.assignment.topic_partitions)
-
-    def wait(self, ready: Callable[[], bool]) -> None:
-        """Look until something is so."""
-        end = time.monotonic() + PATIENCE_S
-        while not ready():
-            assert time.monotonic() < end, self.transcript
-            time.sleep(_PAUSE_S)  # Kafka does it in its own time
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str) and _KAFKA_UUID.fullmatch(value):

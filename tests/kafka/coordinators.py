@@ -1,32 +1,23 @@
 """When a broker's coordinators are ready: Kafka makes their topics when it is first asked, and loads them then."""
 
-import time
-from collections.abc import Callable
 from typing import Final
 
 from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from tests.broker.coordinators.groups.offset_requests import fetch_with_error
 from tests.broker.coordinators.transactions.producer import Asks, init_producer_id
 from tests.broker.socket_client import Address, SocketClient, address_of
-from tests.patience import PATIENCE_S
+from tests.patience import eventually
 
 _GROUP, _TRANSACTION = 0, 1
 _NAME: Final = "warm-up"
 """Of a group, and of a transactional id, that nobody else uses."""
 
 
-def until(ready: Callable[[], bool]) -> None:
-    """Ask until it is so."""
-    end = time.monotonic() + PATIENCE_S
-    while not ready():
-        assert time.monotonic() < end
-
-
 def wait_for_coordinators(broker: Asks) -> None:
     """Until groups and transactions are served."""
-    until(lambda: _is_found(broker, _GROUP) and _is_found(broker, _TRANSACTION))
-    until(lambda: init_producer_id(broker, _NAME).error_code == 0)
-    until(lambda: fetch_with_error(broker, group_id=_NAME)[0] == 0)
+    eventually(lambda: _is_found(broker, _GROUP) and _is_found(broker, _TRANSACTION))
+    eventually(lambda: init_producer_id(broker, _NAME).error_code == 0)
+    eventually(lambda: fetch_with_error(broker, group_id=_NAME)[0] == 0)
 
 
 def with_coordinators(bootstrap: str) -> Address:

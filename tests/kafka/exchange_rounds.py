@@ -18,9 +18,10 @@ from tests.broker.coordinators.transactions.producer import READ_COMMITTED, Prod
 from tests.broker.harness import bytes_in, fetch_request, only_partition, produce_request
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
-from tests.kafka.coordinators import until, wait_for_coordinators
+from tests.kafka.coordinators import wait_for_coordinators
 from tests.kafka.exchange import errors_of, hand_over
 from tests.kafka.real_kafka import RealKafka
+from tests.patience import eventually
 
 COORDINATORS: Final = {
     "offsets.topic.num.partitions": "7",
@@ -91,7 +92,7 @@ class Exchange:
         """Wait until the coordinators have loaded what is in the directory."""
         wait_for_coordinators(client)
         for name in _NAMES:
-            until(partial(self._is_loaded, client, name))
+            eventually(partial(self._is_loaded, client, name))
 
     @staticmethod
     def _is_loaded(client: SocketClient, name: str) -> bool:
@@ -111,10 +112,10 @@ class Exchange:
 
     def look(self, client: SocketClient) -> Seen:
         """Hold a broker's answers against the model, and return those that the next broker must give, too."""
-        until(lambda: not any(each.transaction_state.startswith("Prepare") for each in self._transactions(client)))
+        eventually(lambda: not any(each.transaction_state.startswith("Prepare") for each in self._transactions(client)))
         for group in _NAMES:
             expected = self._offsets.get(group, {})
-            until(partial(self._has_offsets, client, group, expected))
+            eventually(partial(self._has_offsets, client, group, expected))
         records = [self._records(client, topic, index) for topic, index in (*_PLACES, (_COMPACTED, 0))]
         for index in (0, 1):
             stable, values = self._values(client, index)
@@ -160,7 +161,7 @@ class Exchange:
         producer = self._producers.get(name)
         if producer is None:
             producer = self._producers[name] = Producer(client, name, timeout_ms=_TIMEOUT_MS, init=False)
-            until(lambda: producer.init() == 0)
+            eventually(lambda: producer.init() == 0)
         if name not in self._open:
             self._open[name], self._written[name] = {}, []
         elif self._random.random() < 0.6:
@@ -169,7 +170,7 @@ class Exchange:
         if self._random.random() < 0.7:
             index = self._random.randrange(2)
             value = f"{name} {self._number}".encode()
-            until(lambda: producer.add((_RECORDS, index)) == [0])
+            eventually(lambda: producer.add((_RECORDS, index)) == [0])
             outcome = producer.send(value, topic=_RECORDS, partition=index)
             assert outcome.error_code == 0
             self._written[name].append((index, outcome.base_offset, value))
@@ -177,7 +178,7 @@ class Exchange:
             group, place = self._random.choice(_NAMES), self._random.choice(_PLACES)
             if any((group, place) in pending for other, pending in self._open.items() if other != name):
                 group, place = f"own of {name}", _PLACES[0]
-            until(lambda: producer.add_offsets(group) == 0)
+            eventually(lambda: producer.add_offsets(group) == 0)
             assert producer.commit_offset(group, self._number, topic=place[0], partition=place[1]) == 0
             self._open[name][group, place] = self._number
 
@@ -186,11 +187,11 @@ class Exchange:
         pending, written = self._open.pop(name), self._written.pop(name)
         way = self._random.choice(("commit", "commit", "abort", "init"))
         if way == "init":
-            until(lambda: producer.init() == 0)
+            eventually(lambda: producer.init() == 0)
             return
         assert producer.end(commit=way == "commit") == 0
         # Kafka answers before it writes the markers: what comes next must not overtake them.
-        until(lambda: not self._described(producer)[1].startswith("Prepare"))
+        eventually(lambda: not self._described(producer)[1].startswith("Prepare"))
         if way == "commit":
             for index, offset, value in written:
                 self._committed[index][offset] = value

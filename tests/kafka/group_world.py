@@ -51,6 +51,7 @@ _NOT_COMPARED: Final = {
 }
 COMMITTED: Final = "committed"
 _OFFSETS: Final = "__consumer_offsets"
+_PAUSE_S: Final = 0.02
 
 
 class World:
@@ -218,12 +219,15 @@ class World:
         self._until(lambda group: all(each.member_id != member_id for each in group.members))
 
     def _until(self, ready: Callable[[Any], bool]) -> None:
+        request = DescribeGroupsRequest(groups=[self.group_id])
+        self.wait(lambda: ready(self.client("admin").ask(request, 5).groups[0]))
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """Look until something is so."""
         end = time.monotonic() + PATIENCE_S
-        while True:
-            (group,) = self.client("admin").ask(DescribeGroupsRequest(groups=[self.group_id]), 5).groups
-            if ready(group):
-                return
-            assert time.monotonic() < end, f"{group}, after {self.transcript}"
+        while not ready():
+            assert time.monotonic() < end, self.transcript
+            time.sleep(_PAUSE_S)  # Kafka does it in its own time
 
     def list_groups(self, version: int = 5, states: Sequence[str] = (), types: Sequence[str] = ()) -> None:
         """Note how this group is listed."""

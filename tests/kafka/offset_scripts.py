@@ -1,6 +1,5 @@
 """Requests of clients about committed offsets, as scripts for `OffsetWorld`."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -34,7 +33,6 @@ from tests.broker.socket_client import SocketClient
 from tests.kafka.group_world import World
 from tests.kafka.scripts import Scripts
 from tests.kafka.topics import batches_of, create_topic
-from tests.patience import PATIENCE_S
 
 Script = Callable[["OffsetWorld"], None]
 SCRIPTS: Final = Scripts["OffsetWorld"]()
@@ -50,12 +48,6 @@ class OffsetWorld(World):
         self.broker: SocketClient = self.client("offsets")
         for name in (self.t, self.u):
             create_topic(self.broker, name, 2)
-
-    def wait(self, ready: Callable[[], bool]) -> None:
-        """Ask until the answer is yes."""
-        end = time.monotonic() + PATIENCE_S
-        while not ready():
-            assert time.monotonic() < end, self.transcript
 
     def places(self, *names: str) -> list[tuple[str, int]]:
         """Partitions by names such as "t0"; another letter than t or u is of a topic that does not exist."""

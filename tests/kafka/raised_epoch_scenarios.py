@@ -12,9 +12,9 @@ from minibroker_protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from tests.broker.coordinators.transactions.producer import FIRST_THAT_ADDS, Producer
-from tests.kafka.coordinators import until
 from tests.kafka.transaction_scenarios import Answers, Scenario, mistaken, settled
 from tests.kafka.transaction_stage import Stage
+from tests.patience import eventually
 
 _CONCURRENT_TRANSACTIONS: Final = 51
 _RAISES: Final = 5
@@ -122,7 +122,7 @@ def a_producer_that_is_fenced(stage: Stage) -> Answers:
     fenced = stage.producer()
     answers: Answers = [(_send(stage, fenced),)]
     heir = Producer(stage.broker, fenced.transactional_id, init=False)
-    until(lambda: heir.init() != _CONCURRENT_TRANSACTIONS)
+    eventually(lambda: heir.init() != _CONCURRENT_TRANSACTIONS)
     answers += [
         (stage.id(heir.id) == stage.id(fenced.id), stage.state_of(heir)),
         _end(stage, fenced, commit=True, goes_on=False),

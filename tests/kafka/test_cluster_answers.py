@@ -46,8 +46,8 @@ from minibroker_protocol.messages.reassignments import (
 )
 from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from tests.broker.socket_client import SocketClient, address_of
-from tests.clients.contract import eventually
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
+from tests.patience import eventually
 
 VARIABLE: Final = {
     "topic_id": bytes(16),

@@ -23,9 +23,9 @@ from tests.broker.config.configs import (
     describe_request,
 )
 from tests.broker.socket_client import SocketClient, address_of
-from tests.kafka.coordinators import until
 from tests.kafka.newer_keys import NEWER_OF_TOPICS
 from tests.kafka.real_kafka import RealKafka
+from tests.patience import eventually
 from tests.sweeps import one_in
 
 NODE: Final = "1"
@@ -124,7 +124,7 @@ def topic(sides: tuple[Side, Side]) -> str:
     for side in sides:
         (result,) = side.client.ask(CreateTopicsRequest(topics=[topic]), 7).topics
         assert result.error_code == 0
-        until(lambda side=side: side.refusal(TOPIC, name)[0] == 0)  # type: ignore[misc] # mypy cannot infer a lambda's default
+        eventually(lambda side=side: side.refusal(TOPIC, name)[0] == 0)  # type: ignore[misc] # mypy cannot infer a lambda's default
     return name
 
 

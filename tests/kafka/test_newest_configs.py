@@ -13,10 +13,10 @@ from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.record import NewRecord
 from tests.broker.config.configs import BROKER, DELETE, GROUP, METRICS, SET, TOPIC
 from tests.broker.socket_client import SocketClient, address_of
-from tests.kafka.coordinators import until
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.test_configs import CONFIG, DEFAULT_SOURCE, NODE, Change, Side
 from tests.kafka.test_log_answers import Side as Logs
+from tests.patience import eventually
 
 _TOPIC: Final = "newest-configs"
 _NOW: Final = 1_700_000_000_000
@@ -100,7 +100,7 @@ def test_settings_of_groups_are_refused_in_the_words_of_the_newest_kafka(sides: 
         assert ours == theirs, changes
     here, there = sides
     expected = _set_values(here)
-    until(lambda: _set_values(there) == expected)  # Kafka's broker learns of a change after its controller
+    eventually(lambda: _set_values(there) == expected)  # Kafka's broker learns of a change after its controller
 
 
 def _set_values(side: Side) -> dict[str, str | None]:

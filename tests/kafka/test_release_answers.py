@@ -32,11 +32,12 @@ from tests.broker.coordinators.groups.offset_requests import commit, fetch
 from tests.broker.harness import frame_of
 from tests.broker.socket_client import SocketClient
 from tests.kafka import jars
-from tests.kafka.coordinators import until, with_coordinators
+from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.release_keys import FILE, lines_of, rows_of
 from tests.kafka.test_configs import CONFIG, DEFAULT_SOURCE, NODE, Change, Side, without_words
+from tests.patience import eventually
 
 _OTHERS: Final = ("3.7.2", "3.8.1", "4.0.1", "4.1.1", "4.2.0", "4.3.1")
 _VERSIONS: Final = [
@@ -175,7 +176,7 @@ def _create(release: Release, **configs: str) -> str:
     name = f"topic-{uuid.uuid4().hex[:8]}"
     for side in (release.ours, release.theirs):
         assert _created(side, name, {key.replace("_", "."): value for key, value in configs.items()})[0] == 0
-        until(lambda side=side: side.refusal(TOPIC, name)[0] == 0)  # type: ignore[misc] # mypy cannot infer a lambda's default
+        eventually(lambda side=side: side.refusal(TOPIC, name)[0] == 0)  # type: ignore[misc] # mypy cannot infer a lambda's default
     return name
 
 
@@ -207,7 +208,7 @@ def _operations(side: Side) -> int:
 def _topic_of(side: Side, configs: dict[str, str] | None = None) -> str:
     name = f"topic-{uuid.uuid4().hex[:8]}"
     assert _created(side, name, configs or {})[0] == 0
-    until(lambda: side.refusal(TOPIC, name)[0] == 0)
+    eventually(lambda: side.refusal(TOPIC, name)[0] == 0)
     return name
 
 
@@ -237,7 +238,7 @@ def _fetched_zstd(side: Side, version: int) -> int:
         codes[:] = [topic.partitions[0].error_code]
         return codes not in ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
 
-    until(is_led)
+    eventually(is_led)
     return codes[0]
 
 
@@ -387,7 +388,7 @@ def _finalize(side: Side, feature: str, level: int) -> None:
         finalized = {each.name: each.max_version_level for each in side.client.ask(request, 3).finalized_features}
         return bool(finalized.get(feature, 0) == level)
 
-    until(is_known)
+    eventually(is_known)
 
 
 def _served(side: Side) -> dict[str, Any]:
@@ -434,7 +435,7 @@ def _emptied(side: Side) -> tuple[int, str]:
     name, group_id = _topic_of(side), f"emptied-{uuid.uuid4().hex[:8]}"
     commit(side.client, {(name, 0): 1}, group_id)
     side.client.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), 5)
-    until(lambda: fetch(side.client, (name, 0), group_id=group_id)[name, 0][0] == -1)
+    eventually(lambda: fetch(side.client, (name, 0), group_id=group_id)[name, 0][0] == -1)
     (group,) = side.client.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
     return group.error_code, group.group_state
 

@@ -7,7 +7,7 @@ from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import bytes_in, fetch_request, only_partition
 from tests.kafka.cluster_requests import offsets
-from tests.kafka.coordinators import until
+from tests.patience import eventually
 
 
 def create_topic(broker: Asks, name: str, partitions: int = 1, **configs: str) -> None:
@@ -24,7 +24,7 @@ def create_topic(broker: Asks, name: str, partitions: int = 1, **configs: str) -
     (created,) = broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 5).topics
     assert created.error_code == 0, created.error_message
     asked = offsets(name, *range(partitions))
-    until(lambda: not any(each.error_code for each in broker.ask(asked, 5).topics[0].partitions))
+    eventually(lambda: not any(each.error_code for each in broker.ask(asked, 5).topics[0].partitions))
 
 
 def batches_of(broker: Asks, name: str, partition: int = 0) -> Iterator[RecordBatch]:

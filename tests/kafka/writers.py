@@ -8,9 +8,8 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.clients.contract import eventually
 from tests.kafka.answers import answers
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 MOVED_TO: Final = 77
 FIRST: Final = 1_700_000_000_000

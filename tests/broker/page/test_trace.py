@@ -12,10 +12,9 @@ from minibroker import Broker
 from minibroker.cli.main import main
 from tests.broker.control.http import Control
 from tests.broker.page.browser import Window
-from tests.clients.contract import eventually
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.clients.trace_process import TraceProcess
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 

@@ -17,13 +17,12 @@ from minibroker_pipeline.jobs.compact import CompactSettings, compact
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
-from tests.clients.contract import eventually
 from tests.kafka.answers import Answers, Line, all_answers, answers
 from tests.kafka.dumps import check_directory
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.writers import create, with_batches
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, eventually
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS
 from tests.sparse_copies import copy_directory
 
