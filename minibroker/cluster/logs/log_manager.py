@@ -211,11 +211,7 @@ class LogManager:
     def apply_retention(self) -> int:
         """Delete old segments of all logs immediately; return their number."""
         deleted: list[int] = []
-
-        def delete(partition: Partition, log: Log) -> None:
-            deleted.append(self._delete_old(partition, log))
-
-        drain(self._retention(delete))
+        drain(self._retention(lambda partition, log: deleted.append(self._delete_old(partition, log))))
         return sum(deleted)
 
     def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
