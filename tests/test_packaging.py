@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import minibroker
-from minibroker_lab.page.lessons.catalogue import LESSONS
-from minibroker_lab.page.lessons.texts import ANSWERS
+from minibroker_lab.page.lessons.texts import ANSWERS, LESSONS
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow

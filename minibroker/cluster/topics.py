@@ -2,7 +2,7 @@
 
 A partition that has held a record is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout;
 the others get theirs at a clean stop. What no partition directory can tell, which topics there are, with which id, how
-many partitions and which overrides, stands beside them in a file (`minibroker_storage.data_directory.topics_file`). A
+many partitions and which overrides, stands beside them in a file (`minibroker_storage.data_directory.names`). A
 request changes what it changes, topic by topic, and then the file is written once.
 
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
@@ -32,8 +32,10 @@ from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.uuids import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
-from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME, TOPICS_FILE
-from minibroker_storage.data_directory.topics_file import (
+from minibroker_storage.data_directory.names import (
+    LEGAL_TOPIC,
+    MAX_TOPIC_NAME,
+    TOPICS_FILE,
     TopicsFileError,
     format_topics_file,
     parse_topics_file,

@@ -39,11 +39,11 @@ from minibroker_storage.data_directory.names import (
     RECOVERY_POINTS,
     SNAPSHOT_FILE,
     TOPICS_FILE,
+    TopicsFileError,
     parse_partition_directory,
 )
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED, staging_name
-from minibroker_storage.data_directory.topics_file import TopicsFileError
 from minibroker_storage.files import pwrite_all, read_file, write_atomically
 from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_directory_name, rename_if_there
 

@@ -13,7 +13,7 @@ def main() -> int:
         return 1
     try:
         from minibroker_lab.terminal.app import LabApp  # noqa: PLC0415 - it needs the extra
-        from minibroker_lab.terminal.client import PageClient  # noqa: PLC0415 - as above
+        from minibroker_lab.terminal.view import PageClient  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         print(f"minibroker_lab.terminal: {missing(error.name, 'lab')}", file=sys.stderr)  # noqa: T201 - the user's message
         return 1

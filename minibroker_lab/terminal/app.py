@@ -13,8 +13,7 @@ from minibroker_lab.terminal.state import StateView
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from minibroker_lab.terminal.client import PageClient
-    from minibroker_lab.terminal.view import View
+    from minibroker_lab.terminal.view import PageClient, View
 
 _VIEWS: Final[dict[str, type[RequestList | LogList | StateView]]] = {
     "requests": RequestList,

@@ -8,15 +8,14 @@ from urllib.parse import quote
 
 from textual.widgets import Input, Static
 
-from minibroker_lab.terminal.client import PageError
 from minibroker_lab.terminal.requests import part_view
-from minibroker_lab.terminal.view import View, chosen, fill, number, size, table, time_of_day
+from minibroker_lab.terminal.view import PageError, View, chosen, fill, number, size, table, time_of_day
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from minibroker_lab.terminal.client import PageClient
+    from minibroker_lab.terminal.view import PageClient
 
 _PARTITIONS: Final = (
     "Partition",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from minibroker_lab.terminal.client import PageClient
+    from minibroker_lab.terminal.view import PageClient
 
 _ROWS: Final = 500
 _EVERY_S: Final = 0.5

@@ -12,7 +12,7 @@ from minibroker_lab.terminal.view import View, fill, number, place, table, time_
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from minibroker_lab.terminal.client import PageClient
+    from minibroker_lab.terminal.view import PageClient
 
 _SHOWN: Final = 12
 

@@ -1,22 +1,61 @@
-"""Screens that show what a page answers, and ask it again from time to time."""
+"""Screens that show what a page answers, and ask it again from time to time; the client of the page."""
 
 from __future__ import annotations
 
+import asyncio
+import http.client
+import json
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from urllib.parse import urlsplit
 
 from rich.text import Text
 from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
-from minibroker_lab.terminal.client import PageClient, PageError
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from textual.app import App, ComposeResult
     from textual.binding import BindingType
+
+
+_PATIENCE_S: Final = 10
+
+
+class PageError(Exception):
+    """The page has answered with a problem, or not at all."""
+
+
+class PageClient:
+    """A client of the page at a URL. `token` is sent with each request; None for none."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url = url
+        self._address = urlsplit(url)
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    async def get(self, path: str) -> Any:
+        """The JSON at `/data` and a path. `PageError` with the page's sentence."""
+        return await asyncio.to_thread(self._get, f"{self._address.path.rstrip('/')}/data{path}")
+
+    def _get(self, path: str) -> Any:
+        connection = http.client.HTTPConnection(
+            self._address.hostname or "", self._address.port or 80, timeout=_PATIENCE_S
+        )
+        try:
+            connection.request("GET", path, headers=self._headers)
+            response = connection.getresponse()
+            content: Any = json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise PageError("The broker does not answer. It may have stopped.") from error
+        finally:
+            connection.close()
+        if response.status >= http.client.BAD_REQUEST:
+            raise PageError(str(content.get("message", response.status)))
+        return content
+
 
 EVERY_S: Final = 1.0
 _KIB: Final = 1024

@@ -20,7 +20,7 @@ from minibroker.config import ConfigError
 from minibroker.config.addresses import parse_address
 from minibroker.server.server import Server
 from minibroker_protocol.messages.metadata import MetadataRequest
-from minibroker_storage.data_directory.topics_file import TopicsFileError
+from minibroker_storage.data_directory.names import TopicsFileError
 from tests.broker.harness import batch, fetch_request, only_partition, produce_request, values_in
 from tests.broker.socket_client import SocketClient
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker_lab.page.lessons.catalogue import LESSONS
 from minibroker_lab.page.lessons.lesson import Lesson
+from minibroker_lab.page.lessons.texts import LESSONS
 from tests.broker.page.lesson_answers import (
     PAGE,
     SERVER,

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage.data_directory.clean_shutdown import boot_id, is_marked_clean, mark_clean, unmark_clean
-from minibroker_storage.data_directory.names import PASSING_DIRECTORY, parse_partition_directory
-from minibroker_storage.data_directory.topics_file import (
+from minibroker_storage.data_directory.names import (
+    PASSING_DIRECTORY,
     TopicsFileError,
     format_topics_file,
+    parse_partition_directory,
     parse_topics_file,
     topics_file_line,
 )

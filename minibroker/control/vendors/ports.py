@@ -12,8 +12,8 @@ import h11
 
 from minibroker.config.addresses import is_loopback, parse_address
 from minibroker.config.names import suggestion
-from minibroker.control.vendors import absent, confluent, redpanda
-from minibroker.control.vendors.answers import Answer, Question, refusal
+from minibroker.control.vendors import apis
+from minibroker.control.vendors.apis import Answer, Question, refusal
 from minibroker.control.web_pages import refusal_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ MOST_CONNECTIONS: Final = 100
 _LARGEST_HEAD: Final = 16_384
 _LARGEST_BODY: Final = 65_536
 _KINDS: Final[dict[str, Callable[["Services", Question], Answer]]] = {
-    "redpanda": redpanda.answer,
-    "confluent": confluent.answer,
-    "absent": absent.answer,
+    "redpanda": apis.answer_as_redpanda,
+    "confluent": apis.answer_as_confluent,
+    "absent": apis.answer_as_absent,
 }
 
 

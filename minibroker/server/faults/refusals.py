@@ -15,8 +15,7 @@ from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.cluster.routing.slices import then
 from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.dispatch import serve
-from minibroker.server.requests.merging import MergedAnswer, merged
-from minibroker.server.requests.refusals import error_answer, part_answer
+from minibroker.server.requests.refusals import MergedAnswer, error_answer, merged, part_answer
 from minibroker.server.requests.targets import only
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy

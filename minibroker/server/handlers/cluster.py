@@ -8,11 +8,10 @@ from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.security.authorization.acls import Operation
-from minibroker.server.requests.authorized_operations import authorized_cluster_operations
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.held_for_metadata import hold
-from minibroker.server.requests.requirements import asked_by_handler, on_cluster
+from minibroker.server.requests.requirements import asked_by_handler, authorized_cluster_operations, on_cluster
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import METADATA_TOPIC

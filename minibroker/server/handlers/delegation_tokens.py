@@ -1,5 +1,8 @@
 """Delegation tokens (KIP-48)."""
 
+from typing import Final
+
+from minibroker.cluster.listeners import PLAINTEXT
 from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.delegation_tokens import DelegationToken
@@ -8,7 +11,6 @@ from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles
 from minibroker.server.requests.held_for_metadata import hold
 from minibroker.server.requests.requirements import asked_by_handler
-from minibroker.server.requests.token_requests import NO_TIME, find, may_ask, named
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delegation_tokens import (
@@ -23,6 +25,39 @@ from minibroker_protocol.messages.delegation_tokens import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+
+_NO_TIME: Final = -1
+"""In place of a time where there is no token."""
+
+
+def _may_ask(call: Call) -> bool:
+    """Whether the client has proved who it is, and that not with a token."""
+    session = call.session
+    if session.protocol == PLAINTEXT or (session.protocol == "SSL" and session.principal == ANONYMOUS):
+        return False
+    return session.authentication is None or not session.authentication.by_token
+
+
+def _named(kind: str | None, name: str | None) -> Principal | None:
+    """A principal of a request; None where it names none."""
+    return Principal(kind or "", name) if name else None
+
+
+def _find(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode, DelegationToken | None]:
+    """The token that a client wants to change, or the error that speaks against it."""
+    tokens = call.services.security.tokens
+    if not _may_ask(call):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None
+    if not tokens.is_enabled:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None
+    token = tokens.with_hmac(bytes(proof))
+    if token is None:
+        return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, None
+    if tokens.is_over(token):
+        return ErrorCode.DELEGATION_TOKEN_EXPIRED, None
+    if not token.may_be_renewed_by(call.principal):
+        return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, None
+    return ErrorCode.NONE, token
 
 
 @handles(
@@ -50,10 +85,10 @@ def create_delegation_token(
     DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYPE).
     """
     requester = call.principal
-    owner = named(request.owner_principal_type, request.owner_principal_name) or requester
+    owner = _named(request.owner_principal_type, request.owner_principal_name) or requester
     renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
     tokens = call.services.security.tokens
-    if not may_ask(call):
+    if not _may_ask(call):
         return _refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
     if owner != requester and not call.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
         return _refusal(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester)
@@ -87,9 +122,9 @@ def _refusal(code: ErrorCode, owner: Principal, requester: Principal) -> CreateD
         principal_name=owner.name,
         token_requester_principal_type=requester.type,
         token_requester_principal_name=requester.name,
-        issue_timestamp_ms=NO_TIME,
-        expiry_timestamp_ms=NO_TIME,
-        max_timestamp_ms=NO_TIME,
+        issue_timestamp_ms=_NO_TIME,
+        expiry_timestamp_ms=_NO_TIME,
+        max_timestamp_ms=_NO_TIME,
         token_id="",
         hmac=b"",
     )
@@ -105,13 +140,13 @@ def renew_delegation_token(
     named by its HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed
     (DELEGATION_TOKEN_EXPIRED).
     """
-    code, token = find(request.hmac, call)
+    code, token = _find(request.hmac, call)
     if token is None:
-        return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+        return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
     try:
         renewed = call.services.security.tokens.renew(token, request.renew_period_ms)
     except OSError:
-        return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
+        return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=_NO_TIME)
     return hold(
         RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=renewed.expires_ms), request, call
     )
@@ -126,13 +161,13 @@ def expire_delegation_token(
     Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
     """
     period_ms = request.expiry_time_period_ms
-    code, token = find(request.hmac, call)
+    code, token = _find(request.hmac, call)
     if token is None:
-        return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+        return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
     try:
         left = call.services.security.tokens.expire(token, period_ms)
     except OSError:
-        return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
+        return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=_NO_TIME)
     ends_ms = period_ms if left is None else left.expires_ms
     return hold(ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms), request, call)
 
@@ -152,7 +187,7 @@ def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Cal
     them.
     """
     tokens = call.services.security.tokens
-    if not may_ask(call):
+    if not _may_ask(call):
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])
     if not tokens.is_enabled:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, tokens=[])

@@ -16,10 +16,16 @@ from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.java_order import bucket, in_timeline_order, table_size, topic_partition_hash
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.server.requests.authorized_operations import authorized_operations
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, coordinator_keys_at, groups_at, handles
-from minibroker.server.requests.requirements import asked_by_handler, checked, missing, on_each, on_group
+from minibroker.server.requests.requirements import (
+    asked_by_handler,
+    authorized_operations,
+    checked,
+    missing,
+    on_each,
+    on_group,
+)
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import (

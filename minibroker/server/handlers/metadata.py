@@ -10,11 +10,14 @@ from minibroker.cluster.routing.slices import Steps
 from minibroker.cluster.topic_admin import TopicError, TopicPlan, create_topics, plan_topic, refuse_too_large
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.server.requests.authorized_operations import authorized_cluster_operations, authorized_operations
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, Target, handles, topics_at
 from minibroker.server.requests.held_for_metadata import hold
-from minibroker.server.requests.requirements import asked_by_handler
+from minibroker.server.requests.requirements import (
+    asked_by_handler,
+    authorized_cluster_operations,
+    authorized_operations,
+)
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS

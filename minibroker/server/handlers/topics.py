@@ -23,15 +23,12 @@ from minibroker.cluster.topic_admin import (
     refuse_too_large,
     refuse_too_many,
 )
-from minibroker.cluster.topic_admin import (
-    create_topics as create_planned,
-)
+from minibroker.cluster.topic_admin import create_topics as create_planned
 from minibroker.cluster.topics import Topic
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles, topics_at
 from minibroker.server.requests.held_for_metadata import hold
-from minibroker.server.requests.quota_mutations import count_mutation
 from minibroker.server.requests.requirements import asked_by_handler, on_each
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -52,6 +49,23 @@ from minibroker_protocol.messages.topics import (
 )
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import new_uuid
+
+
+def _count_mutation(call: Call, partitions: int, first_strict: int) -> None:
+    """Hold partitions that are made or removed against the client's quota (KIP-599).
+
+    A client that is over it has to wait; from version `first_strict` on it is refused, with a TopicError.
+    """
+    quotas = call.services.quotas
+    if quotas is None:
+        return
+    strict = call.api_version >= first_strict
+    wait_ms = quotas.mutate(call.session, call.client_id, partitions, strict=strict)
+    call.session.muted_ms = max(call.session.muted_ms, wait_ms)
+    if strict and wait_ms:
+        code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        raise TopicError(code, code.meaning)
+
 
 _FIRST_STRICT_CREATION: Final = 6
 """From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
@@ -91,7 +105,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
             _check_rights(requested.name, call)
             plan = _plan_creation(requested, call)
             if not request.validate_only:
-                count_mutation(call, plan.partitions, _FIRST_STRICT_CREATION)
+                _count_mutation(call, plan.partitions, _FIRST_STRICT_CREATION)
         except TopicError as error:
             results[requested.name] = _refused_creation(requested.name, error)
         else:
@@ -312,7 +326,7 @@ def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call)
 
 def _remove(topic: Topic, state: DeleteTopicState, call: Call, gone: list[_Gone]) -> DeletableTopicResult:
     try:
-        count_mutation(call, len(topic.partitions), _FIRST_STRICT_DELETION)
+        _count_mutation(call, len(topic.partitions), _FIRST_STRICT_DELETION)
         gone.append((topic, call.core.topics.take_away(topic)))
     except TopicError as error:
         return _refused_deletion(state, error.code, str(error))
@@ -360,7 +374,7 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
             refuse_duplicate(requested.name, named)
             growth = _plan_growth(requested, call)
             if not request.validate_only:
-                count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT_GROWTH)
+                _count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT_GROWTH)
                 growths.append(growth)
             results[requested.name] = CreatePartitionsTopicResult(name=requested.name, error_code=ErrorCode.NONE)
         except TopicError as error:

@@ -8,8 +8,8 @@ from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.registry import AnyModernGroup
 from minibroker.security.authorization.acls import ResourceType
-from minibroker.server.requests.authorized_operations import authorized_operations
 from minibroker.server.requests.call import Call
+from minibroker.server.requests.requirements import authorized_operations
 from minibroker_protocol.error_codes import ErrorCode
 
 G = TypeVar("G", bound=AnyModernGroup)

@@ -14,8 +14,7 @@ from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.cluster.routing.slices import then
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.server.requests.declarations import Target
-from minibroker.server.requests.merging import MergedAnswer, merged
-from minibroker.server.requests.refusals import error_answer, part_answer
+from minibroker.server.requests.refusals import MergedAnswer, error_answer, merged, part_answer
 from minibroker.server.requests.requirements import AUTHORIZATION_FAILED, Each
 from minibroker.server.requests.targets import has_list, names_of, only
 from minibroker_protocol.api_keys import ApiKey

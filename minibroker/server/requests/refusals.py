@@ -2,7 +2,7 @@
 
 `error_answer` is what `AbstractRequest.getErrorResponse` makes of the same request in the newest Kafka that has its
 version (4.4, or 3.9 for what 4 has dropped). `part_answer` has the error at the innermost elements, for errors of some
-partitions beside others that are served; `merging` brings the two together.
+partitions beside others that are served; `merged` brings the two together.
 
 Both walk the declarations of request and response side by side: each list of the response with an error code in it has
 an element for each element of the request's list, matched by name, id or index. The walk is planned once for each API
@@ -11,15 +11,20 @@ and version. Handlers whose responses do not fit declare functions that make the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.primitives import WireType
+from minibroker_protocol.primitives import ZERO_UUID, WireType
 from minibroker_protocol.schema import Field, fields_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from minibroker.server.requests.declarations import Refusal
     from minibroker.server.requests.endpoints import Endpoint
+
 
 _CODES: Final = frozenset({"error_code", "partition_error_code"})
 _IDENTITIES: Final = (
@@ -162,3 +167,48 @@ class _Planner(NamedTuple):
         given = {field.name for field in fields_of(request)}
         sources = ((each.name, (each.name, *_MEANINGS[each.name])) for each in identities)
         return tuple((name, next(filter(given.__contains__, names))) for name, names in sources if given & {*names}), ""
+
+
+_IDENTIFYING: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
+
+
+class MergedAnswer(DelayedResponse):
+    """The answer of a handler that takes its time, with errors to be added."""
+
+    def __init__(self, inner: DelayedResponse, change: Callable[[Any], Any]) -> None:
+        self._inner = inner
+        inner.deliver = lambda response: self.deliver(change(response))
+
+    def cancel(self) -> None:
+        """The client has gone."""
+        self._inner.cancel()
+
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return self._inner.waits_for()
+
+
+def merged(served: Any, refused: Any) -> Any:
+    """Return `served` with the topics, partitions and so on of `refused` in its lists; both answer the same API."""
+    for field in dataclasses.fields(served):
+        here, there = getattr(served, field.name), getattr(refused, field.name)
+        if isinstance(there, list) and there:
+            setattr(served, field.name, _merged_lists(here or [], cast("Sequence[Any]", there)))
+    return served
+
+
+def _merged_lists(here: list[Any], there: Sequence[Any]) -> list[Any]:
+    served = {_identity(element): element for element in here}
+    for element in there:
+        name = _identity(element)
+        same = None if name is None else served.get(name)
+        if same is None:
+            here.append(element)
+        else:
+            merged(same, element)
+    return here
+
+
+def _identity(element: Any) -> Any:
+    """Return the name or id of an element such as a topic, or None where it has none."""
+    return next((named for name in _IDENTIFYING if (named := getattr(element, name, ZERO_UUID)) != ZERO_UUID), None)

@@ -1,4 +1,4 @@
-"""The pages of the lessons, which the documentation has, too: Markdown, shown as elements.
+"""The ten lessons, and their pages, which the documentation has, too: Markdown, shown as elements.
 
 The policy of the page asks for trusted types, so it takes no HTML: it gets a tree, and makes the elements itself.
 
@@ -11,12 +11,26 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from markdown_it import MarkdownIt
 
-if TYPE_CHECKING:
-    from minibroker_lab.page.lessons.lesson import Lesson
+from minibroker_lab.page.lessons import clients, records, requests
+from minibroker_lab.page.lessons.lesson import Lesson
+
+LESSONS: Final = (
+    Lesson(1, "1-requests", "A request is bytes", requests.A_REQUEST_IS_BYTES),
+    Lesson(2, "2-producing", "Producing", requests.PRODUCING),
+    Lesson(3, "3-finding", "Finding an offset", records.FINDING),
+    Lesson(4, "4-fetching", "Fetching", requests.FETCHING),
+    Lesson(5, "5-groups", "Groups", clients.GROUPS),
+    Lesson(6, "6-offsets", "Offsets", clients.OFFSETS),
+    Lesson(7, "7-idempotence", "Idempotence", records.IDEMPOTENCE),
+    Lesson(8, "8-transactions", "Transactions", records.TRANSACTIONS),
+    Lesson(9, "9-retention", "Retention and compaction", records.RETENTION),
+    Lesson(10, "10-failure", "Failure", clients.FAILURE),
+)
+
 
 _BESIDE: Final = Path(__file__).with_name("texts")
 _CHECKOUT: Final = Path(__file__).parents[3] / "docs" / "lessons"

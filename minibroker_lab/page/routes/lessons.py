@@ -8,11 +8,10 @@ from fastapi import APIRouter, Path, Query, Request
 from minibroker.cluster.errors import NotFoundError
 from minibroker.control.remote import OnBroker
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker_lab.page.lessons.catalogue import LESSONS
 from minibroker_lab.page.lessons.lesson import Lesson
 from minibroker_lab.page.lessons.look import Behind, Facts, LogMark, facts_of, seen_by
 from minibroker_lab.page.lessons.progress import Progress
-from minibroker_lab.page.lessons.texts import text_of
+from minibroker_lab.page.lessons.texts import LESSONS, text_of
 from minibroker_lab.page.recorder import Recorder
 from minibroker_lab.page.routes import OnRecorder
 

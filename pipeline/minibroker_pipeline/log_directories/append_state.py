@@ -13,8 +13,7 @@ from minibroker_pipeline.log_directories.log_end_offsets import index_of
 from minibroker_pipeline.log_directories.partition_logs import DataDirectory, FoundPartition, open_partition
 from minibroker_protocol.uuids import parse_uuid
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
-from minibroker_storage.data_directory.names import TOPICS_FILE, parse_partition_directory
-from minibroker_storage.data_directory.topics_file import parse_topics_file
+from minibroker_storage.data_directory.names import TOPICS_FILE, parse_partition_directory, parse_topics_file
 from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError
 from minibroker_storage.files import read_file
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, SNAPSHOT_SUFFIX, file_name

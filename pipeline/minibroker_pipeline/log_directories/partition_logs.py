@@ -21,10 +21,10 @@ from minibroker_storage.data_directory.names import (
     TOPICS_FILE,
     TopicPartition,
     parse_partition_directory,
+    parse_topics_file,
 )
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED
-from minibroker_storage.data_directory.topics_file import parse_topics_file
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import (
     LOG_SUFFIX,

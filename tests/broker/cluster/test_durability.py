@@ -15,7 +15,7 @@ from minibroker_protocol.messages.acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.transactions import InitProducerIdRequest
-from minibroker_storage.data_directory.topics_file import TopicsFileError
+from minibroker_storage.data_directory.names import TopicsFileError
 from tests.broker.cluster.sick_disk import SickDisk
 from tests.broker.harness import Harness, Pending, batch
 

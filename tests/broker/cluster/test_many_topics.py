@@ -22,7 +22,7 @@ from minibroker_protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from minibroker_storage.data_directory.topics_file import topics_file_line
+from minibroker_storage.data_directory.names import topics_file_line
 from tests.broker.config.configs import TOPIC
 from tests.broker.harness import Harness
 

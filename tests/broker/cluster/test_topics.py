@@ -16,7 +16,7 @@ from minibroker_protocol.messages.topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
-from minibroker_storage.data_directory.topics_file import TopicsFileError
+from minibroker_storage.data_directory.names import TopicsFileError
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness, batch, values_in

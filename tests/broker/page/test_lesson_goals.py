@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from minibroker import Broker
-from minibroker_lab.page.lessons.catalogue import LESSONS
+from minibroker_lab.page.lessons.texts import LESSONS
 from tests.broker.control.http import Control
 from tests.broker.page.lesson_answers import lab_for, reached, text_of
 from tests.patience import PATIENCE_S

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
-from minibroker_lab.page.lessons.catalogue import LESSONS
+from minibroker_lab.page.lessons.texts import LESSONS
 from tests.broker.control.http import Control
 from tests.broker.page.lesson_answers import lab_for, server_of, so_far
 from tests.broker.page.test_lesson_goals import read, write

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker_lab.page.lessons.catalogue import LESSONS
 from minibroker_lab.page.lessons.lesson import Lesson
+from minibroker_lab.page.lessons.texts import LESSONS
 from minibroker_storage.data_directory.names import LESSONS_FILE
 from tests.broker.control.http import Control
 from tests.broker.page.lesson_answers import (

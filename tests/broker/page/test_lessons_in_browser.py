@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
-from minibroker_lab.page.lessons.catalogue import LESSONS
+from minibroker_lab.page.lessons.texts import LESSONS
 from tests.broker.page.browser import Window
 from tests.broker.page.lesson_answers import answer_to
 from tests.broker.page.test_lessons import run

@@ -12,8 +12,7 @@ from textual.widgets import DataTable, Static, Tree
 from minibroker import Broker
 from minibroker_lab.terminal.app import LabApp
 from minibroker_lab.terminal.bytes_view import HexPane
-from minibroker_lab.terminal.client import PageClient
-from minibroker_lab.terminal.view import View
+from minibroker_lab.terminal.view import PageClient, View
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
 

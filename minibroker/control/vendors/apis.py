@@ -1,13 +1,17 @@
-"""Redpanda's admin API as far as Testcontainers' modules, `rpk` and health checks ask it: health, brokers, users."""
+"""Questions and answers of the admin APIs of other vendors, without their transport.
+
+- Redpanda's, as far as Testcontainers' modules, `rpk` and health checks ask it: health, brokers, users.
+- cp-server's for health checks: its metadata service's id, and the clusters of its REST API v3.
+- None, for ports whose service is not there, such as Redpanda's schema registry.
+"""
 
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from minibroker.config.documents import parse_json
-from minibroker.control.vendors.answers import OK, READERS, Answer, Question, not_found, refusal
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -17,13 +21,74 @@ if TYPE_CHECKING:
     from minibroker.cluster.node import Node
     from minibroker.server.services import Services
 
+
+Answer = tuple[int, object]
+"""A status and what becomes JSON."""
+
+OK: Final = HTTPStatus.OK
+READERS: Final = frozenset({"GET", "HEAD"})
+
+
+class Question(NamedTuple):
+    """A request: its method, its path without a query, its body."""
+
+    method: str
+    path: str
+    body: bytes = b""
+
+
+def refusal(status: HTTPStatus, message: str) -> Answer:
+    """An error, as Redpanda writes one."""
+    return status, {"message": message, "code": int(status)}
+
+
+def not_found(question: Question) -> Answer:
+    """404 for a route that is not served."""
+    return refusal(HTTPStatus.NOT_FOUND, f"{question.method} {question.path} is not served by minibroker")
+
+
+def answer_as_confluent(services: "Services", question: Question) -> Answer:
+    """The answer to one question; any user may ask."""
+    if question.method not in READERS:
+        return not_found(question)
+    cluster = services.core.cluster
+    path = question.path.rstrip("/").removeprefix("/kafka")
+    if path == "/v1/metadata/id":
+        return OK, {"id": cluster.cluster_id, "scope": {"path": [], "clusters": {"kafka-cluster": cluster.cluster_id}}}
+    found = _cluster(services)
+    if path == "/v3/clusters":
+        return OK, {"kind": "KafkaClusterList", "metadata": {"self": "/v3/clusters", "next": None}, "data": [found]}
+    if path == f"/v3/clusters/{cluster.cluster_id}":
+        return OK, found
+    return not_found(question)
+
+
+def _cluster(services: "Services") -> dict[str, object]:
+    cluster = services.core.cluster
+    own = f"/v3/clusters/{cluster.cluster_id}"
+    controller = None if cluster.controller is None else {"related": f"{own}/brokers/{cluster.controller.id}"}
+    related = {name: {"related": f"{own}/{name}"} for name in ("brokers", "topics")}
+    return {
+        "kind": "KafkaCluster",
+        "metadata": {"self": own, "resource_name": f"crn:///kafka={cluster.cluster_id}"},
+        "cluster_id": cluster.cluster_id,
+        "controller": controller,
+        **related,
+    }
+
+
+def answer_as_absent(_services: "Services", _question: Question) -> Answer:
+    """404 with the reason."""
+    return refusal(HTTPStatus.NOT_FOUND, "minibroker has no schema registry and no HTTP proxy; this port is only open")
+
+
 _USERS: Final = "/v1/security/users"
 _DEFAULT_MECHANISM: Final = "SCRAM-SHA-256"
 _MECHANISMS: Final = (_DEFAULT_MECHANISM, "SCRAM-SHA-512")
 _BROKER: Final = re.compile(r"/v1/brokers/(\d{1,9})", re.ASCII)
 
 
-def answer(services: "Services", question: Question) -> Answer:
+def answer_as_redpanda(services: "Services", question: Question) -> Answer:
     """The answer to one question. No login is needed, as in Redpanda by default."""
     path = question.path.rstrip("/")
     if path == _USERS or path.startswith(f"{_USERS}/"):
