@@ -55,27 +55,28 @@ def handle_errors(app: FastAPI) -> None:
     """Have `app` answer the broker's exceptions, and its own, with problems."""
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(UnavailableError, _unavailable)
-    app.add_exception_handler(UnicodeEncodeError, _no_text)
-    app.add_exception_handler(RecursionError, _nested)
-    app.add_exception_handler(OSError, _storage)
     app.add_exception_handler(Exception, _internal)
-    for kind, status, word in (
-        (NotFoundError, 404, None),
-        (ConflictError, 409, None),
-        (OperationError, 400, None),
-        (FaultError, 400, None),
-        (ClusterError, 409, None),
+    kind: type[Exception]
+    for kind, status, word, message in (
+        (NotFoundError, 404, None, "{}"),
+        (ConflictError, 409, None, "{}"),
+        (OperationError, 400, None, "{}"),
+        (FaultError, 400, None, "{}"),
+        (ClusterError, 409, None, "{}"),
         # Not 408: some clients repeat such a request by themselves.
-        (WaitTimeoutError, 409, "timeout"),
-        (UnexpectedRecordError, 409, "unexpected"),
+        (WaitTimeoutError, 409, "timeout", "{}"),
+        (UnexpectedRecordError, 409, "unexpected", "{}"),
+        (UnavailableError, 503, None, "the broker is not running"),
+        (UnicodeEncodeError, 400, None, "the text is not valid Unicode: {0.reason}"),
+        (RecursionError, 400, None, "the body is nested too deeply"),
+        (OSError, 500, "storage", "{}"),
     ):
-        app.add_exception_handler(kind, _telling(status, word))
+        app.add_exception_handler(kind, _telling(status, word, message))
 
 
-def _telling(status: int, word: str | None) -> Any:
+def _telling(status: int, word: str | None, message: str) -> Any:
     async def handle(_: Request, error: Exception) -> Response:
-        return problem(status, str(error), word)
+        return problem(status, message.format(error), word)
 
     return handle
 
@@ -106,22 +107,6 @@ async def _http(request: Request, error: Exception) -> Response:
     if found.status_code in {404, 405}:
         message = f"there is no {request.method} {request.url.path}; GET /openapi.json lists all paths"
     return problem(found.status_code, message, headers=dict(found.headers or {}))
-
-
-async def _unavailable(_: Request, error: Exception) -> Response:  # noqa: ARG001 - it says nothing more
-    return problem(503, "the broker is not running")
-
-
-async def _no_text(_: Request, error: Exception) -> Response:
-    return problem(400, f"the text is not valid Unicode: {cast('UnicodeEncodeError', error).reason}")
-
-
-async def _nested(_: Request, error: Exception) -> Response:  # noqa: ARG001 - it says nothing more
-    return problem(400, "the body is nested too deeply")
-
-
-async def _storage(_: Request, error: Exception) -> Response:
-    return problem(500, str(error), "storage")
 
 
 async def _internal(_: Request, error: Exception) -> Response:

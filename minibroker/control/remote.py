@@ -52,6 +52,14 @@ class Remote:
         finally:
             self._pending.discard(future)
 
+    async def get(self, read: Callable[[AsyncOperations], T]) -> T:
+        """Like a call, but of a plain function."""
+
+        async def work(broker: AsyncOperations) -> T:
+            return read(broker)
+
+        return await self(work)
+
     def stop(self) -> None:
         """Answer the requests that still wait: the broker stops. On the control plane's thread."""
         self._stopped = True

@@ -44,11 +44,8 @@ router = APIRouter(tags=["Brokers"])
 @router.get("/brokers", openapi_extra=calls("brokers", "brokers.is_up", "brokers.node_id", "brokers.rack"))
 async def list_brokers(on_broker: OnBroker) -> Nodes:
     """All brokers, up or down."""
-
-    async def work(broker: AsyncOperations) -> list[Node]:
-        return [_node(broker, node_id) for node_id in broker.brokers]
-
-    return Nodes(brokers=await on_broker(work))
+    nodes = await on_broker.get(lambda broker: [_node(broker, node_id) for node_id in broker.brokers])
+    return Nodes(brokers=nodes)
 
 
 @router.post("/brokers/{node_id}/stop", openapi_extra=calls("brokers.stop"))

@@ -81,10 +81,8 @@ async def metrics(on_broker: OnBroker, accept: Annotated[str, Header()] = "") ->
 
 
 async def _are_up(on_broker: OnBroker) -> list[bool]:
-    async def work(broker: AsyncOperations) -> list[bool]:
-        return [node.is_up for node in broker.services.core.cluster.nodes.values()]
-
+    looking = on_broker.get(lambda broker: [node.is_up for node in broker.services.core.cluster.nodes.values()])
     try:
-        return await asyncio.wait_for(on_broker(work), _PATIENCE_S)
+        return await asyncio.wait_for(looking, _PATIENCE_S)
     except TimeoutError:
         raise UnavailableError from None

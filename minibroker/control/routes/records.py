@@ -1,7 +1,7 @@
 """Records: written without a producer, read without a consumer, and waited for."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
@@ -100,23 +100,31 @@ class RecordList(About):
     records: list[Record]
 
 
-class Expectation(Body):
-    """The expected record; a field that is not given may be anything. Of a JSON object only the given members count."""
-
-    value: Payload = None
-    key: Payload = None
-    headers: dict[str, Payload] | None = Field(default=None, description="Those that have to be there.")
-    partition: int | None = None
-    timeout: Timeout = 10.0
-
-
-class Matching(Body):
-    """As in `expect`, and where it is."""
-
+class _Conditions(Body):
     value: Payload = None
     key: Payload = None
     headers: dict[str, Payload] | None = None
     partition: int | None = None
+
+    def given(self) -> tuple[Any, dict[str, Any]]:
+        """Return the value, and the other conditions by name. Null is null, but what is not said may be anything."""
+        value, key = (
+            payload_of(getattr(self, name), name) if name in self.model_fields_set else ANY for name in ("value", "key")
+        )
+        headers = self.headers and {name: payload_of(each, f"header {name!r}") for name, each in self.headers.items()}
+        return value, {"key": key, "headers": headers, "partition": self.partition}
+
+
+class Expectation(_Conditions):
+    """The expected record; a field that is not given may be anything. Of a JSON object only the given members count."""
+
+    headers: dict[str, Payload] | None = Field(default=None, description="Those that have to be there.")
+    timeout: Timeout = 10.0
+
+
+class Matching(_Conditions):
+    """As in `expect`, and where it is."""
+
     offset: Int64 | None = None
     timestamp: Int64 | None = None
 
@@ -137,13 +145,10 @@ class RecordPart(RecordList):
     )
 
 
-class Absence(Body):
+class Absence(_Conditions):
     """The record that must not be there; a field that is not given may be anything."""
 
-    value: Payload = None
-    key: Payload = None
     headers: dict[str, Payload] | None = Field(default=None, description="Those that such a record would have.")
-    partition: int | None = None
     within: Within = 0.0
 
 
@@ -226,16 +231,8 @@ async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, fo
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
 async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form: Format = "text") -> Record:
     """Wait for a record like this and return it; when none comes, `message` compares with what is there."""
-    found = await on_broker(
-        lambda broker: broker.expect(
-            topic,
-            _expected(expectation, "value"),
-            key=_expected(expectation, "key"),
-            headers=_headers(expectation.headers),
-            partition=expectation.partition,
-            timeout=expectation.timeout,
-        )
-    )
+    value, others = expectation.given()
+    found = await on_broker(lambda broker: broker.expect(topic, value, **others, timeout=expectation.timeout))
     return _shown(found, form)
 
 
@@ -250,18 +247,10 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
 
     200 with a warning if the topic does not exist, but one with a similar name does.
     """
-    given = ruled_out or Absence()
+    absent = ruled_out or Absence()
+    value, others = absent.given()
     with collected_warnings() as warnings:
-        await on_broker(
-            lambda broker: broker.expect_none(
-                topic,
-                _expected(given, "value"),
-                key=_expected(given, "key"),
-                headers=_headers(given.headers),
-                partition=given.partition,
-                within=given.within,
-            )
-        )
+        await on_broker(lambda broker: broker.expect_none(topic, value, **others, within=absent.within))
     return done(warnings)
 
 
@@ -284,20 +273,5 @@ async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Fo
 
 
 def _matcher(matching: Matching) -> RecordMatcher:
-    return record(
-        _expected(matching, "value"),
-        key=_expected(matching, "key"),
-        headers=_headers(matching.headers),
-        partition=matching.partition,
-        offset=matching.offset,
-        timestamp=matching.timestamp,
-    )
-
-
-def _expected(expectation: Matching | Expectation | Absence, name: str) -> Any:
-    """A key or value; null is null, but what is not said may be anything."""
-    return payload_of(getattr(expectation, name), name) if name in expectation.model_fields_set else ANY
-
-
-def _headers(headers: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if headers is None else {name: payload_of(value, f"header {name!r}") for name, value in headers.items()}
+    value, others = matching.given()
+    return record(value, **others, offset=matching.offset, timestamp=matching.timestamp)

@@ -87,28 +87,24 @@ def entry_json(entry: Entry) -> dict[str, Any]:
 @router.get("/journal", openapi_extra=calls("requests"))
 async def read_journal(on_broker: OnBroker) -> JournalInfo:
     """Is a journal kept?"""
-    return await on_broker(_info)
+    return await on_broker.get(_info)
 
 
 @router.put("/journal", openapi_extra=calls("requests"))
 async def begin_journal(on_broker: OnBroker, size: JournalSize | None = None) -> JournalInfo:
     """Keep a journal from now on; an old one goes. It copies every request, which clients may notice."""
 
-    async def work(broker: AsyncOperations) -> JournalInfo:
+    def work(broker: AsyncOperations) -> JournalInfo:
         keep_journal(broker.services, (size or JournalSize()).capacity)
-        return await _info(broker)
+        return _info(broker)
 
-    return await on_broker(work)
+    return await on_broker.get(work)
 
 
 @router.delete("/journal", status_code=204, openapi_extra=calls("requests"))
 async def end_journal(on_broker: OnBroker) -> None:
     """Keep no journal any more."""
-
-    async def work(broker: AsyncOperations) -> None:
-        drop_journal(broker.services)
-
-    await on_broker(work)
+    await on_broker.get(lambda broker: drop_journal(broker.services))
 
 
 @router.get("/requests", response_model=JournalEntries, openapi_extra=calls("requests"))
@@ -136,11 +132,7 @@ async def list_requests(
 @router.delete("/requests", status_code=204, openapi_extra=calls("requests"))
 async def forget_requests(on_broker: OnBroker) -> None:
     """Forget the requests up to now; numbers go on."""
-
-    async def work(broker: AsyncOperations) -> None:
-        _journal(broker).clear()
-
-    await on_broker(work)
+    await on_broker.get(lambda broker: _journal(broker).clear())
 
 
 @router.post("/requests/wait", response_model=JournalEntries, openapi_extra=calls("wait_for_requests"))
@@ -183,7 +175,7 @@ def _journal(broker: AsyncOperations) -> Journal:
     return broker.requests
 
 
-async def _info(broker: AsyncOperations) -> JournalInfo:
+def _info(broker: AsyncOperations) -> JournalInfo:
     journal = journal_of(broker.services)
     return JournalInfo(is_kept=journal is not None, count=0 if journal is None else journal.count)
 

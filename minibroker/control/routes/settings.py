@@ -121,21 +121,14 @@ async def configure(configuration: Configuration, on_broker: OnBroker) -> Respon
 @router.get("/topics/{topic}/configs", openapi_extra=calls("topic_config"))
 async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfiguration:
     """The configuration of a topic."""
-
-    async def work(broker: AsyncOperations) -> dict[str, str | None]:
-        return await broker.topic_config(topic_of(broker.services, topic).name)
-
-    return TopicConfiguration(configs=await on_broker(work))
+    configs = await on_broker(lambda broker: broker.topic_config(topic_of(broker.services, topic).name))
+    return TopicConfiguration(configs=configs)
 
 
 @router.post("/topics/{topic}/configs", status_code=204, openapi_extra=calls("configure_topic"))
 async def configure_topic(topic: str, configuration: Configuration, on_broker: OnBroker) -> None:
     """Alter keys of a topic."""
-
-    async def work(broker: AsyncOperations) -> None:
-        await broker.configure_topic(topic_of(broker.services, topic).name, configuration.configs)
-
-    await on_broker(work)
+    await on_broker(lambda broker: broker.configure_topic(topic_of(broker.services, topic).name, configuration.configs))
 
 
 @router.post("/quotas", status_code=204, openapi_extra=calls("set_quota"))

@@ -51,11 +51,7 @@ async def list_topics(
     limit: Annotated[int, Query(ge=1, le=_MOST, description="At most so many.")] = _MOST,
 ) -> TopicList:
     """Topics by name; to go on, give `next_after` as `after`."""
-
-    async def work(broker: AsyncOperations) -> tuple[list[TopicDescription], str | None]:
-        return topics_page(broker.services, after or "", limit)
-
-    found, next_after = await on_broker(work)
+    found, next_after = await on_broker.get(lambda broker: topics_page(broker.services, after or "", limit))
     return TopicList.model_validate({"topics": found, "next_after": next_after})
 
 
@@ -78,11 +74,7 @@ async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
 @router.get("/topics/{topic}", openapi_extra=calls("topics"))
 async def describe_topic(topic: str, on_broker: OnBroker) -> Topic:
     """One topic."""
-
-    async def work(broker: AsyncOperations) -> TopicDescription:
-        return describe(broker.services, topic)
-
-    return Topic.model_validate(await on_broker(work))
+    return Topic.model_validate(await on_broker.get(lambda broker: describe(broker.services, topic)))
 
 
 @router.delete("/topics/{topic}", status_code=204, openapi_extra=calls("delete_topic"))

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Path, Query, Request
 
 from minibroker.cluster.errors import NotFoundError
 from minibroker.control.remote import OnBroker
-from minibroker.operations.asynchronous import AsyncOperations
 from minibroker_lab.page.lessons.lesson import Lesson
 from minibroker_lab.page.lessons.look import Behind, Facts, LogMark, facts_of, seen_by
 from minibroker_lab.page.lessons.progress import Progress
@@ -90,10 +89,7 @@ async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBr
 
 
 async def _facts(on_broker: OnBroker, marks: Mapping[str, LogMark]) -> Facts:
-    async def work(broker: AsyncOperations) -> Facts:
-        return await facts_of(broker, marks)
-
-    return await on_broker(work)
+    return await on_broker(lambda broker: facts_of(broker, marks))
 
 
 def _lesson(number: int) -> Lesson:
@@ -105,10 +101,6 @@ def _lesson(number: int) -> Lesson:
 async def _progress(request: Request, on_broker: OnBroker) -> Progress:
     state = request.app.state
     if not hasattr(state, "progress"):
-
-        async def work(broker: AsyncOperations) -> str:
-            return broker.services.core.topics.data_dir
-
-        state.progress = Progress(await on_broker(work))
+        state.progress = Progress(await on_broker.get(lambda broker: broker.services.core.topics.data_dir))
     progress: Progress = state.progress
     return progress

@@ -61,11 +61,11 @@ async def batches(
 ) -> dict[str, Any]:
     """The batches around an offset: from the index entry before the last one at or below it."""
 
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
+    def work(broker: AsyncOperations) -> dict[str, Any]:
         log = _partition(broker, topic, index).log
         return asdict(snapshot.batch_page(log, _shortly_before(log, offset), most))
 
-    return await on_broker(work)
+    return await on_broker.get(work)
 
 
 @router.get("/{topic}/{index}/indexes")
@@ -96,11 +96,9 @@ async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str
 @router.get("/{topic}/{index}/batch")
 async def batch(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset, position: Offset) -> dict[str, Any]:
     """The bytes of one batch, and their fields."""
-
-    async def work(broker: AsyncOperations) -> bytes | None:
-        return snapshot.read_batch(_partition(broker, topic, index).log, segment, position)
-
-    data = await on_broker(work)
+    data = await on_broker.get(
+        lambda broker: snapshot.read_batch(_partition(broker, topic, index).log, segment, position)
+    )
     if not data:
         raise NotFoundError(f"batch: {topic}-{index} has none at byte {position} of segment {segment}")
     return record_set_json(data, topic)
