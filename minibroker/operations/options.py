@@ -119,43 +119,27 @@ _MEANT: Final = {
     "topic": "topics",
 }
 """Names that other libraries use for the same."""
-_EXAMPLES: Final = {
-    "advertise": "'broker.test:9092'",
-    "also_listen": "['127.0.0.1:9093']",
-    "brokers": "3",
-    "clock": "ManualClock()",
-    "config": "{'num.partitions': 3}",
-    "control": "'127.0.0.1:0'",
-    "control_token": "'secret'",
-    "data_dir": "'data'",
-    "journal": "1000",
-    "listen": "'127.0.0.1:9092'",
-    "listeners": "'PLAINTEXT://127.0.0.1:9092'",
-    "seed_data": "'seeds.json'",
-    "page": "True",
-    "racks": "['a', 'b', 'c']",
-    "timeout": "10",
-    "topics": "['orders']",
-}
 _TEXT: Final = (str, NoneType)
 _PATH: Final = (str, os.PathLike, NoneType)
-_CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
-    "advertise": _TEXT,
-    "also_listen": (Iterable,),
-    "config": (Mapping, NoneType),
-    "control": _TEXT,
-    "control_token": _TEXT,
-    "data_dir": _PATH,
-    "journal": (int,),
-    "listen": (str,),
-    "listeners": _TEXT,
-    "page": (bool, str, NoneType),
-    "racks": (Iterable,),
-    "seed_data": _PATH,
-    "timeout": (int, float),
-    "topics": (Iterable,),
+_FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "advertise": (_TEXT, "'broker.test:9092'"),
+    "also_listen": ((Iterable,), "['127.0.0.1:9093']"),
+    "brokers": ((), "3"),
+    "clock": ((), "ManualClock()"),
+    "config": ((Mapping, NoneType), "{'num.partitions': 3}"),
+    "control": (_TEXT, "'127.0.0.1:0'"),
+    "control_token": (_TEXT, "'secret'"),
+    "data_dir": (_PATH, "'data'"),
+    "journal": ((int,), "1000"),
+    "listen": ((str,), "'127.0.0.1:9092'"),
+    "listeners": (_TEXT, "'PLAINTEXT://127.0.0.1:9092'"),
+    "page": ((bool, str, NoneType), "True"),
+    "racks": ((Iterable,), "['a', 'b', 'c']"),
+    "seed_data": (_PATH, "'seeds.json'"),
+    "timeout": ((int, float), "10"),
+    "topics": ((Iterable,), "['orders']"),
 }
-"""The classes of an option's value."""
+"""By option, the classes of its values, and an example. Other code checks the values of options without classes."""
 
 
 class _LeftOut:
@@ -201,12 +185,12 @@ def _check_class(kind: str, name: str, value: object) -> None:
         _check_security(kind, value)
     elif name == "clock" and value is not None:
         if not isinstance(value, clock_module.Clock):
-            raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_EXAMPLES[name]})")
+            raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_FORMS[name][1]})")
     elif name in ("topics", "also_listen", "racks") and isinstance(value, str):
         raise TypeError(f"{name}: {value!r} is a string; give a list, such as [{value!r}]")
-    elif name in _CLASSES and not isinstance(value, _CLASSES[name]):
+    elif name in _FORMS and (classes := _FORMS[name][0]) and not isinstance(value, classes):
         given = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)
-        raise TypeError(f"{name}: {given} is not possible; write {kind}({name}={_EXAMPLES[name]})")
+        raise TypeError(f"{name}: {given} is not possible; write {kind}({name}={_FORMS[name][1]})")
 
 
 def _check_security(kind: str, value: object) -> None:
@@ -226,4 +210,4 @@ def _hint(kind: str, name: str, value: Any) -> str:
         return suggestion(name, _TYPES) or f"; there are {', '.join(_TYPES)}"
     if name == "port" and isinstance(value, int):
         return f"; write {kind}(listen='127.0.0.1:{value}')"
-    return f"; write {kind}({meant}={_EXAMPLES[meant]})"
+    return f"; write {kind}({meant}={_FORMS[meant][1]})"

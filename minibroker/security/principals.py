@@ -1,6 +1,6 @@
 """Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`), and text of clients made fit for a log."""
 
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 USER: Final = "User"
 
@@ -15,7 +15,7 @@ class Principal(NamedTuple):
         return f"{self.type}:{self.name}"
 
 
-class Client(Protocol):
+class Client:
     """A client as rights and quotas see it (`minibroker.server.requests.session.Session`).
 
     Attributes:
@@ -23,6 +23,8 @@ class Client(Protocol):
         client_host: where it is, as Kafka writes addresses.
         muted_ms: for how long nothing is to be read from it.
     """
+
+    __slots__ = ("client_host", "muted_ms", "principal")
 
     principal: Principal
     client_host: str

@@ -68,14 +68,14 @@ class Reading(NamedTuple):
 
     exchange: Exchange
     api: str
-    client_id: str | None
-    request: Any
-    response: Any
-    response_version: int
-    request_bytes: RawBytes | None
-    response_bytes: RawBytes | None
-    targets: Sequence[Target]
-    errors: Sequence[str]
+    client_id: str | None = None
+    request: Any = None
+    response: Any = None
+    response_version: int = 0
+    request_bytes: RawBytes | None = None
+    response_bytes: RawBytes | None = None
+    targets: Sequence[Target] = ()
+    errors: Sequence[str] = ()
 
 
 class _Topic(NamedTuple):
@@ -110,14 +110,8 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         return Reading(
             exchange,
             api[exchange.kind],
-            None,
-            None,
-            None,
-            0,
-            _raw(exchange.request_frame, exchange.bytes_in, hides=hides),
-            _raw(exchange.response_frame, exchange.bytes_out, hides=hides),
-            (),
-            (),
+            request_bytes=_raw(exchange.request_frame, exchange.bytes_in, hides=hides),
+            response_bytes=_raw(exchange.response_frame, exchange.bytes_out, hides=hides),
         )
     served = _endpoint(exchange.api_key)
     hides = has_secrets(exchange.api_key)

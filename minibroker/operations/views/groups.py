@@ -177,10 +177,9 @@ class GroupView(GroupDescription):
     offsets: tuple[OffsetView, ...]
 
 
-async def group_page(services: Services, after: str = "", most: int = MOST) -> GroupPage:
-    """The groups whose ids sort behind `after`, at most `most`."""
-    ids, next_after = page_of(await group_ids(services), after, min(most, MOST))
-
+async def group_page(services: Services, after: str = "") -> GroupPage:
+    """The groups whose ids sort behind `after`, at most 1,000."""
+    ids, next_after = page_of(await group_ids(services), after, MOST)
     rows = [
         GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members))
         for group_id in ids

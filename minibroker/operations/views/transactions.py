@@ -38,32 +38,25 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPage:
-    """Some transactional ids in their order; `next_after` goes on, None at the end.
+    """The first 1,000 transactional ids in their order.
 
     `states`: all states of a transaction, each with those that may follow it.
     `is_loading`: there may be more, which are being read from `__transaction_state`.
     """
 
     transactions: tuple[TransactionView, ...]
-    next_after: str | None
     states: Machine
     is_loading: bool
 
 
-async def transaction_page(services: Services, after: str = "", most: int = MOST) -> TransactionPage:
-    """The transactional ids that sort behind `after`, at most `most`."""
+async def transaction_page(services: Services) -> TransactionPage:
+    """The transactional ids, at most 1,000."""
     if services.core.topics.get(TRANSACTION_STATE) is None:  # there has been no transaction yet
-        return TransactionPage((), None, TRANSACTION, is_loading=False)
+        return TransactionPage((), TRANSACTION, is_loading=False)
     services.transactions.load_all()
-    store, most = services.transactions.store, min(most, MOST)
-    lowest = nsmallest(
-        most + 1,
-        (each for each in store.all() if each.transactional_id > after),
-        key=lambda each: each.transactional_id,
-    )
-    shown = tuple(map(_view, lowest[:most]))
-    next_after = shown[-1].transactional_id if len(lowest) > most else None
-    return TransactionPage(shown, next_after, TRANSACTION, is_loading=store.is_loading)
+    store = services.transactions.store
+    lowest = nsmallest(MOST, store.all(), key=lambda each: each.transactional_id)
+    return TransactionPage(tuple(map(_view, lowest)), TRANSACTION, is_loading=store.is_loading)
 
 
 def _view(each: Transaction) -> TransactionView:

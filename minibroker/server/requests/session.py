@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from minibroker.cluster.listeners import PLAINTEXT
-from minibroker.security.principals import ANONYMOUS, Principal
+from minibroker.security.principals import ANONYMOUS, Client, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minibroker.server.services import Services
 
 
-class Session:
+class Session(Client):
     """The state of one connection that outlives a request.
 
     Attributes:
@@ -45,16 +45,13 @@ class Session:
         "advertised",
         "authentication",
         "calls",
-        "client_host",
         "client_port",
         "early_joiner",
         "ends",
         "keep",
         "listener",
-        "muted_ms",
         "node",
         "origin",
-        "principal",
         "protocol",
         "services",
         "software",

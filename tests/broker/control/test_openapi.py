@@ -21,7 +21,7 @@ HANDLES = {
     "AsyncBrokerNode": "brokers",
     "AsyncFaults": "faults",
 }
-WITHOUT_METHODS = {"AsyncFaultContext", "Running"}
+WITHOUT_METHODS = {"AsyncFaultContext", "_Handle"}
 """`fault` in a `with` block; what the handles know of the broker."""
 WITHOUT_A_ROUTE = {
     "services": "what lies behind the door",
