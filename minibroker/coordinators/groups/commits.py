@@ -1,18 +1,36 @@
 """The code shared by OffsetCommit and TxnOffsetCommit."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from __future__ import annotations
 
-from minibroker.cluster.core import Core
-from minibroker.cluster.topics import Topics
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
 from minibroker.config.keys import LONG_MAX
+from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.offsets import CommittedOffset
-from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.header import NO_TIMESTAMP
-from minibroker_storage.data_directory.names import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from minibroker.cluster.core import Core
+    from minibroker.coordinators.groups.registry import AnyGroup
+    from minibroker_protocol.messages.offsets import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+    from minibroker_protocol.messages.transactions import (
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitRequestPartition,
+        TxnOffsetCommitRequestTopic,
+    )
+    from minibroker_storage.data_directory.names import TopicPartition
+
+    OffsetCommitTopic = OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic
+    OffsetCommitPartition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 T = TypeVar("T")
 
@@ -23,34 +41,6 @@ _AS_LONG_AS_THE_GROUP: Final = -1
 _STALE: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
 """The topics of a response, and the partitions of each with their errors."""
-
-
-class OffsetCommitPartition(Protocol):
-    """A partition of either request."""
-
-    partition_index: int
-    committed_offset: int
-    committed_leader_epoch: int
-    committed_metadata: str | None
-
-
-class OffsetCommitTopic(Protocol):
-    """A topic of either request."""
-
-    name: str
-    topic_id: bytes
-
-    @property
-    def partitions(self) -> Sequence[OffsetCommitPartition]:
-        """Its partitions."""
-        ...
-
-
-class Committing(Protocol):
-    """Either request."""
-
-    member_id: str
-    generation_id_or_member_epoch: int
 
 
 class RefusedCommitError(Exception):
@@ -124,28 +114,30 @@ def commit(
     return merged(outcomes) if merges else outcomes
 
 
-def is_late_but_fine(
+def check_member(
+    core: Core,
     group: AnyGroup,
-    code: ErrorCode,
-    request: Committing,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
     places: Iterable[TopicPartition],
-    topics: Topics,
     *,
-    is_before_4_3: bool,
-) -> bool:
-    """Return whether a member may commit although it was refused with `code` (KIP-1071; KIP-1251, since Kafka 4.3).
-
-    A member that comes to the next epoch keeps partitions, and commits for them before it learns of that epoch.
-    """
+    is_transactional: bool,
+    version: int,
+) -> None:
+    """Raise RefusedCommitError unless the client may commit offsets of some partitions in a group."""
     member_id, epoch = request.member_id, request.generation_id_or_member_epoch
-    if code not in _STALE:
-        return False
-    if isinstance(group, StreamsGroup):
-        return group.may_commit_late(member_id, epoch, places)
-    if is_before_4_3 or not isinstance(group, ConsumerGroup):
-        return False
-    found = ((topics.get(name), index) for name, index in places)
-    return group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in found if topic is not None])
+    code = group.validate_commit(
+        member_id, request.group_instance_id, epoch, is_transactional=is_transactional, version=version
+    )
+    # A member that comes to the next epoch keeps partitions, and commits for them before it learns of that epoch
+    # (KIP-1071; KIP-1251, since Kafka 4.3).
+    if code in _STALE and isinstance(group, StreamsGroup) and group.may_commit_late(member_id, epoch, places):
+        return
+    if code in _STALE and isinstance(group, ConsumerGroup) and not is_before(core.config.release, "4.3"):
+        found = ((core.topics.get(name), index) for name, index in places)
+        if group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in found if topic is not None]):
+            return
+    if code:
+        raise RefusedCommitError(code)
 
 
 def merged(outcomes: Outcomes) -> Outcomes:

@@ -13,6 +13,10 @@ from minibroker.clock import Clock, Timer
 
 _TOLERANCE_MS: Final = 1
 """Timers may fire this much early; a deadline so near has come."""
+_SESSION: Final = "it was not heard of any more"
+_REVOCATION: Final = "it did not give up its partitions in time"
+_JOIN: Final = "it did not join again in time"
+_SYNC: Final = "it did not ask for its assignment in time"
 
 
 class Deadline:
@@ -71,58 +75,51 @@ class MemberTimers:
         fence: removes the member, for a reason to log.
     """
 
-    __slots__ = ("_clock", "_fence", "_join", "_rebalance", "_session", "_sync")
+    __slots__ = ("_clock", "_deadlines", "_fence")
 
     def __init__(self, clock: Clock, fence: Callable[[str], None]) -> None:
         self._clock = clock
         self._fence = fence
-        self._session: Deadline | None = None
-        self._rebalance: Deadline | None = None
-        self._join: Deadline | None = None
-        self._sync: Deadline | None = None
+        self._deadlines: dict[str, Deadline] = {}  # by the reason for which the member is removed
 
     def heard(self, session_timeout_ms: int) -> None:
         """Restart the session of the member."""
-        if self._session is None:
-            self._session = self._deadline("it was not heard of any more")
-        self._session.restart(session_timeout_ms)
+        self._deadline(_SESSION).restart(session_timeout_ms)
 
     def must_revoke(self, timeout_ms: int) -> None:
         """Limit the time in which the member has to give up partitions or tasks."""
-        if self._rebalance is None:
-            self._rebalance = self._deadline("it did not give up its partitions in time")
-        self._rebalance.restart(timeout_ms)
+        self._deadline(_REVOCATION).restart(timeout_ms)
 
     def has_revoked(self) -> None:
         """Note that the member has nothing left to give up."""
-        if self._rebalance is not None:
-            self._rebalance.cancel()
+        self._cancel(_REVOCATION)
 
     def must_join(self, timeout_ms: int) -> None:
         """Limit the time in which a classic member has to join again, from the first response that says so."""
-        if self._join is None:
-            self._join = self._deadline("it did not join again in time")
-        if not self._join.is_set:
-            self._join.restart(timeout_ms)
+        deadline = self._deadline(_JOIN)
+        if not deadline.is_set:
+            deadline.restart(timeout_ms)
 
     def has_joined(self, sync_timeout_ms: int) -> None:
         """Note that a classic member has joined again, and limit the time until its SyncGroup."""
-        if self._join is not None:
-            self._join.cancel()
-        if self._sync is None:
-            self._sync = self._deadline("it did not ask for its assignment in time")
-        self._sync.restart(sync_timeout_ms)
+        self._cancel(_JOIN)
+        self._deadline(_SYNC).restart(sync_timeout_ms)
 
     def has_synced(self) -> None:
         """Note that a classic member has asked for its assignment."""
-        if self._sync is not None:
-            self._sync.cancel()
+        self._cancel(_SYNC)
 
     def cancel(self) -> None:
         """Cancel all deadlines."""
-        for deadline in (self._session, self._rebalance, self._join, self._sync):
-            if deadline is not None:
-                deadline.cancel()
+        for deadline in self._deadlines.values():
+            deadline.cancel()
 
     def _deadline(self, reason: str) -> Deadline:
-        return Deadline(self._clock, partial(self._fence, reason))
+        deadline = self._deadlines.get(reason)
+        if deadline is None:
+            deadline = self._deadlines[reason] = Deadline(self._clock, partial(self._fence, reason))
+        return deadline
+
+    def _cancel(self, reason: str) -> None:
+        if reason in self._deadlines:
+            self._deadlines[reason].cancel()

@@ -11,9 +11,9 @@ from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupS
 from minibroker.coordinators.groups.commits import (
     Outcomes,
     RefusedCommitError,
+    check_member,
     commit,
     commit_response,
-    is_late_but_fine,
     merged,
 )
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -88,16 +88,7 @@ def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespo
             knows_groups = call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS and not call.services.is_before("4.0")
             raise RefusedCommitError(ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION)
         group = store.find_or_create(request.group_id)
-        code = group.validate_commit(
-            request.member_id,
-            request.group_instance_id,
-            generation,
-            is_transactional=False,
-            version=call.api_version,
-        )
-        is_before_4_3 = call.services.is_before("4.3")
-        if code and not is_late_but_fine(group, code, request, places, core.topics, is_before_4_3=is_before_4_3):
-            raise RefusedCommitError(code)
+        check_member(core, group, request, places, is_transactional=False, version=call.api_version)
         group.note_activity(request.member_id)
         return group
 

@@ -7,7 +7,7 @@ from typing import Final
 from minibroker.cluster.logs.error_mapping import as_producers_know_it
 from minibroker.cluster.routing.slices import ForEach, Served
 from minibroker.cluster.topics import with_names
-from minibroker.coordinators.groups.commits import RefusedCommitError, commit, commit_response, is_late_but_fine
+from minibroker.coordinators.groups.commits import RefusedCommitError, check_member, commit, commit_response
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
@@ -282,17 +282,7 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
         code = _verify(request, call)
         if code:
             raise RefusedCommitError(code)
-        generation = request.generation_id_or_member_epoch
-        code = group.validate_commit(
-            request.member_id,
-            request.group_instance_id,
-            generation,
-            is_transactional=True,
-            version=call.api_version,
-        )
-        is_before_4_3 = call.services.is_before("4.3")
-        if code and not is_late_but_fine(group, code, request, places, call.core.topics, is_before_4_3=is_before_4_3):
-            raise RefusedCommitError(code)
+        check_member(call.core, group, request, places, is_transactional=True, version=call.api_version)
         return group
 
     write = partial(store.commit, producer_id=request.producer_id, producer_epoch=request.producer_epoch)

@@ -5,6 +5,7 @@ The order of events, and the responses, are in `rebalances` and `coordinator`.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -95,6 +96,7 @@ class Reply(DelayedResponse):
             self.deliver(response)
 
 
+@dataclass(slots=True, eq=False)
 class Member:
     """A member of a classic group (Kafka's `MemberMetadata`); timeouts are in ms.
 
@@ -109,50 +111,21 @@ class Member:
         session: when it is taken for dead; none while it is only read from the log.
     """
 
-    __slots__ = (
-        "assignment",
-        "backs_off",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "is_new",
-        "join",
-        "joins_early",
-        "joins_twice",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session",
-        "session_timeout_ms",
-        "sync",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocols: Sequence[Protocol],
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocols = tuple(protocols)
-        self.assignment = assignment
-        self.join: Reply | None = None
-        self.sync: Reply | None = None
-        self.is_new = False
-        self.backs_off = False
-        self.joins_early = False
-        self.joins_twice = False
-        self.session: Deadline | None = None
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = b""
+    join: Reply | None = None
+    sync: Reply | None = None
+    is_new: bool = False
+    backs_off: bool = False
+    joins_early: bool = False
+    joins_twice: bool = False
+    session: Deadline | None = None
 
     @property
     def is_static(self) -> bool:
@@ -456,7 +429,7 @@ class Group:
                     each.client_host,
                     rebalance_ms,
                     each.session_timeout,
-                    [Protocol(value.protocol or "", bytes(each.subscription))],
+                    (Protocol(value.protocol or "", bytes(each.subscription)),),
                     bytes(each.assignment),
                 )
             )

@@ -70,13 +70,8 @@ class GroupUpdate:
         """Let a static member that has come back under another member id keep its assignment."""
         epochs = before.epochs if self._rules.since_4_3 else NO_EPOCHS
         member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING, epochs=epochs)
-        group_id = self._group.group_id
-        self.changes += RECORDS.without_member(group_id, before.member_id)
-        self.changes.append(RECORDS.member_metadata(group_id, member))
-        self.changes.append(
-            RECORDS.target_assignment(group_id, member_id, self._group.target.get(before.member_id, NOTHING))
-        )
-        self.changes.append(RECORDS.current_assignment(group_id, member))
+        target = self._group.target.get(before.member_id, NOTHING)
+        self.changes += RECORDS.replaced_member(self._group.group_id, before.member_id, member, target)
         return member
 
     # What it wants
@@ -188,9 +183,9 @@ class GroupUpdate:
         """Make the assignment of the new epoch (Kafka's `TargetAssignmentBuilder`)."""
         group = self._group
         present = dict(group.target)
-        before = group.static_member(updated.instance_id)
-        if before is not None and before.member_id in present:
-            present[updated.member_id] = present[before.member_id]
+        replaced = group.static_member(updated.instance_id)
+        if replaced is not None and replaced.member_id in present:
+            present[updated.member_id] = present[replaced.member_id]
         ids: dict[frozenset[str], list[bytes]] = {}
         specs: dict[str, MemberSpec] = {}
         for member_id, member in members.items():
@@ -203,12 +198,10 @@ class GroupUpdate:
         counts = {topic.topic_id: topic.partitions for topic in self.topics.values()}
         # As in Kafka, topics that do not exist count: a member that subscribes to them alone differs from the others.
         assigned = self._assignors[self._assignor_of(members)](GroupSpec(specs, counts, homogeneous=len(ids) == 1))
-        for member_id in hash_order(specs, string_hash):
-            partitions = assigned.get(member_id, NOTHING)
-            if (present if self._rules.since_4_4 else group.target).get(member_id) != partitions:
-                self.changes.append(RECORDS.target_assignment(group.group_id, member_id, partitions))
+        made = {member_id: assigned.get(member_id, NOTHING) for member_id in hash_order(specs, string_hash)}
+        before = present if self._rules.since_4_4 else group.target
         made_ms = self._core.clock.now_ms() if self._rules.since_4_3 else 0
-        self.changes.append(RECORDS.assignment_epoch(group.group_id, self.epoch, made_ms))
+        self.changes += RECORDS.new_target(group.group_id, made, before, self.epoch, made_ms)
         self._target = self.epoch, assigned.get(updated.member_id, NOTHING)
 
 

@@ -185,7 +185,8 @@ class Migration:
     def _classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
         """Return a member as the classic group has it. Raise DecodeError."""
         assert member.classic is not None
-        protocols = [Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols]
+        supported = member.classic.supported_protocols
+        protocols = tuple(Protocol(each.name, bytes(each.metadata)) for each in supported)
         return Member(
             member.member_id,
             member.instance_id,

@@ -189,8 +189,7 @@ class ModernGroups(Generic[G]):
 
     def rebalance(self, group: G) -> ErrorCode:
         """Start a new assignment, as if a member had joined or left."""
-        change = group.records.group_epoch(group.group_id, group.epoch + 1, group.metadata_hash)
-        return self.store.save_changes(group, [change])
+        return self.store.save_changes(group, [group.next_epoch()])
 
     # Departures
 
@@ -214,7 +213,19 @@ class ModernGroups(Generic[G]):
 
     def _fence(self, group: G, member_id: str) -> ErrorCode:
         """Remove a member. Return the error if that cannot be written."""
-        raise NotImplementedError
+        group_id, records = group.group_id, group.records
+        changes = [*records.without_member(group_id, member_id), self._epoch_without(group, member_id)]
+        if group.members.keys() == {member_id}:  # No member is left to make a target for, since Kafka 4.4.
+            changes.append(records.assignment_epoch(group_id, group.epoch + 1))
+        code = self.store.save_changes(group, changes)
+        if not code:
+            self.end_session(group, member_id)
+        return code
+
+    def _epoch_without(self, group: G, member_id: str) -> Change:
+        """Return the record of the epoch in which a member is gone."""
+        del member_id
+        return group.next_epoch()
 
     # Time
 

@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from minibroker.coordinators.groups.deadlines import MemberTimers
-from minibroker.coordinators.groups.modern.records import GroupRecords
+from minibroker.coordinators.groups.modern.records import Change, GroupRecords
 from minibroker.coordinators.groups.modern.topics import partitions_of
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker_protocol.error_codes import ErrorCode
@@ -177,6 +177,10 @@ class ModernGroup(Generic[M, T]):
         """Do nothing: a commit is no heartbeat here."""
 
     # Records
+
+    def next_epoch(self) -> Change:
+        """Return the record of the next epoch, in which nothing else has changed."""
+        return self.records.group_epoch(self.group_id, self.epoch + 1, self.metadata_hash)
 
     def apply(self, key: Any, value: Any | None) -> None:
         """Apply a record that is written or read; None is a tombstone."""

@@ -4,7 +4,7 @@ Kafka names the records of each kind of group alike, so one class makes those of
 written as one batch, and count when it is in the log (`ModernGroup.apply`).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -98,6 +98,23 @@ class GroupRecords:
         """Return the record of the target's epoch and time; a time of 0 lets another target follow immediately."""
         value = self._target_metadata_value(assignment_epoch=epoch, assignment_timestamp=made_ms)
         return Change(self.target_metadata(group_id=group_id), value)
+
+    def new_target(
+        self, group_id: str, target: Mapping[str, Any], before: Mapping[str, Any], epoch: int, made_ms: int
+    ) -> list[Change]:
+        """Return the records of a target assignment, of those members that it changes."""
+        changed = ((member_id, each) for member_id, each in target.items() if before.get(member_id) != each)
+        changes = [self.target_assignment(group_id, member_id, each) for member_id, each in changed]
+        return [*changes, self.assignment_epoch(group_id, epoch, made_ms)]
+
+    def replaced_member(self, group_id: str, before: str, member: Any, target: Any) -> list[Change]:
+        """Return the records of a static member that has come back, under another id perhaps, and keeps its target."""
+        return [
+            *self.without_member(group_id, before),
+            self.member_metadata(group_id, member),
+            self.target_assignment(group_id, member.member_id, target),
+            self.current_assignment(group_id, member),
+        ]
 
     def without_member(self, group_id: str, member_id: str) -> list[Change]:
         """Return the tombstones of a member, in the order in which Kafka insists on them."""

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
@@ -18,15 +18,8 @@ _HASH_FORMAT_VERSION: Final = b"\0"
 _LENGTH_BYTES: Final = 4
 
 
-class TopicPartitions(Protocol):
-    """Partitions of a topic, as messages and records name them."""
-
-    topic_id: bytes
-    partitions: list[int]
-
-
-def partitions_of(topics: Iterable[TopicPartitions]) -> Partitions:
-    """Return the partitions that a message or a record names."""
+def partitions_of(topics: Iterable[Any]) -> Partitions:
+    """Return the partitions that a message or a record names: its elements have a `topic_id` and `partitions`."""
     partitions: dict[bytes, frozenset[int]] = {}
     for topic in topics:
         if topic.partitions:

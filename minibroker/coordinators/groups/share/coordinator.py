@@ -41,8 +41,6 @@ from minibroker_protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from minibroker_protocol.messages.share_group import ShareGroupHeartbeatRequest
 
-_NEVER: Final = 0
-"""The epoch, and the time, of an assignment that has not been made."""
 _BEFORE_MEMBERS: Final = 1
 """The epoch of a new group: its first member makes the next one, since Kafka 4.3."""
 _LEAST_TOPIC_BYTES: Final = 24
@@ -138,12 +136,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         target_epoch, target = group.assignment_epoch, group.target_of(updated.member_id)
         if target_epoch < epoch and self._may_assign(group):
             made = _assignment({**group.members, updated.member_id: updated}, found, group)
-            changes += [
-                RECORDS.target_assignment(group.group_id, member_id, partitions)
-                for member_id, partitions in made.items()
-                if group.target.get(member_id) != partitions
-            ]
-            changes.append(RECORDS.assignment_epoch(group.group_id, epoch, self.store.now_ms()))
+            changes += RECORDS.new_target(group.group_id, made, group.target, epoch, self.store.now_ms())
             target_epoch, target = epoch, made.get(updated.member_id, NOTHING)
         moved = _reconcile(updated, target_epoch, target, found, has_new_topics=bumps)
         if moved != updated:
@@ -181,19 +174,10 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     # Departures
 
-    def _fence(self, group: ShareGroup, member_id: str) -> ErrorCode:
+    def _epoch_without(self, group: ShareGroup, member_id: str) -> Change:
         left = topics_of_all(member for member in group.members.values() if member.member_id != member_id)
         found = known_topics(self.core.topics, left, group.topics)
-        changes = RECORDS.without_member(group.group_id, member_id)
-        epoch = group.epoch + 1
-        changes.append(RECORDS.group_epoch(group.group_id, epoch, hash_of(found)))
-        if group.members.keys() == {member_id}:  # No member is left to make a target for, since Kafka 4.4.
-            changes.append(RECORDS.assignment_epoch(group.group_id, epoch, _NEVER))
-        code = self.store.save_changes(group, changes)
-        if not code:
-            group.topics = found
-            self.end_session(group, member_id)
-        return code
+        return RECORDS.group_epoch(group.group_id, group.epoch + 1, hash_of(found))
 
     def _session_timeout_ms(self, group: ShareGroup, member_id: str) -> int:
         del member_id

@@ -51,7 +51,6 @@ from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHea
 from minibroker_protocol.records.record import NewRecord
 
 _NOT_SAID: Final = -1
-_NEVER: Final = 0
 _logger = logging.getLogger(__name__)
 
 
@@ -264,12 +263,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             return present
         members, target = update.members_with(updated)
         made = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
-        update.changes += [
-            RECORDS.target_assignment(group.group_id, each, tasks)
-            for each, tasks in made.items()
-            if target.get(each) != tasks
-        ]
-        update.changes.append(RECORDS.assignment_epoch(group.group_id, update.epoch, self.store.now_ms()))
+        update.changes += RECORDS.new_target(group.group_id, made, target, update.epoch, self.store.now_ms())
         return update.epoch, made.get(member_id, NO_TASKS)
 
     def _may_assign(self, group: StreamsGroup) -> bool:
@@ -313,15 +307,6 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     def _gone_for_a_while(self, member: StreamsMember) -> StreamsMember:
         return member.gone_for_a_while()
 
-    def _fence(self, group: StreamsGroup, member_id: str) -> ErrorCode:
-        changes = [*RECORDS.without_member(group.group_id, member_id), group.next_epoch()]
-        if group.members.keys() == {member_id}:  # No member is left to make a target for.
-            changes.append(RECORDS.assignment_epoch(group.group_id, group.epoch + 1, _NEVER))
-        code = self.store.save_changes(group, changes)
-        if not code:
-            self.end_session(group, member_id)
-        return code
-
     # Time
 
     def _session_timeout_ms(self, group: StreamsGroup, member_id: str) -> int:
@@ -333,10 +318,6 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         if group.delay is not None:
             group.delay.cancel()
         super().forget(group, is_gone=is_gone)
-
-    def rebalance(self, group: StreamsGroup) -> ErrorCode:
-        """Start a new assignment, as if a member had joined or left."""
-        return self.store.save_changes(group, [group.next_epoch()])
 
 
 def _assignment(

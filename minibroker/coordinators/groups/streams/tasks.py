@@ -5,7 +5,7 @@ A task is active, a standby, or a warm-up, which is about to become active.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:  # Brokers without streams groups load no message of theirs.
     from minibroker_protocol.messages.streams_group import TaskOffset
@@ -108,15 +108,8 @@ NO_OFFSETS: Final[TaskOffsets] = _NONE
 NOTHING_REPORTED: Final = ReportedOffsets()
 
 
-class NamedTasks(Protocol):
-    """Tasks of one subtopology, as messages and records name them."""
-
-    subtopology_id: str
-    partitions: list[int]
-
-
-def task_sets(named: Iterable[NamedTasks]) -> TaskSets:
-    """Return the tasks that a message or a record names."""
+def task_sets(named: Iterable[Any]) -> TaskSets:
+    """Return the tasks that a message or a record names: its elements have a `subtopology_id` and `partitions`."""
     return {each.subtopology_id: frozenset(each.partitions) for each in named if each.partitions}
 
 

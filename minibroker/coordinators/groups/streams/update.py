@@ -55,12 +55,8 @@ class GroupUpdate:
 
     def take_over(self, known: StreamsMember, member: StreamsMember) -> None:
         """Note that a static member has come back, under another id perhaps (`replaceStreamsMember`)."""
-        group_id = self.group.group_id
-        self.changes += RECORDS.without_member(group_id, known.member_id)
-        self.changes.append(RECORDS.member_metadata(group_id, member))
         target = self.group.target_of(known.member_id)
-        self.changes.append(RECORDS.target_assignment(group_id, member.member_id, target))
-        self.changes.append(RECORDS.current_assignment(group_id, member))
+        self.changes += RECORDS.replaced_member(self.group.group_id, known.member_id, member, target)
         self._taken_over = known.member_id, member.member_id
 
     def target_of(self, member_id: str) -> Tasks:

@@ -14,7 +14,7 @@ from tests.broker.coordinators.groups.member_requests import subscription
 
 def member(member_id: str, *protocols: str, instance: str | None = None, topics: tuple[str, ...] = ("t",)) -> Member:
     """A member that offers some protocols, all with the same subscription."""
-    offers = [Protocol(name, subscription(*topics)) for name in protocols or ("range",)]
+    offers = tuple(Protocol(name, subscription(*topics)) for name in protocols or ("range",))
     return Member(member_id, instance, "client", "/127.0.0.1", 60_000, 10_000, offers)
 
 
