@@ -1,6 +1,7 @@
 """Failures that a tool reports in one line, with the messages of Kafka's clients for error codes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -147,3 +148,12 @@ def check_all(answers: Iterable[object]) -> None:
     """ApiError for the first element of a response that has an error."""
     for answer in answers:
         checked(answer)
+
+
+@contextmanager
+def retold(text_of: Callable[[Any], str], kind: type[ToolError] = ToolError) -> Generator[None]:
+    """Fail with the text that is made of a failure of this kind."""
+    try:
+        yield
+    except kind as error:
+        raise ToolError(text_of(error)) from None

@@ -125,7 +125,7 @@ class LineReader(NamedTuple):
         )
         key, position = self._field(self.parse_key, line, position, self.key_separator, "key separator", number)
         has_headers = headers is not None and headers != self.null_marker
-        pairs = self._headers(headers or "", number) if has_headers else iter(())
+        pairs = self._headers(headers or "", number) if has_headers else ()
         return Outgoing(self._bytes(key), self._bytes(line[position:]), tuple(pairs))
 
     def _field(
@@ -146,14 +146,16 @@ class LineReader(NamedTuple):
             return None, start
         raise _error(f"No {name} found on line number {number}: '{line}'")
 
-    def _headers(self, text: str, number: int) -> Iterator[tuple[str, bytes | None]]:
+    def _headers(self, text: str, number: int) -> list[tuple[str, bytes | None]]:
+        headers: list[tuple[str, bytes | None]] = []
         for pair in text.split(self.headers_separator):
             key, separator, value = pair.partition(self.headers_key_separator)
             if not separator and not self.ignore_error:
                 raise _error(f"No header key separator found in pair '{pair}' on line number {number}")
             if key == self.null_marker:
                 raise _error(f"Header keys should not be equal to the null marker '{key}' as they can't be null")
-            yield key, self._bytes(value) if separator else None
+            headers.append((key, self._bytes(value) if separator else None))
+        return headers
 
     def _bytes(self, text: str | None) -> bytes | None:
         return None if text is None or text == self.null_marker else text.encode("utf-8", "surrogateescape")

@@ -1,7 +1,6 @@
 """kafka-consumer-groups: list, describe and delete groups and their offsets (`ConsumerGroupCommand`)."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -23,7 +22,7 @@ from minibroker_tools.client.groups import (
 from minibroker_tools.client.offsets import LATEST, TopicPartition, committed_offsets, offsets_at
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error
 from minibroker_tools.commands.group_resets import EXECUTION, reset, split_topics
-from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.failures import ApiError, ToolError, UsageError, retold
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out, row, write
 
@@ -205,15 +204,6 @@ def _print_error(message: str) -> None:
     out(f"\nError: {message}")
 
 
-@contextmanager
-def _wrapped() -> Generator[None]:
-    """A broker's error as Kafka's tool shows it that wraps it twice."""
-    try:
-        yield
-    except ApiError as error:
-        raise ToolError(EXECUTION + error.described) from None
-
-
 def _states(values: Values) -> list[str]:
     text = values.text("state") if values.has("list") else None
     return [] if text is None else _chosen(text, _STATES, f"Invalid state list '{text}'. Valid states are: ")
@@ -233,7 +223,7 @@ def _chosen(text: str, known: Sequence[str], refusal: str) -> list[str]:
 
 
 def _all_groups(cluster: Cluster) -> list[str]:
-    with _wrapped():
+    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps it twice
         return sorted(each.group for each in list_groups(cluster) if is_consumer_group(each))
 
 
@@ -346,7 +336,7 @@ def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
 def _rows(cluster: Cluster, description: Description) -> list[_Row]:
     committed = committed_offsets(cluster, description.group)
     read = {*committed, *(each for member in description.members for each in member.partitions)}
-    with _wrapped():
+    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps it twice
         ends = offsets_at(cluster, read, LATEST)
     busy = sorted(description.members, key=lambda member: -len(member.partitions))
     rows = [

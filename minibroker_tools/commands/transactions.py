@@ -1,8 +1,8 @@
 """kafka-transactions: transactions, their producers, and those that hang (`TransactionsCommand`)."""
 
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -19,7 +19,7 @@ from minibroker_tools.client.transactions import (
     list_transactions,
 )
 from minibroker_tools.commands.common import add_connection, cluster_of, named
-from minibroker_tools.failures import ApiError, ToolError
+from minibroker_tools.failures import ApiError, ToolError, retold
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import print_table
 
@@ -139,13 +139,9 @@ def _command(known: Options, values: Values) -> str:
     raise ToolError(f"{known.tool}.sh: error: {problem}")
 
 
-@contextmanager
-def _explained(message: str) -> Generator[None]:
-    """Failures with `message` before them."""
-    try:
-        yield
-    except ToolError as failure:
-        raise ToolError(f"{message}: {failure.message}. Enable debug logging for additional detail.") from None
+def _explained(message: str) -> AbstractContextManager[None]:
+    """Have failures begin with `message`."""
+    return retold(lambda error: f"{message}: {error.message}. Enable debug logging for additional detail.")
 
 
 def _terminate(cluster: Cluster, transactional_id: str) -> None:

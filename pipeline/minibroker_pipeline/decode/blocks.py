@@ -203,10 +203,9 @@ def record_groups(
     size = first = 0
     kept = np.ones(len(lines), np.bool_)
 
-    def group(behind: int) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-        chosen_blocks = blocks[first:behind][kept[first:behind]]
-        if len(chosen_blocks):
-            yield _inflated.take(size), np.ascontiguousarray(chosen_blocks)
+    def group(behind: int) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        chosen = blocks[first:behind][kept[first:behind]]
+        return [(_inflated.take(size), np.ascontiguousarray(chosen))] if len(chosen) else []
 
     for index, (line, (start, end)) in enumerate(zip(lines.tolist(), blocks[:, START : END + 1].tolist(), strict=True)):
         header = headers[line]

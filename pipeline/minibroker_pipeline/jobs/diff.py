@@ -175,7 +175,7 @@ def diff(
     if not settings.by_content:
         report.only_left = _names(sides[0].keys() - sides[1].keys())
         report.only_right = _names(sides[1].keys() - sides[0].keys())
-    pairs = list(_pairs(sides[0], sides[1], settings))
+    pairs = _pairs(sides[0], sides[1], settings)
     sizes = [sum(one.end_position - one.position for one in (*pair.left, *pair.right)) for pair in pairs]
     label = "diff", "topics" if settings.by_content else "partitions"
     compare = _by_content if settings.by_content else _by_offset
@@ -209,17 +209,16 @@ def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Rang
 
 def _pairs(
     left: dict[tuple[str, int], _Ranges], right: dict[tuple[str, int], _Ranges], settings: DiffSettings
-) -> Iterator[_Pair]:
+) -> list[_Pair]:
     keys = sorted(left.keys() | right.keys())
     if not settings.by_content:
-        for key in keys:
-            yield _Pair(*key, left.get(key, ()), right.get(key, ()), settings)
-        return
-    for topic in sorted({topic for topic, _ in keys}):
-        of_left, of_right = (
-            tuple(one for key in keys if key[0] == topic for one in side.get(key, ())) for side in (left, right)
-        )
-        yield _Pair(topic, None, of_left, of_right, settings)
+        return [_Pair(*key, left.get(key, ()), right.get(key, ()), settings) for key in keys]
+
+    def of_topic(topic: str, side: dict[tuple[str, int], _Ranges]) -> _Ranges:
+        return tuple(one for key in keys if key[0] == topic for one in side.get(key, ()))
+
+    topics = sorted({topic for topic, _ in keys})
+    return [_Pair(topic, None, of_topic(topic, left), of_topic(topic, right), settings) for topic in topics]
 
 
 def _read(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,5 @@
 """Sizes of records in each message format, without reading them: from where their fields begin and end."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -108,8 +107,7 @@ def measure_records(entries: Entries, walked: Walked, engine: RecordEngine) -> d
     blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
     if not len(blocks):
         return {}
-    measures = _Measures(entries, blocks, walked, engine)
-    return dict(measures.of_groups())
+    return _Measures(entries, blocks, walked, engine).of_groups()
 
 
 class _Measures:
@@ -125,10 +123,10 @@ class _Measures:
         self._extras = _header_bytes(walked, engine) if table.header_count[:rows].any() else None
         self._is_control = self._headers["attributes"] & CONTROL_FLAG != 0
 
-    def of_groups(self) -> Iterator[tuple[Group, Counts]]:
+    def of_groups(self) -> dict[Group, Counts]:
         kinds = self._headers["magic"].astype(np.int64) << 3 | self._headers["codec"]
-        for kind in np.unique(kinds).tolist():
-            yield Group(kind >> 3, kind & 7), self._of(np.flatnonzero(kinds == kind))
+        there = np.unique(kinds).tolist()
+        return {Group(kind >> 3, kind & 7): self._of(np.flatnonzero(kinds == kind)) for kind in there}
 
     def _of(self, lines: _Ints) -> Counts:
         """The sums over these blocks."""

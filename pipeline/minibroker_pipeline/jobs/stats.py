@@ -15,7 +15,6 @@ from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure
 from minibroker_pipeline.jobs.task_runner import QUICKLY, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
 from minibroker_protocol.errors import DecodeError, EncodeError
-from minibroker_storage.layout import LOG_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,13 +202,13 @@ def stats(
     return report
 
 
-def _segments_at(path: str, topics: Sequence[str]) -> Iterable[Segment]:
-    for found in select(find_partitions([path]), topics=topics):
-        log = open_partition(found)
-        for segment in log.segments:
-            path = log.path(segment)
-            for piece in cut(log.filesystem, path.removesuffix(LOG_SUFFIX), segment.base_offset, segment.size):
-                yield Segment(log.filesystem, path, log.topic, log.partition, piece, segment.size)
+def _segments_at(path: str, topics: Sequence[str]) -> list[Segment]:
+    return [
+        Segment(log.filesystem, log.path(segment), log.topic, log.partition, piece, segment.size)
+        for log in map(open_partition, select(find_partitions([path]), topics=topics))
+        for segment in log.segments
+        for piece in cut(log.filesystem, log.path(segment, ""), segment.base_offset, segment.size)
+    ]
 
 
 def _count(segment: Segment) -> _Found:

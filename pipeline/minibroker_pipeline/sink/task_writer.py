@@ -162,7 +162,7 @@ class TaskWriter:
 
     def _by_partition(
         self, chunk: pa.RecordBatch, partitioners: dict[str, Partitioner]
-    ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    ) -> list[tuple[TopicPartition, pa.RecordBatch]]:
         """The rows of each partition, in their order."""
         topics, codes = self._topics(chunk)
         partitions = self._partitions(chunk, topics, codes, partitioners)
@@ -170,15 +170,16 @@ class TaskWriter:
         rows = chunk.select(names)
         places = codes * _SPREAD + partitions
         if len(places) and (places == places[0]).all():
-            yield (topics[int(codes[0])], int(partitions[0])), rows
-            return
+            return [((topics[int(codes[0])], int(partitions[0])), rows)]
         order = np.argsort(places, kind="stable")
         places = places[order]
         rows = rows.take(pa.array(order))
         bounds = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
-        for first, end in pairwise(bounds):
-            code, partition = divmod(int(places[first]), _SPREAD)
-            yield (topics[code], partition), rows.slice(first, end - first)
+        firsts = [divmod(int(places[first]), _SPREAD) for first in bounds[:-1]]
+        return [
+            ((topics[code], partition), rows.slice(first, end - first))
+            for (code, partition), (first, end) in zip(firsts, pairwise(bounds), strict=True)
+        ]
 
     def _topics(self, chunk: pa.RecordBatch) -> tuple[list[str], NDArray[np.int64]]:
         """The topics there are, and which of them each row goes to."""
@@ -250,12 +251,9 @@ def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> P
     return writer
 
 
-def _one(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """All rows as one batch, if there are any."""
-    if len(batches) > 1:
-        yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
-    else:
-        yield from batches
+    return pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
 
 
 def _keys_of(chunk: pa.RecordBatch) -> Any:

@@ -3,7 +3,7 @@
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -226,19 +226,21 @@ def _look_at(followed: QueryLog, engine: RecordEngine) -> _Log:
     return _Log(followed, log_producers(followed.log, tail.end_position, tail.log_end_offset, engine))
 
 
-def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> Iterator[SegmentTask]:
+def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> list[SegmentTask]:
     source, tail = log.followed.log, log.followed.tail
     keeps_markers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
     aborted = log.producers.aborted if keeps_markers else ()
     markers = [one.last_offset for one in aborted]
     uncommitted = () if keeps_markers else log.producers.uncommitted
+    tasks: list[SegmentTask] = []
     bounds = np.array([one[1:] for one in uncommitted], np.int64).reshape(-1, 2)
     for number, segment in enumerate(source.segments):
         next_base = source.end_of(number)
         size, end = (tail.end_position, log.end_offset) if next_base is None else (segment.size, next_base)
         if not size:
             continue
-        yield SegmentTask(
+        overlapping = np.flatnonzero((bounds[:, 0] < end) & (bounds[:, 1] >= segment.base_offset)).tolist()
+        task = SegmentTask(
             source.topic,
             source.partition,
             source.filesystem,
@@ -248,13 +250,12 @@ def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> Iterator[Segme
             size,
             segment.identity,
             aborted[bisect_left(markers, segment.base_offset) : bisect_left(markers, end)],
-            tuple(
-                uncommitted[slot]
-                for slot in np.flatnonzero((bounds[:, 0] < end) & (bounds[:, 1] >= segment.base_offset)).tolist()
-            ),
+            tuple(uncommitted[slot] for slot in overlapping),
             settings,
             staging,
         )
+        tasks.append(task)
+    return tasks
 
 
 def _finish(

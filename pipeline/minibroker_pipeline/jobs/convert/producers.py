@@ -86,8 +86,9 @@ def _behind(log: PartitionLog, offset: int, end_position: int, engine: RecordEng
                     yield piece
 
 
-def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int) -> Iterator[AbortedTxn]:
+def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int) -> list[AbortedTxn]:
     """Note the batches from an offset on; the transactions that they abort."""
+    aborted: list[AbortedTxn] = []
     headers = entries.headers
     is_wanted = (headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2)
     for line in np.flatnonzero(is_wanted & (headers["last_offset"] >= from_offset)).tolist():
@@ -100,4 +101,5 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
             continue
         producers.commit()
         if found is not None:
-            yield found
+            aborted.append(found)
+    return aborted

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -110,8 +110,8 @@ def find(path: str, findings: list[Findings]) -> list[Partition]:
     return sorted(partitions, key=lambda one: (one.topic, one.partition))
 
 
-def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Findings]) -> Iterator[Partition]:
-    there: set[TopicPartition] = set()
+def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Findings]) -> list[Partition]:
+    there: dict[TopicPartition, Partition] = {}
     for entry in entries:
         path = f"{data.path}/{entry.name}"
         found = Findings(data.scheme + path)
@@ -125,18 +125,18 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
             message = "a writer was killed when it put its work in place: logs may be missing, or have others' ends"
             found.add(What.MISSING, None, message, "write there again, or start minibroker there: either completes it")
         elif named is not None:
-            there.add(named)
-            yield Partition(*named, path, data)
+            there[named] = Partition(*named, path, data)
         elif PASSING_DIRECTORY.fullmatch(entry.name) is None and any(
             inner.name.endswith(LOG_SUFFIX) for inner in data.filesystem.entries(path)
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
             found.add(What.NAME, None, message, RENAME)
     if data.is_clean and all(entry.name != UNFINISHED for entry in entries):
-        for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - there):
+        for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - there.keys()):
             found = Findings(f"{data.scheme}{data.path}/{topic}-{partition}")
             found.add(What.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory")
             findings.append(found)
+    return list(there.values())
 
 
 def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:

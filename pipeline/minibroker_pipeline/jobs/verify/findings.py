@@ -66,8 +66,9 @@ class Findings:
             self._kept.append(Finding(path or self._path, position, kind, message, remedy, is_damage))
 
     def __iter__(self) -> Iterator[Finding]:
-        yield from self._kept
-        for (kind, is_damage), count in self._counts.items():
-            if count > _MOST_OF_A_KIND:
-                more = f"and {count - _MOST_OF_A_KIND:,} more of this kind"
-                yield Finding(self._path, None, kind, more, "as above", is_damage)
+        more = [
+            Finding(self._path, None, kind, f"and {count - _MOST_OF_A_KIND:,} more of this kind", "as above", is_damage)
+            for (kind, is_damage), count in self._counts.items()
+            if count > _MOST_OF_A_KIND
+        ]
+        return iter(self._kept + more)

@@ -1,7 +1,7 @@
 """The checks between segments: no gaps, no overlaps, nothing lost that a checkpoint knows of."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
@@ -46,7 +46,8 @@ def compacted_below(partition: Partition, patterns: Sequence[str]) -> int:
     return partition.data.offset_in(CLEANER_OFFSETS, topic, partition.partition) or 0
 
 
-def _between(segments: Sequence[SegmentFacts], compacted_to: int) -> Iterator[Findings]:
+def _between(segments: Sequence[SegmentFacts], compacted_to: int) -> list[Findings]:
+    between: list[Findings] = []
     end, is_known = segments[0].task.base_offset if segments else 0, True
     for facts in segments:
         found = Findings(facts.task.address + LOG_SUFFIX)
@@ -61,8 +62,9 @@ def _between(segments: Sequence[SegmentFacts], compacted_to: int) -> Iterator[Fi
             if gap.first >= compacted_to:
                 message = f"offsets {gap.first} to {gap.end - 1} are missing"
                 found.add(What.GAP, gap.position, message, _GAP_REMEDY)
-        yield found
+        between.append(found)
         end, is_known = facts.end_offset, not facts.ends_in_damage
+    return between
 
 
 def _lost(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
