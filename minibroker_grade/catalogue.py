@@ -19,20 +19,12 @@ from minibroker_grade.stages import (
     versions,
 )
 
+# fmt: off
 STAGES: Final[tuple[Stage, ...]] = (
-    versions.STAGE,
-    flexible.STAGE,
-    metadata.STAGE,
-    topics.STAGE,
-    produce.STAGE,
-    fetch.STAGE,
-    list_offsets.STAGE,
-    files.STAGE,
-    groups.STAGE,
-    transactions.STAGE,
-    compaction.STAGE,
-    clients.STAGE,
+    versions.STAGE, flexible.STAGE, metadata.STAGE, topics.STAGE, produce.STAGE, fetch.STAGE, list_offsets.STAGE,
+    files.STAGE, groups.STAGE, transactions.STAGE, compaction.STAGE, clients.STAGE,
 )
+# fmt: on
 
 
 def chosen(upto: str | None = None, only: str | None = None) -> list[Check]:

@@ -11,11 +11,11 @@ import sys
 import threading
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib import parse
 
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
-from minibroker.cli.terminal import check_terminal, show
 from minibroker.cli.variables import in_container, unread_variables, with_variable
 from minibroker.config import parse_properties
 from minibroker.config.names import suggestion
@@ -33,7 +33,7 @@ with lazy:
     from minibroker.server.faults import fault, registry
     from minibroker.server.inspection import recording
     from minibroker_container import ports
-    from minibroker_storage import files
+    from minibroker_storage import files, installation_hints
 
 if TYPE_CHECKING:
     from minibroker.broker import Broker
@@ -161,7 +161,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             _warm_up(broker.services.core)
             if options.terminal:
                 with console.held():
-                    await show(broker.page_url, _token(options), stop)
+                    await _show_in_terminal(broker.page_url, _token(options), stop)
             await stop.wait()
     return 0
 
@@ -173,7 +173,7 @@ def _broker(options: argparse.Namespace) -> "Broker":
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")
     if options.terminal:
-        check_terminal()
+        _check_terminal()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         broker = broker_module.Broker(
@@ -405,3 +405,29 @@ def _reason(error: ValueError | OSError) -> str:
     else:
         reason = str(error)
     return with_variable(reason) if in_container() else reason
+
+
+def _check_terminal() -> None:
+    """ValueError outside of a terminal, and without the extra."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ValueError("--terminal: stdin and stdout are not a terminal")
+    if find_spec("textual") is None:
+        raise ValueError(f"--terminal: {installation_hints.missing('textual', 'lab')}")
+
+
+async def _show_in_terminal(url: str, token: str | None, stop: asyncio.Event) -> None:
+    """Show the page at `url` in the terminal until its user quits, which sets `stop`; or until `stop` is set."""
+    environment = {**os.environ} if token is None else {**os.environ, "MINIBROKER_CONTROL_TOKEN": token}
+    command = [sys.executable, "-P", "-m", "minibroker_lab.terminal", url]
+    child = await asyncio.create_subprocess_exec(*command, env=environment)
+    ended = asyncio.ensure_future(child.wait())
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                child.terminate()
+        await ended
+    finally:
+        stopped.cancel()
+        stop.set()
