@@ -11,8 +11,15 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, RecordEngine, record_groups
 from minibroker_pipeline.decode.columns import ColumnBuilder
-from minibroker_pipeline.decode.damage import DamageHandler, fault_of
-from minibroker_pipeline.decode.headers import Selection, as_bytes, chosen, find_positions, read_headers
+from minibroker_pipeline.decode.headers import (
+    DamageHandler,
+    Selection,
+    as_bytes,
+    chosen,
+    fault_of,
+    find_positions,
+    read_headers,
+)
 from minibroker_pipeline.decode.request import CHUNK_BYTES, DecodeReport, DecodeRequest, Engine, engine_named
 from minibroker_protocol.records.varint import INT32_MAX
 

@@ -13,9 +13,8 @@ from minibroker_pipeline.decode.request import Isolation, Mode
 from minibroker_pipeline.jobs.reports import as_json, text_table
 from minibroker_pipeline.jobs.task_runner import run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
-from minibroker_pipeline.source.options import parse_options
-from minibroker_pipeline.source.planning import SPLIT_BYTES, LogRange, OffsetInterval
-from minibroker_pipeline.source.query_logs import QueryLogs
+from minibroker_pipeline.source.options import SPLIT_BYTES, parse_options
+from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLogs
 from minibroker_pipeline.source.reading import ReadSettings, read_ranges
 
 if TYPE_CHECKING:

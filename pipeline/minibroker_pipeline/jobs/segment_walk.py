@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import Damage, DecodeRequest
 from minibroker_pipeline.decode.blocks import ENTRY, IS_BAD, RecordEngine, RecordTable, record_groups
-from minibroker_pipeline.decode.damage import fault_of, next_entry, offset_at, stop_fault
-from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
+from minibroker_pipeline.decode.headers import (
+    as_bytes,
+    fault_of,
+    find_positions,
+    next_entry,
+    offset_at,
+    read_headers,
+    stop_fault,
+)
 from minibroker_pipeline.filesystem import FileSystem, OpenFile
-from minibroker_pipeline.log_directories.index_files import offset_entries
 from minibroker_pipeline.log_directories.log_end_offsets import is_entry_at
+from minibroker_pipeline.log_directories.partition_logs import offset_entries
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX

@@ -5,12 +5,19 @@
         ...                                                  # `segment_writer`, in this process or in others
         commit.publish({("orders", 0): PublishedLog(end_offset)})
 
+A job prepares its logs in a staging directory. Where a killed job has left one, the next job that writes there removes
+it: the owner is the process that the job ends with, Spark's JVM, whose commits and aborts have processes of their own,
+or the process itself. Without /proc, and on other machines, nothing is known and nothing is removed.
+
 A directory that was not there appears with one rename, complete. One that is there is changed as
 `minibroker_storage.data_directory.staged_write` describes: killed at any moment, the job has done nothing or all.
 """
 
+import contextlib
 import json
 import os
+import shutil
+import socket
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -18,9 +25,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from minibroker_pipeline.filesystem import LocalFileSystem, filesystem_of, read_if_there
 from minibroker_pipeline.log_directories.partition_logs import PartitionLog
-from minibroker_pipeline.log_directories.staging import is_staging, new_staging, remove_staging, staged_partition
 from minibroker_storage.data_directory import staged_write
-from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean
+from minibroker_storage.data_directory.clean_shutdown import boot_id, is_marked_clean, mark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,
@@ -37,7 +43,7 @@ from minibroker_storage.data_directory.names import (
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import NEW, StagedWrite
 from minibroker_storage.files import fsync_directory, write_atomically
-from minibroker_storage.layout import LOG_SUFFIX
+from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX, LOG_SUFFIX
 
 _SCHEME: Final = "://"
 _LOCAL: Final = "file:"
@@ -288,3 +294,134 @@ def _only(content: bytes, topics: set[str]) -> bytes:
     except (ValueError, KeyError, TypeError, AttributeError):
         return content
     return json.dumps(document, indent=1).encode()
+
+
+OWNER: Final = "owner.json"
+_STAGING_SUFFIX: Final = ".minibroker-write"
+_TASKS: Final = "tasks"
+_STARTED: Final = 19
+_PARENT: Final = 1
+_JVM: Final = "java"
+
+
+def new_staging(target: str) -> str:
+    """Make the directory in which a job makes ready what it will publish; returns its path. `OSError`.
+
+    Within the target if that is there, which may be a file system of its own, else beside it. What jobs have left there
+    that were killed goes.
+    """
+    parent, name = os.path.split(target)
+    begins = f".{name[:200]}."
+    _remove_abandoned(parent, begins=begins, ends=_STAGING_SUFFIX)
+    if os.path.isdir(target):
+        staging = staged_write.staging_name(target)
+        _remove_abandoned(target, begins=staged_write.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
+    else:
+        os.makedirs(parent, exist_ok=True)
+        staging = f"{parent}/{begins}{os.urandom(8).hex()}{_STAGING_SUFFIX}"
+    os.mkdir(staging)
+    _claim(staging)
+    os.mkdir(f"{staging}/{NEW}")
+    os.mkdir(f"{staging}/{_TASKS}")
+    return staging
+
+
+def remove_staging(staging: str) -> None:
+    """Remove what a job has made ready, if it is there. A folder that resists stays; a broker removes it later.
+
+    Under another name, so that tasks that still run have nothing to write to any more.
+    """
+    head, dot, tail = staging.rpartition(".")
+    gone = f"{head}{dot}gone.{tail}"
+    with contextlib.suppress(OSError):
+        os.rename(staging, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def staged_partition(staging: str, topic: str, partition: int) -> str:
+    """The directory, made now if need be, whose content will be the partition's; a path."""
+    directory = f"{staging}/{NEW}/{topic}-{partition}"
+    os.makedirs(directory, exist_ok=True)
+    return directory
+
+
+def staged_task(staging: str) -> str:
+    """A new directory for what an attempt of a task writes, which goes with the staging; a path.
+
+    `FileNotFoundError` when it is gone already.
+    """
+    directory = f"{staging}/{_TASKS}/{os.urandom(12).hex()}"
+    os.mkdir(directory)
+    return directory
+
+
+def is_staging(name: str) -> bool:
+    """Whether a name in a data directory is a staging directory's."""
+    return name.startswith(staged_write.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
+
+
+def _claim(staging: str) -> None:
+    """Write down whose the directory is. `OSError`."""
+    pid = os.getpid()
+    parent = pid
+    while (process := _process(parent)) is not None:
+        if process[0] == _JVM:
+            pid = parent
+            break
+        parent = int(process[1][_PARENT])
+    with open(f"{staging}/{OWNER}", "w", encoding="utf-8") as file:
+        json.dump(_identity(pid), file)
+
+
+def _remove_abandoned(directory: str, *, begins: str, ends: str) -> None:
+    """Remove the staging directories with such names whose owner has died. A folder that resists stays."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(directory):
+            if name.startswith(begins) and name.endswith(ends) and _is_abandoned(f"{directory}/{name}"):
+                shutil.rmtree(f"{directory}/{name}", ignore_errors=True)
+
+
+def _is_abandoned(staging: str) -> bool:
+    try:
+        with open(f"{staging}/{OWNER}", encoding="utf-8") as file:
+            owner: Any = json.load(file)
+        if owner["host"] != socket.gethostname() or owner["started"] is None:
+            return False
+        if owner["boot"] != boot_id():
+            return True
+        # Containers may share a host's name, but see no processes of each other.
+        return bool(owner["namespace"] == _namespace() and owner != _identity(owner["pid"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _identity(pid: int) -> dict[str, Any]:
+    """The identity of a process among all others; `started` is None when there is none, or none is known of."""
+    process = _process(pid)
+    started = process[1][_STARTED] if process is not None else None
+    return {
+        "host": socket.gethostname(),
+        "boot": boot_id(),
+        "namespace": _namespace(),
+        "pid": pid,
+        "started": started,
+    }
+
+
+def _process(pid: int) -> tuple[str, list[str]] | None:
+    """A process's name, and the fields of its line in /proc that follow."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            line = file.read()
+    except OSError:
+        return None
+    head, _, tail = line.rpartition(")")
+    return head.partition("(")[2], tail.split()
+
+
+def _namespace() -> str | None:
+    """Within which pids mean something."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None

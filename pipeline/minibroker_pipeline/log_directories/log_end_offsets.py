@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, scan_headers, wrong_crcs
-from minibroker_pipeline.decode.damage import next_entry, stop_fault
+from minibroker_pipeline.decode.headers import next_entry, stop_fault
 from minibroker_pipeline.filesystem import OpenFile, read_if_there
-from minibroker_pipeline.log_directories.index_files import OffsetEntries, offset_entries
-from minibroker_pipeline.log_directories.partition_logs import PartitionLog, SegmentFiles
+from minibroker_pipeline.log_directories.partition_logs import OffsetEntries, PartitionLog, SegmentFiles, offset_entries
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import (
     CONTROL_FLAG,

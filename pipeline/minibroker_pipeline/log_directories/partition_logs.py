@@ -1,6 +1,7 @@
 """Partitions' logs in log directories: topics, partitions, segments, and the checkpoints beside them.
 
-Directories of minibroker and of Apache Kafka are alike. Nothing is written, locked or repaired here.
+Directories of minibroker and of Apache Kafka are alike. Nothing is written, locked or repaired here. Index files are
+read whole, as arrays: planning needs many entries at once, of files that may be far away.
 """
 
 import re
@@ -9,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of, read_if_there
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
@@ -25,6 +29,7 @@ from minibroker_storage.data_directory.names import (
 )
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED
+from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import (
     LOG_SUFFIX,
@@ -35,6 +40,7 @@ from minibroker_storage.layout import (
     TXN_INDEX_SUFFIX,
     offset_of,
 )
+from minibroker_storage.transaction_index import AbortedTxn, decode_all
 
 KAFKAS_TOPICS: Final = INTERNAL_TOPICS | {METADATA_TOPIC}
 """Topics whose records are no user's."""
@@ -325,3 +331,55 @@ def select(
         else lambda topic: topic not in KAFKAS_TOPICS
     )
     return [one for one in found.values() if is_wanted(one.topic)]
+
+
+_Ints = NDArray[np.int64]
+OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
+TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+TXN_ENTRY_BYTES: Final = 34
+
+
+class OffsetEntries(NamedTuple):
+    """Of some batches of a segment, ascending: the last offset, and the byte that the batch begins at."""
+
+    offsets: _Ints
+    positions: _Ints
+
+
+class TimeEntries(NamedTuple):
+    """Times (ms) and offsets, ascending: all records with a larger timestamp lie behind the offset."""
+
+    timestamps: _Ints
+    offsets: _Ints
+
+
+def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
+    """The entries of an `.index` file, as far as they ascend: a file that is still written to ends with zeros."""
+    entries = np.frombuffer(data, OFFSET_ENTRY, count=len(data) // OFFSET_ENTRY.itemsize)
+    count = _ascending(entries["position"])
+    relative = entries["offset"][:count].astype(np.int64)
+    count = _ascending(relative)
+    return OffsetEntries(relative[:count] + base_offset, entries["position"][:count].astype(np.int64))
+
+
+def time_entries(data: bytes, base_offset: int) -> TimeEntries:
+    """The entries of a `.timeindex` file, likewise."""
+    entries = np.frombuffer(data, TIME_ENTRY, count=len(data) // TIME_ENTRY.itemsize)
+    count = _ascending(entries["timestamp"])
+    return TimeEntries(
+        entries["timestamp"][:count].astype(np.int64), entries["offset"][:count].astype(np.int64) + base_offset
+    )
+
+
+def _ascending(values: NDArray[np.signedinteger]) -> int:
+    """The number of entries, from the first on, that ascend."""
+    stops = np.flatnonzero(values[1:] <= values[:-1])
+    return int(stops[0]) + 1 if len(stops) else len(values)
+
+
+def aborted_transactions(data: bytes, path: str) -> list[AbortedTxn]:
+    """The entries of a `.txnindex` file. A last entry that is cut short is still being written. `CorruptIndexError`."""
+    try:
+        return decode_all(data[: len(data) - len(data) % TXN_ENTRY_BYTES])
+    except CorruptIndexError as error:
+        raise CorruptIndexError(f"{path}: {error}") from None

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import encode
 from minibroker_pipeline.decode.assemble import Binary
 from minibroker_pipeline.decode.encoder import binary_of
+from minibroker_pipeline.log_directories.directory_commit import staged_task
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError, PartitionWriter, WrittenSegment
-from minibroker_pipeline.log_directories.staging import staged_task
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink.options import MAX_PARTITIONS, WriteOptions, check_topic
 from minibroker_storage.data_directory.names import TopicPartition

@@ -15,8 +15,7 @@ from minibroker_pipeline.source.options import (
     Position,
     SourceOptions,
 )
-from minibroker_pipeline.source.planning import LogRange, OffsetInterval
-from minibroker_pipeline.source.query_logs import QueryLog
+from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLog
 from minibroker_pipeline.source.reading import DataLossError
 from minibroker_storage.data_directory.names import TopicPartition
 

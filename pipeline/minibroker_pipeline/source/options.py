@@ -10,12 +10,14 @@ from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COL
 from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode, engine_named
 from minibroker_pipeline.log_directories.log_end_offsets import HighWatermark
 from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
-from minibroker_pipeline.source.planning import SPLIT_BYTES
-from minibroker_pipeline.source.reading import DAMAGE_COLUMN
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 """As in the connector's JSON, and in ListOffsets."""
+
+DAMAGE_COLUMN: Final = "damage"
+SPLIT_BYTES: Final = 64 * 1024 * 1024
+"""With half of it a query takes an eighth more CPU time, with twice as much it gains little."""
 
 PartitionNumbers = Mapping[str, Mapping[int, int]]
 """A number for each partition of each topic."""

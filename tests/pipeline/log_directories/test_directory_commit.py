@@ -14,22 +14,20 @@ import pytest
 from minibroker.cluster.data_dir import DataDir
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import (
+    OWNER,
     DataDirectoryCommit,
     DirectoryInUseError,
     DirectoryStateError,
     PublishedLog,
     check_writable,
     local_path,
-    publish,
-)
-from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions
-from minibroker_pipeline.log_directories.staging import (
-    OWNER,
     new_staging,
+    publish,
     remove_staging,
     staged_partition,
     staged_task,
 )
+from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED
@@ -252,7 +250,7 @@ def test_brokers_are_kept_off_while_a_job_changes_the_directory(closed: Path, mo
 
 
 def test_what_killed_jobs_have_made_ready_goes_with_the_next_one(closed: Path, tmp_path: Path) -> None:
-    code = "import sys; from minibroker_pipeline.log_directories.staging import new_staging as made; "
+    code = "import sys; from minibroker_pipeline.log_directories.directory_commit import new_staging as made; "
     code += "print(made(sys.argv[1]), flush=True); sys.stdin.read()"
     paths = [closed, tmp_path / "new"]
     for path in paths:

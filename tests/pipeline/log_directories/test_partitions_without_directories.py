@@ -16,7 +16,7 @@ from minibroker_pipeline.jobs.verify.findings import What
 from minibroker_pipeline.jobs.verify.job import VerifySettings, verify
 from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions, open_partition
 from minibroker_pipeline.source.options import parse_options
-from minibroker_pipeline.source.query_logs import QueryLogs
+from minibroker_pipeline.source.planning import QueryLogs
 from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 from tests.pipeline.sink.writing import write
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
-from minibroker_pipeline.log_directories.append_state import known_topics
 from minibroker_pipeline.log_directories.directory_commit import DirectoryInUseError, DirectoryStateError, locked
 from minibroker_pipeline.log_directories.segment_writer import LogOrderError
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink import task_writer
 from minibroker_pipeline.sink.options import WriteOptions, check_columns
+from minibroker_pipeline.sink.writer import known_topics
 from minibroker_protocol.errors import EncodeError
 from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint

@@ -1,7 +1,12 @@
 """Logs from one message format, codec or size of batches to another."""
 
 from minibroker_pipeline.jobs.convert.job import convert
-from minibroker_pipeline.jobs.convert.report import ConvertCounts, ConvertLine, ConvertReport
-from minibroker_pipeline.jobs.convert.settings import ConvertError, ConvertSettings
+from minibroker_pipeline.jobs.convert.settings import (
+    ConvertCounts,
+    ConvertError,
+    ConvertLine,
+    ConvertReport,
+    ConvertSettings,
+)
 
 __all__ = ["ConvertCounts", "ConvertError", "ConvertLine", "ConvertReport", "ConvertSettings", "convert"]

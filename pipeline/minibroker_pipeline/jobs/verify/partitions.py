@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from minibroker_pipeline.jobs.verify.directories import Partition
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RESTORE, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.segments import SegmentFacts
-from minibroker_pipeline.log_directories.index_files import TXN_ENTRY_BYTES
-from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
+from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS, TXN_ENTRY_BYTES
 from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, TXN_INDEX_SUFFIX

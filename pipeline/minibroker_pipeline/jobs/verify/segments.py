@@ -12,7 +12,7 @@ from minibroker_pipeline.filesystem import FileSystem, read_if_there
 from minibroker_pipeline.jobs.segment_walk import NoEntries, Piece, cut, read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
-from minibroker_pipeline.log_directories.index_files import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES
+from minibroker_pipeline.log_directories.partition_logs import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES
 from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
