@@ -8,7 +8,7 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -47,22 +47,6 @@ ZOOKEEPER = {
     for name, value in {**PUBLIC_9093, "KAFKA_BROKER_ID": "1"}.items()
     if name not in {"CLUSTER_ID", "KAFKA_PROCESS_ROLES", "KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_NODE_ID"}
 }
-
-
-@pytest.fixture
-def boxes(image: Image) -> Iterator[Callable[..., Box]]:
-    """Return a function that starts a box; all of them end with the test."""
-    started: list[Box] = []
-
-    def start(**options: object) -> Box:
-        box = Box(image, **options)  # type: ignore[arg-type] # the options are those of Box
-        started.append(box)
-        box.start()
-        return box
-
-    yield start
-    for box in started:
-        box.remove()
 
 
 def loop(path: str, *, test: str = "-f", run: str = "") -> str:
@@ -166,22 +150,6 @@ def test_a_directory_of_another_cluster_is_refused_before_the_start(boxes: Calla
     box = boxes(entrypoint=["bash", "-c"], command=[command], environment=PUBLIC_9093)
     assert box.process.wait(PATIENCE_S) == 1
     assert f"not to {PUBLIC_9093['CLUSTER_ID']}\n" in box.logs("stderr")
-
-
-def test_rust_writes_its_script_as_the_images_user_and_reads_stdout(boxes: Callable[..., Box]) -> None:
-    path = "/opt/kafka/testcontainers_start.sh"
-    environment = {name: value for name, value in KRAFT.items() if name != "KAFKA_NODE_ID"} | {"KAFKA_BROKER_ID": "1"}
-    environment["KAFKA_ADVERTISED_LISTENERS"] = "PLAINTEXT://localhost:9092,BROKER://localhost:9092"
-    box = boxes(entrypoint=["bash"], command=["-c", loop(path)], environment=environment)
-    port = box.publish(9092)
-    script = (
-        f"#!/usr/bin/env bash\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://localhost:9093\n"
-        "/etc/kafka/docker/run\n"
-    )
-    written = box.execute(["sh", "-c", f"echo '{script}' > {path}.new && chmod 755 {path}.new && mv {path}.new {path}"])
-    assert (written.returncode, written.stderr) == (0, "")
-    wait_for(box, "Kafka Server started", "stdout")
-    use(port)
 
 
 def test_strimzi_executes_a_script_that_only_roots_group_may_in_kafkas_folder(boxes: Callable[..., Box]) -> None:

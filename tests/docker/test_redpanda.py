@@ -45,22 +45,6 @@ auto_create_topics_enabled: true
 """
 
 
-@pytest.fixture
-def boxes(image: Image) -> Iterator[Callable[..., Box]]:
-    """Return a function that starts a box; all of them end with the test."""
-    started: list[Box] = []
-
-    def start(**options: object) -> Box:
-        box = Box(image, **options)  # type: ignore[arg-type] # the options are those of Box
-        started.append(box)
-        box.start()
-        return box
-
-    yield start
-    for box in started:
-        box.remove()
-
-
 def asked(port: int, path: str, method: str = "GET", content: object = None) -> tuple[int, Any]:
     """Ask the admin API; returns status and content."""
     body = None if content is None else json.dumps(content).encode()
