@@ -188,10 +188,6 @@ def test_partitions_are_answered_in_the_order_of_the_request(harness: Harness) -
     assert partitions_of(response.responses) == [("many", 2), ("many", 0), ("t", 0)]
 
 
-def test_a_partition_that_is_named_twice_is_answered_once(harness: Harness) -> None:
-    assert partitions_of(harness.fetch(("t", 0, 0), ("t", 0, 0)).responses) == [("t", 0)]
-
-
 def test_a_fetch_of_nothing_is_answered_at_once(harness: Harness) -> None:
     assert harness.ask(fetch_request(max_wait_ms=500), 12).responses == []
 

@@ -1,6 +1,5 @@
 """Produce and Fetch for clients of message formats v0 and v1, and topics that keep those formats."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ SAMPLE = [
     NewRecord(None, b"v2", NOW + 3),
     NewRecord(b"k3", None, NOW + 2),
 ]
-PLAIN = [(record.key, record.value) for record in SAMPLE]
 
 
 @pytest.fixture
@@ -45,51 +43,6 @@ def records_in(data: PartitionData) -> list[Record]:
 
 def magics_in(data: PartitionData) -> set[int]:
     return {each.header.magic for each in iter_batches(bytes_in(data))}
-
-
-def log_file(harness: Harness, topic: str = "t") -> bytes:
-    with open(os.path.join(harness.data_dir, f"{topic}-0", "00000000000000000000.log"), "rb") as file:
-        return file.read()
-
-
-@pytest.mark.parametrize("codec", OLD_CODECS)
-@pytest.mark.parametrize("magic", [0, 1])
-def test_old_producers_are_stored_as_v2_and_read_by_clients_of_every_age(
-    harness: Harness, magic: int, codec: CompressionCodec
-) -> None:
-    harness.create()
-    sent = build_message_set(SAMPLE, magic=magic, codec=codec)
-    for first in (0, 3):
-        assert harness.produce(bytes(sent), version=2 if magic else 1).base_offset == first
-    times = [record.timestamp if magic else -1 for record in SAMPLE] * 2
-    for version, expected_magic in ((0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (12, 2)):
-        data = harness.fetch_one(version=version)
-        assert data.error_code == 0
-        assert magics_in(data) == {expected_magic}
-        found = records_in(data)
-        assert [record.offset for record in found] == list(range(6))
-        assert [(record.key, record.value) for record in found] == PLAIN * 2
-        if expected_magic:
-            assert [record.timestamp for record in found] == times
-    assert {each.header.codec for each in iter_batches(log_file(harness))} == {codec}
-    assert {each.header.magic for each in iter_batches(log_file(harness))} == {2}
-
-
-@pytest.mark.parametrize("codec", [*OLD_CODECS])
-def test_records_of_modern_producers_lose_headers_and_keep_offsets_for_old_consumers(
-    harness: Harness, codec: CompressionCodec
-) -> None:
-    harness.create()
-    modern = [NewRecord(b"k", b"v%d" % number, NOW + number, (("h", b"x"),)) for number in range(5)]
-    harness.produce(build_batch(modern, codec=codec))
-    for version in (1, 3):
-        found = records_in(harness.fetch_one(version=version))
-        assert [(record.offset, record.key, record.value) for record in found] == [
-            (number, b"k", b"v%d" % number) for number in range(5)
-        ]
-    # From the middle: an uncompressed set begins with the asked record, a wrapper is sent whole, as by Kafka.
-    offsets = [record.offset for record in records_in(harness.fetch_one(3, version=2))]
-    assert offsets == ([3, 4] if codec is CompressionCodec.NONE else [0, 1, 2, 3, 4])
 
 
 def test_zstd_is_withheld_from_old_consumers(harness: Harness) -> None:
@@ -127,37 +80,6 @@ def test_a_converted_answer_keeps_to_its_limit(harness: Harness) -> None:
         harness.produce(batch(*[b""] * 100))  # as v1 each record takes four times the room
     size = len(bytes_in(harness.fetch_one(version=3, partition_max_bytes=2_000)))
     assert 0 < size <= 2_000 + 100 * 34
-
-
-@pytest.mark.parametrize(
-    ("version", "key", "size"),
-    [
-        ("0.9.0", b"key", 34),
-        ("0.10.2", b"key", 42),
-        ("2.0", b"key", 76),
-        ("0.9.0", None, 31),
-        ("0.10.2", None, 39),
-        ("2.0", None, 73),
-    ],
-)
-def test_the_golden_sizes_stand_on_disk_for_producers_of_every_age(
-    tmp_path: Path, version: str, key: bytes | None, size: int
-) -> None:
-    for produced_magic in (0, 1, 2):
-        harness = Harness(str(tmp_path / str(produced_magic)))
-        harness.create("t", 1, message_format_version=version)
-        record = [NewRecord(key, b"value", NOW)]
-        sent = build_batch(record) if produced_magic == 2 else build_message_set(record, magic=produced_magic)
-        assert harness.produce(bytes(sent), version=9 if produced_magic == 2 else 2).error_code == 0
-        harness.close()
-        assert len(log_file(harness)) == size
-
-
-@pytest.mark.parametrize(("version", "size"), [("0.9.0", 320), ("0.10.2", 400), ("2.0", 191)])
-def test_ten_records_take_their_golden_room(harness: Harness, version: str, size: int) -> None:
-    harness.create("t", 1, message_format_version=version)
-    harness.produce(build_batch([NewRecord(None, b"value%d" % number, NOW) for number in range(10)]))
-    assert len(log_file(harness)) == size
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
@@ -198,24 +120,6 @@ def test_old_message_sets_need_an_old_produce_request(harness: Harness) -> None:
     assert harness.fetch_one().high_watermark == 0
 
 
-@pytest.mark.parametrize("mangle", ["crc", "cut", "short"])
-def test_broken_message_sets_are_refused(harness: Harness, mangle: str) -> None:
-    harness.create()
-    sent = build_message_set(SAMPLE, magic=1)
-    if mangle == "crc":
-        sent[-1] ^= 1
-    elif mangle == "cut":
-        del sent[-30:]
-    else:
-        sent[8:12] = (5).to_bytes(4, "big")
-    outcome = harness.produce(bytes(sent), version=2)
-    if mangle == "cut":  # Kafka appends the whole messages in front of it
-        assert outcome.error_code == 0
-    else:
-        assert outcome.error_code == ErrorCode.CORRUPT_MESSAGE
-        assert harness.fetch_one().high_watermark == 0
-
-
 @pytest.mark.parametrize("version", [2, 9])
 def test_the_broker_can_stamp_the_time_of_the_append(harness: Harness, version: int) -> None:
     harness.create("t", 1, message_timestamp_type="LogAppendTime")
@@ -241,26 +145,6 @@ def test_timestamps_out_of_bounds_are_refused_with_the_record_at_fault(harness: 
     assert outcome.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in outcome.record_errors] == [1, 2]
     assert harness.produce(build_batch(records[:1])).error_code == 0
-
-
-def test_compacted_topics_require_keys(harness: Harness) -> None:
-    harness.create("t", 1, cleanup_policy="compact")
-    outcome = harness.produce(build_batch([NewRecord(b"k", b"v", NOW), NewRecord(None, b"v", NOW)]))
-    assert outcome.error_code == ErrorCode.INVALID_RECORD
-    assert [error.batch_index for error in outcome.record_errors] == [1]
-    assert harness.produce(build_batch([NewRecord(b"k", b"v", NOW)])).error_code == 0
-
-
-@pytest.mark.parametrize("compression_type", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
-@pytest.mark.parametrize("codec", list(CompressionCodec))
-def test_the_broker_can_choose_the_codec(harness: Harness, compression_type: str, codec: CompressionCodec) -> None:
-    harness.create("t", 1, compression_type=compression_type)
-    assert harness.produce(build_batch(SAMPLE, codec=codec)).error_code == 0
-    (stored,) = iter_batches(log_file(harness))
-    assert stored.header.codec == (
-        CompressionCodec[compression_type.upper()] if compression_type != "uncompressed" else 0
-    )
-    assert [(record.key, record.value) for record in records_in(harness.fetch_one())] == PLAIN
 
 
 def test_idempotent_producers_are_recognised_behind_the_validator(harness: Harness) -> None:

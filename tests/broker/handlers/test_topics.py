@@ -161,15 +161,6 @@ def test_the_topic_of_the_metadata_log_is_not_to_be_had(harness: Harness) -> Non
     assert refused(harness, topic("__cluster_metadata"))[0] == ErrorCode.INVALID_REQUEST
 
 
-def test_a_topic_that_is_named_twice_is_refused_once(harness: Harness) -> None:
-    results = created(harness, topic("new"), topic("new", 2), topic("other"))
-    assert sorted((result.name, result.error_code) for result in results) == [
-        ("new", ErrorCode.INVALID_REQUEST),
-        ("other", 0),
-    ]
-    assert harness.core.topics.get("new") is None
-
-
 @pytest.mark.parametrize(
     ("partitions", "replication_factor", "code"),
     [
@@ -325,16 +316,6 @@ def test_too_many_partitions_at_once_are_refused(harness: Harness) -> None:
 @pytest.mark.parametrize("name", ["missing", "", "a b"])
 def test_an_unknown_topic_is_said_so(harness: Harness, name: str) -> None:
     assert [result.error_code for result in grown(harness, (name, 2))] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-
-
-def test_a_topic_that_is_named_twice_does_not_grow(harness: Harness) -> None:
-    harness.create("other")
-    results = grown(harness, ("t", 2), ("t", 3), ("other", 2))
-    assert sorted((result.name, result.error_code) for result in results) == [
-        ("other", 0),
-        ("t", ErrorCode.INVALID_REQUEST),
-    ]
-    assert (size(harness), size(harness, "other")) == (1, 2)
 
 
 def test_replicas_of_new_partitions_are_counted(harness: Harness) -> None:

@@ -17,10 +17,8 @@ from minibroker_protocol.errors import (
 )
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import (
     HEADER,
-    NO_TIMESTAMP,
     CompressionCodec,
     TimestampType,
     compute_crc,
@@ -40,7 +38,6 @@ NOW = 1_700_000_000_000
 BASE = 2**35
 RECORDS = [NewRecord(b"key", b"v" * 50, 10), NewRecord(None, b"v" * 50, 30), NewRecord(b"", None, 20)]
 PRODUCER: dict[str, Any] = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 40}
-PAIRS = [(record.key, record.value) for record in RECORDS]
 
 
 def appended(data: bytes | bytearray, policy: AppendPolicy) -> tuple[Prepared, list[Batch]]:
@@ -67,57 +64,6 @@ def produced(magic: int, codec: CompressionCodec, records: list[NewRecord] = REC
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CompressionCodec if magic == 2 or codec is not ZSTD]
 
 
-@pytest.mark.parametrize("target", [None, *CompressionCodec])
-@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
-@pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_whatever_is_produced_becomes_one_v2_batch(
-    magic: int, codec: CompressionCodec, timestamp_type: TimestampType, target: CompressionCodec | None
-) -> None:
-    policy = AppendPolicy(codec=target, timestamp_type=timestamp_type)
-    prepared, (batch,) = appended(produced(magic, codec), policy)
-    records = list(batch)
-    assert [(record.key, record.value) for record in records] == PAIRS
-    assert [record.offset for record in records] == [BASE, BASE + 1, BASE + 2]
-    assert {record.timestamp_type for record in records} == {timestamp_type}
-    own = [NO_TIMESTAMP] * 3 if magic == 0 else [10, 30, 20]
-    assert [record.timestamp for record in records] == (own if timestamp_type is CREATE_TIME else [NOW] * 3)
-    assert batch.header.codec is (codec if target is None else target)
-    assert prepared.max_timestamp == max(record.timestamp for record in records)
-    assert prepared.offset_of_max_timestamp == (-1 if prepared.max_timestamp == NO_TIMESTAMP else BASE + 2)
-    assert (prepared.first_offset, prepared.last_offset, prepared.record_count) == (BASE, BASE + 2, 3)
-
-
-@pytest.mark.parametrize("target", [None, NONE, GZIP, SNAPPY, LZ4])
-@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
-@pytest.mark.parametrize(("magic", "codec"), [pair for pair in FORMATS if pair[1] is not ZSTD])
-@pytest.mark.parametrize("target_magic", [0, 1])
-def test_or_a_message_set_where_the_log_holds_an_older_format(
-    target_magic: int,
-    magic: int,
-    codec: CompressionCodec,
-    timestamp_type: TimestampType,
-    target: CompressionCodec | None,
-) -> None:
-    policy = AppendPolicy(magic=target_magic, codec=target, timestamp_type=timestamp_type)
-    prepared, batches = appended(produced(magic, codec), policy)
-    codec = codec if target is None else target
-    assert len(batches) == (3 if codec is NONE else 1)
-    assert {(batch.header.magic, batch.header.codec) for batch in batches} == {(target_magic, codec)}
-    records = [record for batch in batches for record in batch]
-    assert [(record.key, record.value) for record in records] == PAIRS
-    assert [record.offset for record in records] == [BASE, BASE + 1, BASE + 2]
-    if target_magic == 0:
-        expected = [NO_TIMESTAMP] * 3
-    elif timestamp_type is LOG_APPEND_TIME:
-        expected = [NOW] * 3
-    else:
-        expected = [NO_TIMESTAMP] * 3 if magic == 0 else [10, 30, 20]
-    assert [record.timestamp for record in records] == expected
-    assert prepared.max_timestamp == max(expected)
-    assert prepared.last_offset == BASE + 2
-    assert prepared.record_count == 3
-
-
 @pytest.mark.parametrize(
     ("codec", "timestamp_type", "offset"),
     [
@@ -134,29 +80,12 @@ def test_the_time_index_is_told_of_the_entry_with_the_highest_timestamp(
     assert appended(produced(1, codec), policy)[0].offset_of_max_timestamp == offset
 
 
-@pytest.mark.parametrize("codec", list(CompressionCodec))
-@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
-def test_compressing_anew_keeps_who_wrote_the_batch(codec: CompressionCodec, timestamp_type: TimestampType) -> None:
-    batch = build_batch(RECORDS, codec=LZ4, is_transactional=True, **PRODUCER)
-    prepared, _ = appended(batch, AppendPolicy(codec=codec, timestamp_type=timestamp_type))
-    header = prepared.header
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 40)
-    assert header.is_transactional
-    assert (header.record_count, header.last_offset_delta, header.base_timestamp) == (3, 2, 10)
-
-
 def test_a_batch_of_many_records_keeps_them_all() -> None:
     prepared, (batch,) = appended(
         build_batch([NewRecord(None, None, 1 + n % 7) for n in range(20_001)]), AppendPolicy()
     )
     assert (prepared.header.record_count, prepared.header.max_timestamp) == (20_001, 7)
     assert batch.header.record_count == 20_001
-
-
-def test_headers_survive_within_v2() -> None:
-    records = [NewRecord(b"k", b"v", 1, (("name", b"value"), ("null", None)))]
-    _, (batch,) = appended(build_batch(records, codec=GZIP), AppendPolicy(codec=ZSTD))
-    assert [record.headers for record in batch] == [(("name", b"value"), ("null", None))]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
@@ -181,59 +110,6 @@ def test_a_v2_batch_that_keeps_its_codec_stays_in_its_buffer(
     assert bytes(buffer[61:]) == before[61:]
 
 
-@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4])
-@pytest.mark.parametrize("timestamp_type", [CREATE_TIME, LOG_APPEND_TIME])
-def test_v1_messages_that_keep_format_and_codec_stay_in_theirs(
-    codec: CompressionCodec, timestamp_type: TimestampType
-) -> None:
-    buffer = produced(1, codec)
-    policy = AppendPolicy(magic=1, timestamp_type=timestamp_type)
-    prepared = prepare(memoryview(buffer), policy, base_offset=BASE, now_ms=NOW)
-    assert isinstance(prepared.data, memoryview)
-    buffer[-1] ^= 1
-    assert prepared.data[-1] == buffer[-1]
-
-
-def v1_wrapper(inner_offsets: list[int], wrapper_offset: int) -> bytearray:
-    inner = b"".join(encode_message(offset, b"k", b"%d" % offset, magic=1, timestamp=5) for offset in inner_offsets)
-    return bytearray(
-        encode_message(wrapper_offset, None, compress(GZIP, inner, magic=1), magic=1, timestamp=5, attributes=GZIP)
-    )
-
-
-@pytest.mark.parametrize(
-    ("inner_offsets", "wrapper_offset", "stays"),
-    [
-        ([0, 1, 2], 2, True),
-        ([0, 1, 2], 0, True),  # some clients leave it at 0
-        ([0, 1, 2], 77, False),
-        ([0, 2, 3], 3, False),
-        ([5, 6, 7], 7, False),
-        ([0, 0, 0], 0, False),
-    ],
-)
-def test_a_v1_wrapper_with_odd_offsets_is_written_anew(
-    inner_offsets: list[int], wrapper_offset: int, *, stays: bool
-) -> None:
-    prepared, (batch,) = appended(v1_wrapper(inner_offsets, wrapper_offset), AppendPolicy(magic=1))
-    assert isinstance(prepared.data, memoryview) is stays
-    assert [record.offset for record in batch] == [BASE, BASE + 1, BASE + 2]
-    assert [record.value for record in batch] == [b"%d" % offset for offset in inner_offsets]
-
-
-def test_a_v0_wrapper_is_always_written_anew() -> None:
-    prepared, (batch,) = appended(produced(0, LZ4), AppendPolicy(magic=0))
-    assert isinstance(prepared.data, bytearray)
-    assert [record.offset for record in batch] == [BASE, BASE + 1, BASE + 2]
-
-
-def test_a_message_that_is_cut_short_is_not_appended() -> None:
-    prepared, batches = appended(produced(1, NONE)[:-1], AppendPolicy(magic=1))
-    assert len(batches) == prepared.record_count == 2
-    prepared, (batch,) = appended(produced(1, NONE)[:-1], AppendPolicy())
-    assert len(list(batch)) == prepared.record_count == 2
-
-
 def test_a_batch_that_claims_the_brokers_time_loses_it_under_create_time() -> None:
     for codec in (NONE, ZSTD):
         batch = build_batch(RECORDS, timestamp_type=LOG_APPEND_TIME)
@@ -250,11 +126,6 @@ def with_crc(batch: bytearray, **changes: int) -> bytearray:
     header = read_header(batch)
     HEADER.pack_into(batch, 0, *header._replace(crc=compute_crc(memoryview(batch))))
     return batch
-
-
-def test_a_v2_header_that_lies_about_the_highest_timestamp_is_put_right() -> None:
-    prepared, (batch,) = appended(with_crc(build_batch(RECORDS), max_timestamp=NOW), AppendPolicy())
-    assert prepared.max_timestamp == batch.header.max_timestamp == 30
 
 
 def test_what_an_older_format_cannot_hold_is_refused() -> None:

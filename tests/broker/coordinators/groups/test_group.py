@@ -29,61 +29,11 @@ def group(*members: Member, protocol_type: str = "consumer") -> Group:
     return made
 
 
-def test_the_first_member_leads_and_then_the_one_that_has_been_there_longest() -> None:
-    made = group(member("a"), member("b"), member("c"))
-    assert made.leader == "a"
-    made.remove("b")
-    assert made.leader == "a"
-    made.remove("a")
-    assert made.leader == "c"
-    made.remove("c")
-    assert made.leader is None
-
-
-def test_most_votes_decide_among_the_protocols_that_all_offer() -> None:
-    made = group(
-        member("a", "only-a", "range", "sticky"), member("b", "sticky", "range"), member("c", "sticky", "range")
-    )
-    assert made.protocol_name == "sticky"
-
-
-def test_a_protocol_that_somebody_does_not_offer_cannot_win() -> None:
-    made = group(member("a", "new", "old"), member("b", "new", "old"), member("c", "old"))
-    assert made.protocol_name == "old"
-    assert not made.supports("consumer", ["new"])
-    assert made.supports("consumer", ["new", "old"])
-    assert not made.supports("connect", ["old"])
-
-
-def test_an_empty_group_supports_whatever_has_a_name() -> None:
-    made = Group("g", ManualClock())
-    assert made.supports("anything", ["x"])
-    assert not made.supports("", ["x"])
-    assert not made.supports("consumer", [])
-
-
-def test_topics_are_those_of_all_members_of_the_generation() -> None:
-    made = group(member("a", topics=("t", "u")), member("b", topics=("v",)))
-    made.members["a"].protocols = ()  # what they say now is for the next generation
-    assert made.subscribed_topics() == {"t", "u", "v"}
-    assert made.subscribed_topics() == {"t", "u", "v"}
-
-
-def test_an_empty_group_of_consumers_reads_no_topics() -> None:
-    made = group()
-    assert (made.state, made.subscribed_topics()) == (GroupState.EMPTY, set())
-
-
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\1\0\0\0\5"])
 def test_topics_are_unknown_when_a_member_does_not_speak_the_consumer_protocol(metadata: bytes) -> None:
     stranger = member("b")
     stranger.protocols = (Protocol("range", metadata),)
     assert group(member("a"), stranger).subscribed_topics() is None
-
-
-def test_topics_are_unknown_for_members_that_are_no_consumers() -> None:
-    assert group(member("a"), protocol_type="connect").subscribed_topics() is None
-    assert Group("g", ManualClock()).subscribed_topics() is None
 
 
 def test_a_group_is_restored_from_its_record() -> None:

@@ -24,18 +24,6 @@ def sized(configured: Callable[[dict[str, str]], Harness]) -> Callable[[dict[str
     return lambda config: Members(configured(config))
 
 
-def test_a_rebalance_goes_on_without_those_who_do_not_join_in_time(members: Members) -> None:
-    first, second, _ = members.pair(session_ms=4 * SESSION_MS)
-    waiting = members.begin_join(first, session_ms=4 * SESSION_MS)
-    members.harness.clock.advance(REBALANCE_MS - 1)
-    assert are_waiting(waiting)
-    members.harness.clock.advance(1)
-    members.harness.run_soon()
-    assert answered(waiting).generation_id == 3
-    assert members.ids == {first}
-    assert members.heartbeat(second, 2) == UNKNOWN_MEMBER_ID
-
-
 def test_the_slowest_member_decides_how_long_a_rebalance_waits(members: Members) -> None:
     fields: dict[str, Any] = {"session_ms": 10 * SESSION_MS}
     first = members.alone(rebalance_ms=10_000, **fields)
@@ -70,19 +58,6 @@ def test_a_member_that_names_no_rebalance_timeout_does_not_keep_the_broker_busy(
     assert members.state == "PreparingRebalance"
     members.harness.clock.advance(1)
     assert members.state == "Empty"
-
-
-def test_a_member_is_removed_when_its_session_ends(members: Members) -> None:
-    first, second, generation = members.pair()
-    for _ in range(5):
-        members.harness.clock.advance(SESSION_MS - 1)
-        assert members.heartbeat(first, generation) == 0
-        assert members.heartbeat(second, generation) == 0
-    members.harness.clock.advance(SESSION_MS - 1)
-    assert members.heartbeat(first, generation) == 0
-    members.harness.clock.advance(1)
-    assert members.heartbeat(first, generation) == REBALANCE_IN_PROGRESS
-    assert members.ids == {first}
 
 
 def test_a_group_that_has_lost_its_last_member_is_told_of(members: Members, caplog: pytest.LogCaptureFixture) -> None:
@@ -131,18 +106,6 @@ def test_a_new_member_is_waited_for_five_minutes_while_it_cannot_send_heartbeats
     members.harness.run_soon()
     assert (answered(waiting).error_code, answered(waiting).member_id) == (UNKNOWN_MEMBER_ID, "")
     assert members.ids == {first}
-
-
-def test_an_id_that_nobody_comes_back_with_is_forgotten_after_the_session(members: Members) -> None:
-    first = members.alone()
-    lost = members.new_id(session_ms=7_000)
-    waiting = members.begin_join(first)
-    members.harness.clock.advance(6_999)
-    assert are_waiting(waiting)
-    members.harness.clock.advance(1)
-    members.harness.run_soon()
-    assert answered(waiting).generation_id == 2
-    assert members.join(lost).error_code == UNKNOWN_MEMBER_ID
 
 
 def test_a_client_that_hangs_up_stays_a_member_until_its_session_ends(members: Members) -> None:

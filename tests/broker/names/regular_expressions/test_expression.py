@@ -145,11 +145,6 @@ def test_a_message_shows_the_beginning_of_a_long_expression() -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_a_few_short_texts_are_matched_at_once() -> None:
-    texts = [f"orders-{number}" for number in range(50)]
-    assert _slices(RegularExpression(r"orders-\d"), texts) == (texts[:10], 0)
-
-
 def test_many_texts_and_large_sets_of_states_are_matched_in_slices() -> None:
     many = [f"{number:040}" for number in range(10_000)]
     found, slices = _slices(RegularExpression(".*7"), many)
@@ -158,15 +153,6 @@ def test_many_texts_and_large_sets_of_states_are_matched_in_slices() -> None:
     found, slices = _slices(RegularExpression("(?:.?){200}" * 3), ["x" * 60, "x" * 601])
     assert found == ["x" * 60]
     assert slices > 10
-
-
-def test_sets_of_states_that_were_seen_cost_nothing_more() -> None:
-    expression = RegularExpression("(?:.?){900}")
-    texts = [f"{number:040}" for number in range(100)]
-    _, first = _slices(expression, texts[:1])
-    _, second = _slices(expression, texts)
-    assert first > 10
-    assert second < first
 
 
 def test_an_expression_matches_alike_when_it_has_to_forget_sets_of_states() -> None:
