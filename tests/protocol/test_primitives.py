@@ -1,4 +1,8 @@
-"""Every primitive type, byte for byte, through small messages."""
+"""Every primitive type, byte for byte, through small messages.
+
+UUIDs: as Kafka writes them.
+Plain values as JSON.
+"""
 
 import math
 from typing import Any
@@ -9,7 +13,9 @@ from hypothesis import strategies as st
 
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.json_values import number_json
 from minibroker_protocol.primitives import ZERO_UUID, read_uvarint, skip_tagged_fields, write_uvarint
+from minibroker_protocol.uuids import new_uuid, parse_uuid, uuid_text
 from tests.protocol.sample_messages import Arrays, Numbers, Texts
 
 UUID = bytes(range(16))
@@ -51,6 +57,8 @@ GOLDEN_NUMBERS = (
     + b"\xac\x02"  # VARINT 150: zig-zag 300
     + b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # VARLONG -2**63
 )
+
+
 NUMBERS = numbers(
     boolean=True,
     int8=-128,
@@ -259,3 +267,28 @@ def test_tagged_fields_that_nobody_knows_are_skipped() -> None:
 def test_a_section_of_tagged_fields_that_is_cut_is_refused(section: bytes) -> None:
     with pytest.raises(DecodeError):
         skip_tagged_fields(memoryview(section), 0)
+
+
+def test_ids_are_written_as_kafka_writes_them() -> None:
+    assert uuid_text(bytes(15) + b"\x01") == "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert uuid_text(b"\xff" * 16) == "_" * 21 + "w"
+    for _ in range(300):
+        uuid = new_uuid()
+        text = uuid_text(uuid)
+        assert (len(text), parse_uuid(text)) == (22, uuid)
+        assert not text.startswith("-")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "short", "A" * 21, "A" * 23, "A" * 24, "!" * 22, "AAAAAAAAAAAAAAAAAAAAAQ==", "ä" * 22]
+)
+def test_text_that_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_uuid(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(2**53, 2**53), (2**53 + 1, "9007199254740993"), (-(2**63), str(-(2**63)))]
+)
+def test_numbers_that_javascript_lacks_are_texts(number: int, shown: object) -> None:
+    assert number_json(number) == shown

@@ -1,5 +1,9 @@
-"""Declarations: versions, nullability, tags and defaults."""
+"""Declarations: versions, nullability, tags and defaults.
 
+Shallow copies of messages.
+"""
+
+import copy
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import Annotated, Any
 
@@ -7,9 +11,10 @@ import pytest
 
 from minibroker_protocol import codec
 from minibroker_protocol import primitives as p
-from minibroker_protocol.codec import decode, decoder_for, encode, encoder_for, source
+from minibroker_protocol.codec import decode, decoder_for, encode, encoder_for, shallow_copy, source
 from minibroker_protocol.errors import DecodeError, EncodeError
-from minibroker_protocol.messages.fetch import FetchResponse
+from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
+from minibroker_protocol.messages.groups import HeartbeatRequest
 from minibroker_protocol.messages.log_offsets import ListOffsetsPartition
 from minibroker_protocol.schema import (
     ALWAYS,
@@ -316,3 +321,25 @@ def test_the_first_message_of_a_class_may_be_refused() -> None:
     with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'name'"):
         fresh()
     assert fresh(name="a").name == "a"
+
+
+_DATA = PartitionData(partition_index=3, error_code=0, high_watermark=7, aborted_transactions=None, records=b"r")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        FetchResponse(throttle_time_ms=5, responses=[FetchableTopicResponse(topic="t", partitions=[_DATA])]),
+        FetchPartition(partition=1, fetch_offset=2, partition_max_bytes=3),
+        HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_copy_has_the_same_values_and_is_another_message(message: Any) -> None:
+    before = copy.deepcopy(message)
+    made = shallow_copy(message)
+    assert made == before
+    for each in fields_of(type(message)):
+        assert getattr(made, each.name) is getattr(message, each.name)
+        setattr(made, each.name, None)
+    assert message == before

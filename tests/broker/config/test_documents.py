@@ -1,8 +1,12 @@
-"""JSON that anybody may have written."""
+"""JSON that anybody may have written.
+
+The values of `share.auto.offset.reset`.
+"""
 
 import pytest
 
 from minibroker.config.documents import MAX_JSON_DEPTH, parse_json
+from minibroker.config.keys import OffsetReset
 from minibroker.operations.matching import record
 from minibroker.operations.producing import shown
 from minibroker.operations.records import ConsumerRecord
@@ -35,3 +39,23 @@ def test_json_that_is_nested_more_deeply_is_not_read(depth: int) -> None:
 def test_a_value_that_is_hostile_does_not_match_and_is_shown(value: bytes) -> None:
     assert record({"id": 2}).mismatches(record_of(value))
     assert shown(value, "json") == shown(value, "text")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("earliest", OffsetReset("earliest")),
+        ("LATEST", OffsetReset("latest")),
+        ("by_duration:PT1H30M", OffsetReset("by_duration", 5_400_000)),
+        ("by_duration:P2DT0.25S", OffsetReset("by_duration", 172_800_250)),
+        ("by_duration:pt1,5s", OffsetReset("by_duration", 1_500)),
+    ],
+)
+def test_a_strategy_is_a_word_or_a_duration(text: str, expected: OffsetReset) -> None:
+    assert OffsetReset.of(text) == expected
+
+
+@pytest.mark.parametrize("text", ["by", "none", "by_duration:", "by_duration:P", "by_duration:PT", "by_duration:PT-1S"])
+def test_what_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        OffsetReset.of(text)

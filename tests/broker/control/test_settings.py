@@ -1,6 +1,10 @@
-"""Configurations, quotas, rights and client metrics over HTTP."""
+"""Configurations, quotas, rights and client metrics over HTTP.
+
+Warnings in the answers of the control plane.
+"""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -74,3 +78,19 @@ def test_rights_are_given_told_and_forgotten(guarded: Control) -> None:
 
 def test_nobody_has_sent_metrics(control: Control) -> None:
     assert control.get("/telemetry") == {"pushes": []}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "warning"),
+    [
+        ("POST", "/topics/t/records", {"records": []}, "produce: no value is given"),
+        ("GET", "/groups/nobody/lag", None, "there is no group 'nobody'"),
+        ("POST", "/faults", {"node": 99, "error": "NETWORK_EXCEPTION"}, "cannot match: node: there is no broker 99"),
+    ],
+)
+def test_the_control_plane_has_warnings_in_its_answers(
+    control: Control, method: str, path: str, body: Any, warning: str
+) -> None:
+    (given,) = control.ask(method, path, body).body["warnings"]
+    assert warning in given
+    assert "warnings" not in control.ask("POST", "/topics/t/records", {"records": [{"value": "x"}]}).body

@@ -1,15 +1,26 @@
-"""Mutants against all checks of their stage."""
+"""Mutants against all checks of their stage.
+
+The tables of docs/grade.md on the brokers of others: a run gives the same results.
+"""
 
 import pytest
+from confluent_kafka import libversion
 
+from benchmarks import kfake_program
 from minibroker_grade.catalogue import chosen
 from minibroker_grade.runner import Target, run_check
+from tests.broker.grade import peers
 from tests.broker.grade.matrix import checks_for, failing
 from tests.broker.grade.mutants import MUTANTS
+from tests.broker.grade.peers import KFAKE, MOCK
 from tests.broker.grade.relay import Mutant
+from tests.broker.grade.tables import PAGE
+from tests.clients import toolchains
 from tests.sweeps import one_in
 
 _RELAYED = [mutant for mutant in MUTANTS if mutant.restart is None and mutant.stage != "compaction"]
+
+
 _LIMIT_S = 1.0
 """A check that a slow machine makes fail is one more; the one about the fault fails on any machine."""
 
@@ -25,3 +36,18 @@ def test_what_mutants_left_behind_fails_no_check_of_the_sound_broker(graded: Tar
     stages = {mutant.stage for mutant in _RELAYED}
     results = [run_check(graded, check) for check in chosen() if check.stage in stages]
     assert [(each.check.name, each.reason) for each in results if each.outcome in {"failed", "died"}] == []
+
+
+@pytest.mark.parametrize("name", one_in(2, ["mock", "kfake"]))
+def test_a_broker_has_the_results_of_its_table(name: str) -> None:
+    if name == "kfake":
+        toolchains.tool("go")
+    stages = {"mock": MOCK, "kfake": KFAKE}[name]
+    with {"mock": peers.mock, "kfake": peers.kfake}[name]() as target:
+        assert peers.graded(target, stages) == {stage: each._replace(findings="") for stage, each in stages.items()}
+
+
+def test_the_page_names_the_versions_that_are_graded() -> None:
+    page = PAGE.read_text()
+    assert f"kfake `{kfake_program.version()}`" in page
+    assert f"librdkafka {libversion()[0]}." in page

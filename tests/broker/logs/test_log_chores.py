@@ -1,9 +1,12 @@
-"""The logs of a broker beside requests: retention, flushing, checkpoints, and what fails meanwhile."""
+"""The logs of a broker beside requests: retention, flushing, checkpoints, and what fails meanwhile.
+
+The offsets of all logs in the checkpoints.
+"""
 
 import errno
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from minibroker.clock import ManualClock
+from minibroker.cluster.logs.checkpoint_chores import Checkpoints
 from minibroker.cluster.partition import Partition
 from minibroker.config import TopicConfig
 from minibroker_protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
@@ -30,12 +34,11 @@ from tests.broker.logs.world import (
     fill,
     log_of,
     machine_crash,
+    partition_of,
     pass_time,
     segments,
     topic_of,
 )
-
-# Retention.
 
 
 def test_old_segments_go_when_their_time_is_over(configured: Make) -> None:
@@ -152,9 +155,6 @@ def test_a_topic_that_is_deleted_between_two_slices_is_no_fault(
     harness.run_soon()
     assert len(segments(harness, "v")) == 2
     assert errors() == []
-
-
-# Flushing and checkpoints.
 
 
 def test_a_log_is_forced_to_disk_after_flush_ms(configured: Make) -> None:
@@ -310,9 +310,6 @@ def test_a_deleted_file_that_cannot_be_removed_is_named_and_the_others_go(
     assert left == ["00000000000000000000.log.deleted"]
 
 
-# Cost.
-
-
 def test_chores_look_at_the_logs_in_use_alone(configured: Make, errors: Callable[[], list[str]]) -> None:
     harness = configured(BROKER | {"log.retention.bytes": "300"})
     fill(harness)
@@ -347,3 +344,40 @@ def test_deleted_topics_are_looked_after_no_more(configured: Make) -> None:
         assert number < 199 or harness.core.topics.get("brief") is None
     gc.collect()
     assert sum(isinstance(each, Partition) and each.topic.name == "brief" for each in gc.get_objects()) < 150
+
+
+PARTITIONS = 6
+
+
+@pytest.fixture
+def noted(harness: Harness) -> Checkpoints:
+    """The checkpoints of six partitions with ten records each."""
+    harness.create("many", PARTITIONS)
+    for index in range(PARTITIONS):
+        fill(harness, "many", index)
+
+    def opened() -> Iterator[tuple[Partition, Log]]:
+        for index in range(PARTITIONS):
+            yield partition_of(harness, "many", index), partition_of(harness, "many", index).log
+
+    def at_once(work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+        work()
+        if then is not None:
+            then()
+
+    return Checkpoints(
+        harness.data_dir, opened, lambda key: partition_of(harness, *key) if key[0] == "many" else None, at_once
+    )
+
+
+def test_the_offsets_of_open_logs_are_noted(noted: Checkpoints, harness: Harness) -> None:
+    partition_of(harness, "many", 0).log.advance_log_start_offset(7)
+    noted.note()
+    assert noted.high_watermarks.offsets == {("many", index): 10 for index in range(PARTITIONS)}
+    assert noted.start_offsets.offsets == {("many", 0): 7}
+
+
+def test_partitions_that_are_gone_are_not_noted(noted: Checkpoints) -> None:
+    noted.recovery_points.offsets = {("gone", 0): 5, ("many", 0): 0}
+    noted.note()
+    assert ("gone", 0) not in noted.recovery_points.offsets

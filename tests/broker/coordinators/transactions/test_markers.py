@@ -1,4 +1,7 @@
-"""Markers: what they look like, and what happens when the disk refuses them or the broker ends before."""
+"""Markers: what they look like, and what happens when the disk refuses them or the broker ends before.
+
+Transactions with so many partitions that their markers are written in slices.
+"""
 
 from collections.abc import Callable
 
@@ -8,6 +11,12 @@ from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import FindCoordinatorRequest
+from minibroker_protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
 from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.header import CompressionCodec, TimestampType
 from minibroker_storage.segment import LogSegment
@@ -18,6 +27,8 @@ from tests.broker.harness import Harness, bytes_in
 from tests.broker.logs.world import log_of
 
 RETRY_MS = 500
+
+
 COMMIT = 1
 
 
@@ -88,9 +99,6 @@ def test_a_marker_comes_behind_what_was_staged_in_the_same_wake_up(harness: Harn
     assert producer.commit() == 0
     assert read_committed(harness) == [b"x", b"y"]
     assert markers_in(harness) == [(2, producer.id, 0, COMMIT)]
-
-
-# The disk
 
 
 def test_a_marker_that_the_disk_refuses_is_written_later(
@@ -201,9 +209,6 @@ def test_nothing_is_written_any_more_once_the_broker_has_stopped(harness: Harnes
     assert disk.attempts <= attempts + 2  # the new broker's own, not the old one's
 
 
-# Logs that know more than the coordinator
-
-
 def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
@@ -225,9 +230,6 @@ def test_a_newer_coordinators_marker_does_not_fence_the_one_that_is_left(harness
     assert log_of(harness).producers.active[producer.id].coordinator_epoch == 9
 
 
-# Offsets
-
-
 def test_committed_offsets_become_visible_with_the_marker(harness: Harness) -> None:
     harness.ask(FindCoordinatorRequest(key="g", key_type=0), 2)
     producer = Producer(harness)
@@ -243,3 +245,70 @@ def test_committed_offsets_become_visible_with_the_marker(harness: Harness) -> N
     assert committed.offset == 5
     kinds = [marker[3] for marker in markers_in(harness, "__consumer_offsets", partition)]
     assert kinds == [1, 0]
+
+
+PARTITIONS = 60
+
+
+def ends(harness: Harness) -> list[int]:
+    topic = harness.core.topics.get("many")
+    assert topic is not None
+    return [each.log.log_end_offset for each in topic.partitions]
+
+
+def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(harness: Harness) -> None:
+    harness.create("many", PARTITIONS)
+    producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
+    add = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="many", partitions=list(range(PARTITIONS)))],
+    )
+    harness.ask(add, 3)
+    end = EndTxnRequest(
+        transactional_id="t",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=True,
+    )
+    coordinator = harness.services.transactions
+    harness.core.slices.slice_s = 0.0
+    identity = (producer.producer_id, producer.producer_epoch)
+    assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
+    assert 0 < sum(ends(harness)) < PARTITIONS
+    assert coordinator.add_partitions("t", *identity, [("many", 0)]) == ErrorCode.CONCURRENT_TRANSACTIONS
+    harness.crash()  # the next start writes what is left, or all of it again
+    harness.run_soon()
+    assert harness.ask(end, 3).error_code == ErrorCode.NONE
+    assert all(ends(harness))
+
+
+def test_markers_that_are_written_in_slices_complete_the_transaction(harness: Harness) -> None:
+    harness.create("many", PARTITIONS)
+    producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
+    identity = (producer.producer_id, producer.producer_epoch)
+    coordinator = harness.services.transactions
+    everything = [("many", index) for index in range(PARTITIONS)]
+    assert coordinator.add_partitions("t", *identity, everything) == ErrorCode.NONE
+    harness.core.slices.slice_s = 0.0
+    assert coordinator.end("t", *identity, commit=False).error_code == ErrorCode.NONE
+    harness.run_soon()
+    assert ends(harness) == [1] * PARTITIONS
+    assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE
+
+
+def test_a_coordinator_that_loads_a_transaction_again_writes_its_markers(harness: Harness) -> None:
+    harness.create("many", PARTITIONS)
+    producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
+    identity = (producer.producer_id, producer.producer_epoch)
+    coordinator = harness.services.transactions
+    everything = [("many", index) for index in range(PARTITIONS)]
+    assert coordinator.add_partitions("t", *identity, everything) == ErrorCode.NONE
+    harness.core.slices.slice_s = 0.0
+    assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
+    coordinator.store.leader_moved(coordinator.store.log.partition_of("t"))
+    assert coordinator.store.readiness("t") == ErrorCode.NONE  # loaded, while the markers of before are being written
+    harness.run_soon()
+    assert all(ends(harness))
+    assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE
