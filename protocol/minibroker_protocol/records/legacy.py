@@ -134,11 +134,15 @@ class LegacyRecordBatch:
     def __iter__(self) -> Iterator[Record]:
         return self.read(self.records_data() if self.is_compressed else b"")
 
-    def read(self, data: bytes) -> Iterator[Record]:
-        """Return the records of the entry, given its `records_data`."""
+    def read(self, data: bytes, *, most: int = INT32_MAX, checks_crcs: bool = False) -> Iterator[Record]:
+        """Return the records of the entry, given its `records_data`.
+
+        A wrapper of more than `most` records is refused. With `checks_crcs`, so are messages in it with a wrong one.
+        """
         if self.is_compressed:
-            number, last_inner_offset = _survey(data, self.header.magic)
-            return _read_messages(data, number, _absolute_base(self.header, last_inner_offset), self.header)
+            number, last_inner_offset = _survey(data, self.header.magic, most)
+            base = _absolute_base(self.header, last_inner_offset)
+            return _read_messages(data, number, base, self.header, checks_crcs=checks_crcs)
         header = self.header
         key, value = _find_key_and_value(self.buffer, _KEY_AT[header.magic])
         record = make_record(
@@ -159,26 +163,24 @@ def check_inner_crcs(data: bytes, magic: int) -> None:
 
     `CorruptRecordError` for the first that is wrong; and for sizes and magics what iteration raises.
     """
-    for _ in inner_crcs(data, magic):
-        pass
-
-
-def inner_crcs(data: bytes, magic: int, most: int = INT32_MAX) -> Iterator[int]:
-    """Yield the checksum of each of the first `most` messages of a wrapper, if it is right. See `check_inner_crcs`."""
     view = memoryview(data)
     position = 0
-    for index in range(_survey(data, magic, most)[0]):
-        _, size, crc = _ENTRY_HEAD.unpack_from(data, position)
-        end = position + LOG_OVERHEAD + size
-        computed = crc32(view[position + MAGIC_AT : end])
-        if computed != crc:
-            raise CorruptRecordError(f"inner message {index}: crc: stored {crc}, computed {computed}")
-        yield crc
-        position = end
+    for index in range(_survey(data, magic)[0]):
+        position = _check_crc(view, position, index)
+
+
+def _check_crc(messages: memoryview, position: int, index: int) -> int:
+    """Check the checksum of the message at `position`, number `index`; return the position after it."""
+    _, size, crc = _ENTRY_HEAD.unpack_from(messages, position)
+    end: int = position + LOG_OVERHEAD + size
+    computed = crc32(messages[position + MAGIC_AT : end])
+    if computed != crc:
+        raise CorruptRecordError(f"inner message {index}: crc: stored {crc}, computed {computed}")
+    return end
 
 
 def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
-    """Check the sizes and the magics of the first `most` messages in a wrapper's message set.
+    """Check the sizes and the magics of the messages in a wrapper's message set, which are at most `most`.
 
     Returns the number of whole messages, and the last one's offset field.
     """
@@ -186,7 +188,7 @@ def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
     unpack = _OFFSET_AND_SIZE.unpack_from
     last = len(data) - LOG_OVERHEAD
     position = number = offset = 0
-    while position <= last and number < most:
+    while position <= last:
         next_offset, size = unpack(data, position)
         if size < MIN_MESSAGE_LENGTH:
             raise CorruptRecordError(f"inner message {number}: size {size}, less than any message takes")
@@ -199,6 +201,8 @@ def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
         offset = next_offset
         position += LOG_OVERHEAD + size
         number += 1
+        if number > most:
+            raise InvalidRecordError(f"wrapper: more than {most} messages")
     if not number:
         raise InvalidRecordError("value: no message in a compressed message set")
     return number, offset
@@ -214,7 +218,9 @@ def _absolute_base(wrapper: BatchHeader, last_inner_offset: int) -> int:
     return base
 
 
-def _read_messages(data: bytes, number: int, absolute_base: int, wrapper: BatchHeader) -> Iterator[Record]:
+def _read_messages(
+    data: bytes, number: int, absolute_base: int, wrapper: BatchHeader, *, checks_crcs: bool
+) -> Iterator[Record]:
     """Each of the first `number` messages of `data`, whose sizes and magics `_survey` has looked at."""
     timestamp_type = wrapper.timestamp_type
     fixed_timestamp = wrapper.max_timestamp if timestamp_type is not TimestampType.CREATE_TIME else None
@@ -223,7 +229,10 @@ def _read_messages(data: bytes, number: int, absolute_base: int, wrapper: BatchH
     key_at = _KEY_AT[wrapper.magic] + _LENGTH.size
     timestamp = NO_TIMESTAMP
     position = 0
+    view = memoryview(data)
     for index in range(number):
+        if checks_crcs:
+            _check_crc(view, position, index)
         if wrapper.magic:
             offset, size, _, attributes, timestamp, length = unpack(data, position)
         else:

@@ -25,7 +25,7 @@ from minibroker_protocol.records.header import (
     CompressionCodec,
     TimestampType,
 )
-from minibroker_protocol.records.legacy import inner_crcs
+from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.produced_batch import check_produced_batch
 from minibroker_protocol.records.record import Record
 from minibroker_protocol.records.varint import decode_varint, wrap_int64
@@ -106,11 +106,11 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
     if header.magic < MAGIC_V2 and header.codec is CompressionCodec.NONE:
         return OpenedBatch(header, b"", list(batch))
     data = b"".join((yield from collect(batch.pieces())))
-    if header.magic < MAGIC_V2:
-        crcs = yield from collect(inner_crcs(data, header.magic, MAX_OPENED_RECORDS + 1), RECORDS_PER_STEP)
-        if len(crcs) > MAX_OPENED_RECORDS:
-            raise InvalidRecordError(f"wrapper: more than {MAX_OPENED_RECORDS} messages")
-    records = yield from collect(batch.read(data), RECORDS_PER_STEP)
+    if isinstance(batch, LegacyRecordBatch):
+        reading = batch.read(data, most=MAX_OPENED_RECORDS, checks_crcs=True)
+    else:
+        reading = batch.read(data)
+    records = yield from collect(reading, RECORDS_PER_STEP)
     offset = header.base_offset
     if header.magic == MAGIC_V2 and [record.offset for record in records] != list(range(offset, offset + len(records))):
         raise InvalidRecordError("offset delta: out of order")
