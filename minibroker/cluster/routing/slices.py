@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import GeneratorType
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeGuard, TypeVar
 
 from minibroker_protocol.steps import Steps, drain
 
@@ -37,7 +37,7 @@ def _nothing(_: list[Any]) -> None:
     """Make no result."""
 
 
-class ForEach(NamedTuple, Generic[T]):
+class ForEach(Generic[T]):
     """Work that consists of many elements, each of which takes a step. Plain functions serve them.
 
     Others may be served between two elements. Both functions may return further work in place of a result.
@@ -48,9 +48,17 @@ class ForEach(NamedTuple, Generic[T]):
         conclude: makes the result of the whole from the results of the elements.
     """
 
-    elements: Iterable[Any]
-    serve: Callable[[Any], Any]
-    conclude: Callable[[list[Any]], Any] = _nothing
+    __slots__ = ("conclude", "elements", "serve")
+
+    def __init__(
+        self,
+        elements: Iterable[Any],
+        serve: Callable[[Any], Any],
+        conclude: Callable[[list[Any]], Any] = _nothing,
+    ) -> None:
+        self.elements = elements
+        self.serve = serve
+        self.conclude = conclude
 
 
 Served: TypeAlias = T | ForEach[T]
@@ -81,7 +89,8 @@ def steps_of(result: Any) -> Steps[Any]:
 def then(result: Any, change: Callable[[Any], Any]) -> Any:
     """Return `change(result)`; if the result is work, work with that result."""
     if is_work(result):
-        return ForEach((result,), _itself, lambda results: change(results[0]))
+        work: ForEach[Any] = ForEach((result,), _itself, lambda results: change(results[0]))
+        return work
     return change(result)
 
 

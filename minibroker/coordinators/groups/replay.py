@@ -197,7 +197,10 @@ class Loading(Replay):
 
     def finish(self) -> ForEach[None]:
         """Fill `groups`, then `made`."""
-        return ForEach((super().finish(),), lambda work: work, lambda _: ForEach(self.groups.items(), self._make))
+        return ForEach((super().finish(),), lambda work: work, self._make_all)
+
+    def _make_all(self, _: object) -> ForEach[None]:
+        return ForEach(self.groups.items(), self._make)
 
     def _make(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
         group_id, (value, offsets) = group

@@ -320,14 +320,15 @@ class _Loading:
         """Fill `states`, update by update."""
         return ForEach(self._raw.items(), self._decode)
 
-    def _decode(self, raw: tuple[bytes, tuple[int, list[bytes]]]) -> Any:
+    def _decode(self, raw: tuple[bytes, tuple[int, list[bytes]]]) -> ForEach[None] | None:
         partition, (offset, (snapshot, *updates)) = raw
         try:
             named = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
             key = SharePartitionKey(named.group_id, bytes(named.topic_id), named.partition)
             kept = Kept(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
         except DecodeError as error:
-            return self._complaints.add(f"a record cannot be read: {error}")
+            self._complaints.add(f"a record cannot be read: {error}")
+            return None
 
         def apply(update: bytes) -> bool:
             try:

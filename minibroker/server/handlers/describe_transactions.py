@@ -122,8 +122,11 @@ def list_transactions(
             transaction_states=[each for each in rows if each is not None],
         )
 
+    def rows_of(names: list[str]) -> ForEach[ListTransactionsResponse]:
+        return ForEach(names, row, conclude)
+
     return rescued(
-        lambda: then(match(), lambda names: ForEach(names, row, conclude)),
+        lambda: then(match(), rows_of),
         RegularExpressionError,
         lambda _: _refusal(ErrorCode.INVALID_REGULAR_EXPRESSION),
     )

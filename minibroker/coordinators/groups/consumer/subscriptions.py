@@ -66,7 +66,8 @@ def resolve(
     found = slices.begin(_match(group.group_id, sorted(missing), of[0], may_match.allows))
     if isinstance(found, Work):
         group.is_matching = True
-        found.then(partial(_has_matched, group, known, of), partial(_has_failed, group))
+        has_matched = partial(_has_matched, group, known, of)
+        found.then(has_matched, partial(_has_failed, group))  # pyright: ignore[reportUnknownMemberType] - of any result
     else:
         group.note_meanings({**{regex: known[regex] for regex in regexes if regex in known}, **found}, of)
 

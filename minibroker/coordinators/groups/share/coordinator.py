@@ -204,7 +204,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
                 self._save_states(group, group.partitions.done(missing))
 
         keys = keys_of(group.group_id, missing)
-        work = ForEach(takewhile(lambda _: not refused, keys), initialize)
+        work: ForEach[None] = ForEach(takewhile(lambda _: not refused, keys), initialize)
         self.core.slices.run(work, conclude, partial(_log_failure, group))
 
     def _save_states(self, group: ShareGroup, partitions: StatePartitions) -> None:

@@ -60,6 +60,10 @@ def test_a_member_is_assigned_what_its_expression_means_although_the_topics_are_
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 
+def refuse(*_: object) -> ErrorCode:
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 def test_the_meaning_of_an_expression_outlives_a_heartbeat_that_cannot_be_written(
     slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,9 +71,8 @@ def test_the_meaning_of_an_expression_outlives_a_heartbeat_that_cannot_be_writte
     joined = slow.beat_first("b", subscribed_topic_regex="fo.*")
     slow.harness.run_soon()
     with monkeypatch.context() as patch:
-        refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        patch.setattr(slow.harness.services.groups.store, "save_changes", lambda *_: refuse)
-        assert slow.beat("b", joined.member_epoch).error_code == refuse
+        patch.setattr(slow.harness.services.groups.store, "save_changes", refuse)
+        assert slow.beat("b", joined.member_epoch).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 
