@@ -103,12 +103,14 @@ def is_ours(module: str) -> bool:
 
 
 def loop_runs_here() -> bool:
-    """Does an event loop run in this thread, beneath the caller?"""
+    """Return whether a task of an event loop is what calls.
+
+    Playwright's synchronous API keeps a loop in its user's thread, on a stack of its own. That loop waits anyway.
+    """
     try:
-        asyncio.get_running_loop()
+        return asyncio.current_task() is not None
     except RuntimeError:
         return False
-    return True
 
 
 def warn_caller(warning: str) -> None:

@@ -82,8 +82,9 @@ class Relay:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self._sockets.append(client)
                 server = socket.create_connection(self._target)
-                self._sockets += [client, server]
+                self._sockets.append(server)
                 threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
 
     def _serve(self, client: socket.socket, server: socket.socket) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import greenlet  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 import minibroker.broker
@@ -166,6 +167,23 @@ async def test_a_call_that_holds_up_a_running_loop_says_so(monkeypatch: pytest.M
         with pytest.raises(WaitTimeoutError) as late:
             await asyncio.to_thread(broker.expect, "orders", "y", timeout=0.3)
         assert "event loop" not in str(late.value)
+
+
+def test_a_loop_that_waits_on_a_stack_of_its_own_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minibroker.broker, "_LOOK_AGAIN", 0.01)
+    loop = asyncio.new_event_loop()
+    stack = greenlet.greenlet(loop.run_forever)  # as in Playwright's synchronous API
+    loop.call_soon(greenlet.getcurrent().switch)
+    stack.switch()
+    assert asyncio.get_running_loop() is loop
+    try:
+        with Broker() as broker, pytest.raises(WaitTimeoutError) as late:
+            broker.expect("orders", timeout=1)
+        assert "event loop" not in str(late.value)
+    finally:
+        loop.stop()
+        stack.switch()
+        loop.close()
 
 
 def test_its_own_thread_cannot_wait_for_itself() -> None:
