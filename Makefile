@@ -68,7 +68,7 @@ check test:
 	  trap 'kill $$lint 2>/dev/null; rm -rf "$$output" "$$TMPDIR"' EXIT; fi; \
 	$(YIELDING) $(MAKE) --no-print-directory lint >"$$output" 2>&1 & lint=$$!; \
 	echo "== pytest, beside lint"; tests=0; \
-	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder \
+	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder \
 	  --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || tests=$$?; \
 	linted=0; wait $$lint || linted=$$?; lint=; cat "$$output"; \
 	[ $$tests = 0 ] || { echo "Tests failed: see above." >&2; exit $$tests; }; \

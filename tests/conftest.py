@@ -20,8 +20,6 @@ __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 
 TOOLCHAINS: Final = frozenset({"browser", "kafka_libs", "newest_kafka", "re2", "site", "spark"})
 """The fixtures that start Java, a browser or a compiler. Tests with one of them get the marker `toolchain`."""
-SHARED: Final = ("spark", "newest_kafka", "real_kafka", "browser")
-"""Fixtures of a session that take long to start: one process runs all tests of each."""
 
 # Hypothesis must not fail a slow machine. `make check` and `make torture` choose another profile on the command line.
 _patient = settings(
@@ -52,13 +50,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their fixtures. Tests of a file stay in one process, where they share what the file starts."""
+    """Mark tests by their fixtures."""
     for item in items:
         fixtures: list[str] = getattr(item, "fixturenames", [])
         if not TOOLCHAINS.isdisjoint(fixtures):
             item.add_marker("toolchain")
-        group = next((name for name in SHARED if name in fixtures), item.path.stem)
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -175,7 +175,7 @@ def test_room(folder: str, options: argparse.Namespace) -> None:
     """Run all tests of a room with all their rows."""
     del options
     command = [sys.executable, "-m", "pytest", "-q", f"--numprocesses={PROCESSES}", "--hypothesis-profile=torture"]
-    done = subprocess.run([*command, "--dist=loadgroup", "--no-loadscope-reorder", folder], cwd=ROOT, check=False)
+    done = subprocess.run([*command, "--dist=loadfile", "--no-loadscope-reorder", folder], cwd=ROOT, check=False)
     if done.returncode:
         raise SystemExit(f"pytest ended with {done.returncode}")
 
