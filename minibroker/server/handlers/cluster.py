@@ -306,15 +306,7 @@ def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResp
     Versions 0-1. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPORTED_VERSION, after the checks of
     Kafka's `KafkaRaftClient`: INCONSISTENT_CLUSTER_ID for another cluster's id, INVALID_REQUEST without a voter.
     """
-    cluster_id = call.core.cluster.cluster_id
-    if request.cluster_id not in {None, cluster_id}:
-        code = ErrorCode.INCONSISTENT_CLUSTER_ID
-        message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'
-    elif request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
-        code, message = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
-    else:
-        code = ErrorCode.UNSUPPORTED_VERSION
-        message = "Cluster doesn't support adding voter because the kraft.version feature is 0"
+    code, message = _voter_error(request, call, "Add", "adding")
     return AddRaftVoterResponse(error_code=code, error_message=message)
 
 
@@ -325,16 +317,22 @@ def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> RemoveRaft
     Version 0. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPORTED_VERSION, after the checks of
     Kafka's `KafkaRaftClient`: INCONSISTENT_CLUSTER_ID for another cluster's id, INVALID_REQUEST without a voter.
     """
+    code, message = _voter_error(request, call, "Remove", "removing")
+    return RemoveRaftVoterResponse(error_code=code, error_message=message)
+
+
+def _voter_error(
+    request: AddRaftVoterRequest | RemoveRaftVoterRequest, call: Call, verb: str, doing: str
+) -> tuple[ErrorCode, str]:
+    """Return why the voters do not change, in Kafka's words; `verb` and `doing` name the change."""
     cluster_id = call.core.cluster.cluster_id
     if request.cluster_id not in {None, cluster_id}:
-        code = ErrorCode.INCONSISTENT_CLUSTER_ID
         message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'
-    elif request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
-        code, message = ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
-    else:
-        code = ErrorCode.UNSUPPORTED_VERSION
-        message = "Cluster doesn't support removing voter because the kraft.version feature is 0"
-    return RemoveRaftVoterResponse(error_code=code, error_message=message)
+        return ErrorCode.INCONSISTENT_CLUSTER_ID, message
+    if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
+    message = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
+    return ErrorCode.UNSUPPORTED_VERSION, message
 
 
 @handles(ApiKey.UNREGISTER_CONTROLLER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))

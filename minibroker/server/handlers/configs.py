@@ -16,7 +16,7 @@ from minibroker.config.run_time import is_alterable, key_of
 from minibroker.config.values import ConfigValues
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
-from minibroker.server.requests.configs.changes import Resource, alter, refusal
+from minibroker.server.requests.configs.changes import Changes, Resource, alter, refusal
 from minibroker.server.requests.configs.resources import Change, ResourceError, check_node
 from minibroker.server.requests.declarations import Refusal, config_resources_at, handles
 from minibroker.server.requests.held_for_metadata import hold
@@ -243,12 +243,7 @@ def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespo
         )
         for resource in request.resources
     ]
-    responses = [
-        AlterConfigsResourceResponse(
-            error_code=code, error_message=message, resource_type=resource.kind, resource_name=resource.name
-        )
-        for resource, code, message in alter(altered, call, replaces=True, validate_only=request.validate_only)
-    ]
+    responses = _altered(altered, call, replaces=True, validate_only=request.validate_only)
     return hold(AlterConfigsResponse(responses=responses), request, call)
 
 
@@ -275,13 +270,20 @@ def incremental_alter_configs(
         )
         for resource in request.resources
     ]
-    responses = [
+    responses = _altered(altered, call, replaces=False, validate_only=request.validate_only)
+    return hold(IncrementalAlterConfigsResponse(responses=responses), request, call)
+
+
+def _altered(
+    altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
+) -> list[AlterConfigsResourceResponse]:
+    """Alter resources (`configs.changes.alter`), and return the result of each."""
+    return [
         AlterConfigsResourceResponse(
             error_code=code, error_message=message, resource_type=resource.kind, resource_name=resource.name
         )
-        for resource, code, message in alter(altered, call, replaces=False, validate_only=request.validate_only)
+        for resource, code, message in alter(altered, call, replaces=replaces, validate_only=validate_only)
     ]
-    return hold(IncrementalAlterConfigsResponse(responses=responses), request, call)
 
 
 @handles(ApiKey.LIST_CONFIG_RESOURCES, needs=on_cluster(Operation.DESCRIBE_CONFIGS))
