@@ -4,6 +4,7 @@ A method here is one line, `topics = blocking(AsyncOperations.topics)`. It has t
 coroutine, for type checkers and editors as for `help`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from inspect import signature
@@ -32,17 +33,17 @@ T = TypeVar("T")
 Async = TypeVar("Async")
 
 
-class Facade(Generic[Async]):
+class Facade(ABC, Generic[Async]):
     """An object with blocking methods, and the asynchronous one that does the work."""
 
     @property
+    @abstractmethod
     def asynchronous(self) -> Async:
         """The same object for the broker's own loop."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's thread, and wait for its result. RuntimeError unless the broker runs."""
-        raise NotImplementedError
 
 
 def blocking(

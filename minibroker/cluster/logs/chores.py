@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 from typing import Final
 
 from minibroker.clock import Clock, Timer
@@ -64,9 +63,7 @@ class Chores:
             self._timers[chore.name] = self._clock.call_later(delay_ms, partial(self._begin, chore), may_wait=True)
 
     def _begin(self, chore: _Chore) -> None:
-        # The call is the first step, so that its errors are logged, too.
-        steps = chain.from_iterable(work() or () for work in (chore.work,))
-        self.run(steps, partial(self._rest, chore, chore.period_ms))
+        self.run(_steps_of(chore.work), partial(self._rest, chore, chore.period_ms))
 
     def run(self, steps: Iterator[None], then: Callable[[], None]) -> None:
         """Take all `steps`, the first ones at once, then call `then`. An error is logged and ends them."""
@@ -90,3 +87,8 @@ class Chores:
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
+
+
+def _steps_of(work: _Work) -> Iterator[None]:
+    """Yield the steps of a chore. The call belongs to the first one, so that its errors are logged, too."""
+    yield from work() or ()
