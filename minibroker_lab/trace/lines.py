@@ -203,7 +203,7 @@ class LineWriter:
             self._ring.add(exchange)
 
     def end(self, exchange: Exchange, frame: bytes | bytearray, size: int = 0) -> None:
-        """End an exchange; `frame` is the beginning of the response of `size` bytes, empty for none."""
+        """End an exchange with a response of `size` bytes, which begins with `frame`; without one, `frame` is empty."""
         if self._output is None and self._ring is None:
             return
         if frame:

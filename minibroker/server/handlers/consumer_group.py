@@ -198,7 +198,7 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
 
 
 def _may_describe_topics(member: Member, call: Call) -> bool:
-    """Whether the client may know of all topics that a member reads, or is to read."""
+    """Return whether the client may describe every topic in a member's current and target assignment."""
     return all(
         call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each.topic_name)
         for assignment in (member.assignment, member.target_assignment)

@@ -164,7 +164,7 @@ _UNCLEAN: Final = 1
 def _refuse_elect_leaders(
     request: ElectLeadersRequest, _version: int, code: ErrorCode, message: str | None = None
 ) -> ElectLeadersResponse:
-    """All elections have failed, for the same reason."""
+    """Refuse every election with the same error."""
     results = [
         ReplicaElectionResult(
             topic=topic.topic,

@@ -66,7 +66,7 @@ _FENCED_SINCE: Final = 4
 
 
 def _error_of_init(request: InitProducerIdRequest, call: Call) -> ErrorCode:
-    """A client that may write to some topic may write to it idempotently (KIP-679)."""
+    """Return the error of a missing right. Whoever may write to any topic may write idempotently (KIP-679)."""
     if request.transactional_id is not None:
         operations = (Operation.WRITE, Operation.TWO_PHASE_COMMIT) if request.enable2_pc else (Operation.WRITE,)
         codes = (missing(call, each, ResourceType.TRANSACTIONAL_ID, request.transactional_id) for each in operations)

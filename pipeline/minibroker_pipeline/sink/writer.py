@@ -284,7 +284,7 @@ def _assemble_log(
 
 
 def _add(writer: PartitionWriter, segment: WrittenSegment, by: int, epoch: int, *, as_it_is: bool) -> None:
-    """Let a segment of a piece follow, with offsets that are `by` higher."""
+    """Append a segment of a piece to a partition, and raise its offsets by `by`."""
     if as_it_is:
         # A piece has offsets from 0 on in epoch 0: then the file is right as the task has written it.
         if by or epoch:

@@ -257,7 +257,7 @@ class QueryLog(NamedTuple):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is there."""
+        """The log start offset."""
         return self.log.start_offset
 
     @property

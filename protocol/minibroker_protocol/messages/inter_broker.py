@@ -53,7 +53,7 @@ class LeaderAndIsrTopicState:
 
 @structure
 class LeaderAndIsrLiveLeader:
-    """Where a leader is found."""
+    """The address of a leader."""
 
     broker_id: Int32
     host_name: String

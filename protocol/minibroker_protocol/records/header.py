@@ -334,7 +334,7 @@ def codec_name(header: BatchHeader) -> str:
 
 
 def sequence_of(offset: int, header: BatchHeader) -> int:
-    """The sequence number of the record at `offset` of a v2 batch, -1 when the batch has none."""
+    """Return the sequence number of the record at `offset` of a v2 batch; -1 if the batch has none."""
     if header.base_sequence < 0:
         return NO_SEQUENCE
     return increment_sequence(header.base_sequence, offset - header.base_offset)

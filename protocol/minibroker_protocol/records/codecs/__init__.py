@@ -18,7 +18,7 @@ STEP_SIZE: Final = 1024 * 1024
 
 
 def in_pieces(compressor: Any, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
-    """Yield what a compressor of zlib's kind makes of the data."""
+    """Yield the output of a compressor, such as zlib's, for one step of the data after another."""
     view = memoryview(data)
     for start in range(0, len(view), STEP_SIZE):
         yield compressor.compress(view[start : start + STEP_SIZE])
