@@ -16,7 +16,7 @@ from tests.command_line_tools.newest_jars import NewestTools
 from tests.command_line_tools.runs import kafkas_run, our_run, ours
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
-from tests.kafka.real_kafka import RealKafka
+from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
 from tests.patience import NO_RETENTION
 
 _TOPIC = "compared"
@@ -253,7 +253,7 @@ def newest_kafka(started: _ByController) -> str:
 
 @pytest.fixture(scope="module")
 def newest_minibroker() -> Iterator[str]:
-    with Broker(config={"node.id": "1", "minibroker.emulate": "4.4", **NO_RETENTION}) as broker:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "4.4", **NO_RETENTION, **KEEPS_RECORDS}) as broker:
         broker.create_topic(_TOPIC)
         yield broker.bootstrap_servers
 
