@@ -12,14 +12,14 @@ from tests.clients.matrix.features import FEATURES, FRAMEWORKS, SINCE
 from tests.clients.matrix.known import ASKS_FOR_MORE, GIVES_UP_LATE, KNOWN, NOT_OURS, UNSTEADY
 from tests.clients.matrix.runs import Prepared, Run, prepare
 
-IN_TORTURE = (
+_IN_TORTURE = (
     *("java-1.1.1", "java-2.4.1", "java-3.9.1", "confluent-kafka-1", "spark"),
-    *("franz-go-1.6", "kafka-go-0.3", "sarama-1.38", "sarama-1.45", "kafkajs-1", "aiokafka-0.7"),
+    *("franz-go-1.6", "kafka-go-0.3", "sarama-1.38", "sarama-1.45", "sarama", "kafkajs-1", "aiokafka-0.7"),
     *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2"),
 )
-"""Clients that only `make torture` runs: `make test` has a newer one of each kind, and `tests/pipeline` has Spark's."""
+"""Clients that only `make torture` runs. `make test` has a newer or another one of each language."""
 CLIENTS = [
-    pytest.param(name, marks=pytest.mark.torture if name in IN_TORTURE else ())
+    pytest.param(name, marks=pytest.mark.torture if name in _IN_TORTURE else ())
     for name in DRIVERS
     if name not in PROGRAMS
 ]
@@ -73,11 +73,11 @@ def runs(
 
 
 WITH_2_0 = [
-    pytest.param(name, marks=() if name in {"confluent-kafka", "kafka-python-3", "sarama"} else pytest.mark.torture)
+    pytest.param(name, marks=() if name in {"confluent-kafka", "franz-go"} else pytest.mark.torture)
     for name in DRIVERS
     if name not in PROGRAMS and name not in NEEDS
 ]
-"""In `make test` three clients that are not of one family."""
+"""In `make test` two clients that are not of one family."""
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,12 @@ SAMPLE: Final = {
     "org.apache.kafka.tools.DeleteRecordsCommandTest": (),
 }
 """The classes of the sample, and which of their methods it has; all if none is named."""
+_IN_TORTURE: Final = {
+    "kafka.server.ControllerMutationQuotaTest",
+    "kafka.server.EdgeCaseRequestTest",
+    "org.apache.kafka.tools.DeleteRecordsCommandTest",
+}
+"""The classes that `make test` leaves to `make torture`."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +45,9 @@ def own_tests_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
         yield running
 
 
-@pytest.mark.parametrize("class_name", SAMPLE)
+@pytest.mark.parametrize(
+    "class_name", [pytest.param(name, marks=pytest.mark.torture if name in _IN_TORTURE else ()) for name in SAMPLE]
+)
 def test_minibroker_passes_a_class_of_kafkas_own_tests(own_tests_jvm: Jvm, class_name: str) -> None:
     results = list(own_tests_jvm.run(class_name, SAMPLE[class_name]))
     assert any(result.outcome == "passed" for result in results)

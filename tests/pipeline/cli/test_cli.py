@@ -105,7 +105,7 @@ def test_export_writes_parquet_in_a_session(directory: Path, tmp_path: Path, spa
     assert [row.id for row in rows] == [*range(5)]
 
 
-@pytest.mark.parametrize("segments", [1, 2])
+@pytest.mark.parametrize("segments", [1, pytest.param(2, marks=pytest.mark.torture)])
 def test_an_export_of_a_damaged_log_says_where_and_what_to_do(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession, segments: int
 ) -> None:
