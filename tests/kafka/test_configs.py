@@ -2,12 +2,13 @@
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 import pytest
 
 from minibroker import Broker
+from minibroker.config.values import ConfigSource
 from minibroker_protocol.messages.configs import DescribeConfigsResourceResult
 from minibroker_protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.config.configs import (
@@ -282,7 +283,15 @@ def test_brokers_are_altered_as_by_kafka(both: Both, sides: tuple[Side, Side], n
             set_keys |= {change[1]} if code == 0 else set()
     finally:
         for side in sides:
-            side.change(BROKER, name, *((DELETE, key, None) for key in set_keys))
+            _reset_broker(side, (name,), set_keys)
+
+
+def _reset_broker(side: Side, names: Iterable[str], keys: Collection[str]) -> None:
+    """Delete settings of brokers and wait until the broker uses none of them: other modules share the Kafka."""
+    for name in names:
+        side.change(BROKER, name, *((DELETE, key, None) for key in keys))
+    sources = {ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG}
+    eventually(lambda: not any(row.config_source in sources for row in side.describe(BROKER, NODE, *keys).values()))
 
 
 def test_what_was_altered_for_brokers_is_told_as_by_kafka(both: Both, sides: tuple[Side, Side], topic: str) -> None:
@@ -297,8 +306,7 @@ def test_what_was_altered_for_brokers_is_told_as_by_kafka(both: Both, sides: tup
         both(described, TOPIC, topic)
     finally:
         for side in sides:
-            for name in names:
-                side.change(BROKER, name, *((DELETE, key, None) for key in texts))
+            _reset_broker(side, names, texts)
 
 
 NOT_DESCRIBED: Final = [

@@ -69,6 +69,8 @@ def test_other_resources_have_its_keys_too(sides: tuple[Side, Side], kind: int, 
     }
 
 
+_CHANGED_GROUP: Final = "changed"
+"""A group of its own: other modules compare groups without settings on the same Kafka."""
 _OF_GROUPS: Final[list[list[Change]]] = [
     [(SET, "consumer.session.timeout.ms", "1")],
     [(SET, "consumer.heartbeat.interval.ms", "15001")],
@@ -96,7 +98,7 @@ _OF_GROUPS: Final[list[list[Change]]] = [
 
 def test_settings_of_groups_are_refused_in_the_words_of_the_newest_kafka(sides: tuple[Side, Side]) -> None:
     for changes in _OF_GROUPS:
-        ours, theirs = (side.change(GROUP, "g", *changes) for side in sides)
+        ours, theirs = (side.change(GROUP, _CHANGED_GROUP, *changes) for side in sides)
         assert ours == theirs, changes
     here, there = sides
     expected = _set_values(here)
@@ -105,7 +107,8 @@ def test_settings_of_groups_are_refused_in_the_words_of_the_newest_kafka(sides: 
 
 def _set_values(side: Side) -> dict[str, str | None]:
     """Return the settings of the group that are not defaults."""
-    return {key: row.value for key, row in side.describe(GROUP, "g").items() if row.config_source != DEFAULT_SOURCE}
+    rows = side.describe(GROUP, _CHANGED_GROUP)
+    return {key: row.value for key, row in rows.items() if row.config_source != DEFAULT_SOURCE}
 
 
 @pytest.mark.parametrize(
