@@ -89,6 +89,7 @@ def test_records_are_read_by_who_may_read_in_a_group_of_its_own(guarded: Broker)
 
 
 def test_groups_are_listed_for_who_may_describe_them(guarded: Broker) -> None:
+    outcome(guarded, "admin", "orders")
     poll_error(guarded, "alice", "billing", "orders")
 
     def listed(user: str) -> set[str]:
