@@ -1,7 +1,7 @@
-"""The coordinators' topics: compacted, created on first use, replayed after a start or a move of their leader.
+"""The coordinators' internal topics: created on first use, and replayed after a start or a leader move.
 
-What belongs to a group or a transactional id is all in one partition, which Java's `String.hashCode` of the name
-chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
+All records of a group or a transactional id are in one partition, chosen by Java's `String.hashCode` of the name
+(Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).
 """
 
 import logging
@@ -32,19 +32,19 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.record import NewRecord
 
 _REPLAY_BYTES: Final = 1 << 15
-"""So much is read in a step of a replay: about 2 ms for small batches."""
+"""Bytes read per step of a replay. A step takes about 2 ms for small batches."""
 _INT32_MASK: Final = 0x7FFF_FFFF
 _UINT32_RANGE: Final = 1 << 32
 _TOMBSTONES: Final = 1000
-"""So many are written together at most, and so many bytes of them: that takes no longer than a request."""
+"""The maximum number of tombstones in a batch. With the limit in bytes, writing one takes no longer than a request."""
 _TOMBSTONE_BYTES: Final = 1 << 19
 _TOMBSTONE_OVERHEAD: Final = 32
-"""More than a tombstone takes beside its key."""
+"""An upper bound for the size of a tombstone without its key, in bytes."""
 _UTF_16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 _HASHED_AT_ONCE: Final = 256
 _KEPT_HASHES: Final = 10_000
 _SHORT_KEY: Final = 100
-"""Longer keys are hashed each time: so many kept ones of 32,767 characters would take a GB."""
+"""The length in characters above which hash codes are not cached: 10,000 keys of 32,767 characters would take a GB."""
 _POWERS_OF_31: Final = [pow(31, exponent, 1 << 32) for exponent in range(_HASHED_AT_ONCE + 1)]
 _CLIENT_CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -58,7 +58,11 @@ _logger = logging.getLogger(__name__)
 
 
 class CoordinatorLogError(Exception):
-    """A record of a coordinator that could not be written. `code` is MESSAGE_TOO_LARGE or the disk's refusal."""
+    """A coordinator record could not be written.
+
+    Attributes:
+        code: MESSAGE_TOO_LARGE, the error of a topic or partition that cannot be written to, or of the disk.
+    """
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -66,14 +70,14 @@ class CoordinatorLogError(Exception):
 
     @property
     def client_code(self) -> ErrorCode:
-        """Kafka's error for the client (`appendTransactionToLog`, `CoordinatorOperationExceptionHelper`)."""
+        """The error that Kafka sends to clients (`appendTransactionToLog`, `CoordinatorOperationExceptionHelper`)."""
         return _CLIENT_CODES.get(self.code, self.code)
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode`, as an unsigned number of 32 bits.
+    """Return Java's `String.hashCode` as an unsigned 32-bit number.
 
-    An id may have 32,767 characters: a block of them is one multiplication of vectors.
+    An id can have 32,767 characters, so each block of characters is hashed with one multiplication of vectors.
     """
     value = 0
     units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
@@ -87,22 +91,22 @@ _kept_hash: Final = lru_cache(_KEPT_HASHES)(java_hash)
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Return the partition of a coordinator's key, as Kafka's `Utils.abs(key.hashCode()) % partitions` does."""
-    # Clients choose keys of up to 32 KiB: only short ones may stay in the cache.
+    """Return the partition of a coordinator key, as Kafka's `Utils.abs(key.hashCode()) % partitions` does."""
+    # Clients choose keys of up to 32 KiB, so only short keys are cached.
     hashed = _kept_hash(key) if len(key) <= _SHORT_KEY else java_hash(key)
-    # The mask makes Integer.MIN_VALUE, which has no absolute value, 0.
+    # Integer.MIN_VALUE has no absolute value. The mask turns it into 0.
     return (min(hashed, _UINT32_RANGE - hashed) & _INT32_MASK) % partitions
 
 
 class CoordinatorLog:
-    """One coordinator's topic.
+    """The internal topic of one coordinator.
 
     Args:
-        name: of the topic.
-        partitions: how many it gets when it is made.
-        factor: how many replicas each of them gets, if there are so many nodes.
-        configs: its configuration then.
-        codec: what appended batches are compressed with.
+        name: The topic's name.
+        partitions: The partition count for creating the topic.
+        factor: The replication factor for creating the topic, limited to the number of nodes.
+        configs: The topic configuration for creating the topic.
+        codec: The compression codec of appended batches.
     """
 
     def __init__(
@@ -126,15 +130,15 @@ class CoordinatorLog:
 
     @property
     def topic(self) -> Topic | None:
-        """The topic, if it has been made."""
+        """The topic, or None before it is created."""
         return self._core.topics.get(self.name)
 
     @property
     def partition_count(self) -> int:
-        """The number of partitions, also before the topic is made.
+        """The number of partitions, also before the topic is created.
 
-        A topic that grows goes by the count that it had until the next start, as in Kafka: whatever is open has to end
-        where it began.
+        Partitions added to the topic do not count until the next start, as in Kafka: open transactions must end in the
+        partition where they began.
         """
         topic = self.topic
         if topic is None:
@@ -144,23 +148,23 @@ class CoordinatorLog:
         return self._counted[1]
 
     def partition_of(self, key: str) -> int:
-        """Return the partition of a group id, a transactional id or the text of a share-partition's key."""
+        """Return the partition of a group id, a transactional id or a share-partition's coordinator key."""
         return partition_for(key, self.partition_count)
 
     def partition(self, index: int) -> Partition | None:
-        """A partition of the topic, if both exist."""
+        """Return a partition of the topic, or None if the topic or the partition does not exist."""
         topic = self.topic
         return None if topic is None else topic.partition(index)
 
     def coordinator(self, key: str) -> Node | None:
-        """The node that coordinates `key`, if any does."""
+        """Return the node that coordinates `key`, or None."""
         partition = self.partition(self.partition_of(key))
         return None if partition is None else partition.leader
 
     def coordinator_error(self, key: str, node: Node | None) -> ErrorCode:
-        """NOT_COORDINATOR unless `node` coordinates `key`; None asks whether any node does.
+        """Return NOT_COORDINATOR if `node` does not coordinate `key`, or NONE.
 
-        A broker that is alone coordinates everything, also before there is the topic.
+        Without a node, any coordinator will do. A single broker coordinates everything, even before the topic exists.
         """
         if self._core.cluster.is_single:
             return ErrorCode.NONE
@@ -170,34 +174,42 @@ class CoordinatorLog:
         return ErrorCode.NONE
 
     def is_offline(self, index: int) -> bool:
-        """Whether a partition has no leader; one that does not exist is not offline."""
+        """Return whether a partition exists and has no leader."""
         partition = self.partition(index)
         return partition is not None and partition.leader is None
 
     def epoch_of(self, key: str) -> int:
-        """The epoch of the coordinator of `key`."""
+        """Return the coordinator epoch for `key`."""
         partition = self.partition(self.partition_of(key))
         return 0 if partition is None else partition.leader_epoch
 
     def ensure(self) -> Topic:
-        """The topic, made if need be. TopicError when the disk refuses, or a configuration that cannot be."""
+        """Return the topic, and create it if it does not exist.
+
+        Raises:
+            TopicError: The disk failed, or the configuration is invalid.
+        """
         topic = self.topic
         if topic is None:
             try:
-                # No more replicas than there are nodes: a test's cluster is smaller than Kafka's defaults think.
+                # A test cluster may have fewer nodes than Kafka's default replication factor.
                 factor = min(self._factor, len(self._core.cluster.nodes))
                 plan = plan_topic(self._core, self.name, self._partitions, factor, self._configs)
                 (topic,) = create_topics(self._core, [plan])
             except TopicError as error:
-                if not self._is_refused:  # said once, not to each client that tries
+                if not self._is_refused:  # Logged once, not for every client that retries.
                     self._is_refused = True
-                    _logger.error("%s cannot be made: %s", self.name, error)  # noqa: TRY400 - it says all
+                    _logger.error("%s cannot be made: %s", self.name, error)  # noqa: TRY400 - the message is enough
                 raise
             self._is_refused = False
         return topic
 
     def check_size(self, size: int) -> None:
-        """Raise CoordinatorLogError if records of so many bytes are too large for a batch, unless it is compressed."""
+        """Check whether records of `size` bytes fit into a batch. Compressed batches are not checked.
+
+        Raises:
+            CoordinatorLogError: The records are too large.
+        """
         topic = self.topic
         if topic is not None and self._codec is CompressionCodec.NONE and size > topic.max_message_bytes:
             raise CoordinatorLogError(
@@ -206,9 +218,10 @@ class CoordinatorLog:
             )
 
     def append(self, index: int, records: Sequence[NewRecord]) -> int:
-        """Write records as one batch; returns the first one's offset. It is in the file when this returns.
+        """Append records as one batch and return the offset of the first record. The batch is in the file on return.
 
-        CoordinatorLogError.
+        Raises:
+            CoordinatorLogError: The batch could not be written.
         """
         return self.append_batch(index, self.build(records))
 
@@ -220,10 +233,10 @@ class CoordinatorLog:
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
     ) -> bytearray:
-        """Return a batch of records for `append_batch`.
+        """Return a batch for `append_batch`.
 
-        With a producer id the batch belongs to that producer's transaction; the sequence number is there for readers
-        alone.
+        With a producer id, the batch belongs to that producer's transaction. Only readers of the batch use the sequence
+        number.
         """
         return build_batch(
             records,
@@ -235,7 +248,11 @@ class CoordinatorLog:
         )
 
     def append_batch(self, index: int, batch: bytearray) -> int:
-        """As `append`, of a batch that is made."""
+        """Append a batch made by `build` and return its first offset. The batch is in the file on return.
+
+        Raises:
+            CoordinatorLogError: The batch could not be written.
+        """
         topic = self._writable()
         partition = topic.partition(index)
         if partition is None:
@@ -246,7 +263,7 @@ class CoordinatorLog:
             raise CoordinatorLogError(
                 ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{index} are in sync"
             )
-        # Checked here: no `LogValidator` stands before the coordinators' own batches.
+        # The coordinators' own batches do not pass through `LogValidator`, so the size is checked here.
         if len(batch) > topic.max_message_bytes:
             raise CoordinatorLogError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -257,17 +274,17 @@ class CoordinatorLog:
         try:
             log = partition.log
             if header.producer_id != NO_PRODUCER_ID:
-                # Offsets of a transaction (TxnOffsetCommit): a fenced producer must not commit them.
+                # A fenced producer must not commit offsets in a transaction (TxnOffsetCommit).
                 log.producers.check(header, from_client=False)
             offset = log.append(view, header, partition.leader_epoch, self._core.clock.now_ms())
-            # At once: a response may rest on this record before the wake-up ends.
+            # Committed immediately, because a response may depend on this record before the wake-up ends.
             log.commit()
         except MAPPED as error:
             raise CoordinatorLogError(error_code_of(error), str(error)) from error
         return offset
 
     def tombstone_batches(self, keys: Iterable[bytes]) -> list[list[bytes]]:
-        """Return `keys` in lists, each of as many as may have their tombstones in one batch."""
+        """Split `keys` into lists whose tombstones fit into one batch each."""
         topic = self.topic
         limit = _TOMBSTONE_BYTES if topic is None else min(_TOMBSTONE_BYTES, topic.max_message_bytes)
         batches: list[list[bytes]] = []
@@ -287,21 +304,27 @@ class CoordinatorLog:
             raise CoordinatorLogError(error.code, str(error)) from None
 
     def size(self, index: int) -> int:
-        """Bytes in a partition's log; 0 for one that does not exist. StorageError or OSError if it cannot be opened."""
+        """Return the size of a partition's log in bytes, or 0 if the partition does not exist.
+
+        Raises:
+            StorageError, OSError: The log could not be opened.
+        """
         partition = self.partition(index)
         return 0 if partition is None else partition.log.size
 
     def replay(self, index: int, start: int = 0) -> Iterator[list[Batch]]:
-        """All batches of a partition from an offset to where it ends now, about 32 KB at a time.
+        """Yield the batches of a partition from `start` to the current end of its log, about 32 KB at a time.
 
-        Nothing for a partition that does not exist. The batches of a step are views of bytes that stay as they are.
-        StorageError, OSError or DecodeError for an unreadable log.
+        Yields nothing if the partition does not exist. The batches are views of bytes that do not change.
+
+        Raises:
+            StorageError, OSError, DecodeError: The log is unreadable.
         """
         partition = self.partition(index)
         if partition is None:
             return
         log = partition.log
-        # Records that come while it is read are not missed: requests are refused until the partition is loaded.
+        # No record is appended meanwhile, because requests are refused until the partition is loaded.
         offset, end = max(log.log_start_offset, start), log.log_end_offset
         while offset < end:
             batches = list(iter_batches(log.read(offset, _REPLAY_BYTES).read()))

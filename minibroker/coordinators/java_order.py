@@ -1,7 +1,7 @@
 """Iteration order of Java's HashMap and HashSet, and of the hash tables of Kafka's coordinators.
 
-Kafka's uniform assignor goes through such sets; who of two equal members gets the extra partition is decided by it.
-Groups and their members are listed in this order. Buckets that Java has turned into trees keep their order, too.
+Kafka's uniform assignor iterates over Java sets, so their order decides which of two equal members gets an extra
+partition. Groups and their members are listed in this order. Buckets that Java has converted to trees keep their order.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ from minibroker.coordinators.coordinator_log import java_hash
 
 T = TypeVar("T")
 TopicPartition = tuple[bytes, int]
-"""A topic's id and a partition."""
+"""A topic id and a partition index."""
 
 _SMALLEST_TABLE: Final = 16
 _MASK: Final = 0xFFFF_FFFF
@@ -24,7 +24,10 @@ _LONG: Final = (1 << 64) - 1
 
 
 def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
-    """The number of buckets of a table that has grown to so many entries; a ConcurrentHashMap grows one earlier."""
+    """Return the number of buckets of a table that has grown to hold `entries`.
+
+    A ConcurrentHashMap grows one entry earlier.
+    """
     size = at_least
     while entries > size * 3 // 4:
         size *= 2
@@ -32,7 +35,7 @@ def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
 
 
 def copied_table_size(entries: int) -> int:
-    """The number of buckets of a HashSet that was made of a collection of so many."""
+    """Return the number of buckets of a HashSet created from a collection of `entries`."""
     size = 1
     while size < max(int(entries / 0.75) + 1, _SMALLEST_TABLE):
         size *= 2
@@ -40,13 +43,19 @@ def copied_table_size(entries: int) -> int:
 
 
 def bucket(hash_code: int, table: int) -> int:
-    """Where an entry is in a table of a size."""
+    """Return the bucket of a hash code in a table of size `table`."""
     unsigned = hash_code & _MASK
     return (unsigned ^ unsigned >> _HALF) & table - 1
 
 
 def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | None = None) -> list[T]:
-    """Items, in the order of their insertion, in that of a hash table; `table` if it is not one that has grown."""
+    """Return `items`, given in insertion order, in the iteration order of a hash table.
+
+    Args:
+        items: The items in insertion order.
+        hash_of: Returns the Java hash code of an item.
+        table: The number of buckets, or None for a table that has grown with its items.
+    """
     listed = list(items)
     size = table_size(len(listed)) if table is None else table
     return sorted(listed, key=lambda each: bucket(hash_of(each), size))
@@ -54,17 +63,17 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | Non
 
 @lru_cache(maxsize=10_000)
 def string_hash(text: str) -> int:
-    """Java's `String.hashCode`."""
+    """Return Java's `String.hashCode`, from a cache."""
     return java_hash(text)
 
 
 def order_of_ids(topic_id: bytes) -> int:
-    """The sort key of a topic's id: Kafka's `Uuid.compareTo` compares ids as two numbers with signs."""
+    """Return a topic id's sort key. Kafka's `Uuid.compareTo` compares an id as two signed 64-bit numbers."""
     return int.from_bytes(topic_id, "big") ^ _SIGNS
 
 
 def uuid_hash(uuid: bytes) -> int:
-    """Kafka's `Uuid.hashCode`."""
+    """Return Kafka's `Uuid.hashCode`."""
     mixed = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
     return (mixed >> 32 ^ mixed) & _MASK
 
@@ -75,18 +84,18 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 
 
 def partition_hash(partition: TopicPartition) -> int:
-    """Kafka's `TopicIdPartition.hashCode`."""
+    """Return Kafka's `TopicIdPartition.hashCode`."""
     topic, index = partition
     return (31 * (31 + uuid_hash(topic)) + index) & _MASK
 
 
 def in_order(indexes: Iterable[int]) -> list[int]:
-    """Partitions of a topic as a HashSet of Integers gives them out."""
+    """Return a topic's partitions in the iteration order of a HashSet of Integers."""
     return hash_order(sorted(indexes), int)
 
 
 def in_timeline_order(named: Mapping[str, T]) -> list[T]:
-    """Return values as Kafka's `TimelineHashMap` iterates over them, by the hash codes of their names."""
+    """Return the values in the iteration order of Kafka's `TimelineHashMap`, given by the hash codes of their names."""
     slots = 2
     while slots < len(named) * 0.75:
         slots *= 2
@@ -96,6 +105,6 @@ def in_timeline_order(named: Mapping[str, T]) -> list[T]:
         value = java_hash(name)
         return (value - 2 * (value & _INT_SIGN)) * _FIBONACCI & _LONG
 
-    # Of one slot the last one comes first: a reversed sort keeps the order of equal keys.
+    # The newest entry of a slot comes first. A reversed sort keeps the order of equal keys.
     ordered = sorted(named, key=lambda name: slot(name) >> shift, reverse=True)
     return [named[name] for name in reversed(ordered)]

@@ -1,11 +1,12 @@
-"""Moves what minibroker 1.0 kept in other partitions of the coordinators' topics than Kafka. Remove it in version 2.
+"""Moves state that minibroker 1.0 stored in the wrong partitions of the coordinators' topics. Remove it in version 2.
 
-Version 1.0 masked the sign bit of a key's hash where Kafka takes its absolute value. Of two states of the same key the
-newer one counts, by the commit timestamp of an offset or else by the timestamps of its records. Kafka's partition wins
-a tie. An offset, a transactional id and a share-partition each are one state; so are all other records of a group.
+Version 1.0 masked the sign bit of a key's hash where Kafka uses the absolute value. If both partitions have state of
+the same key, the newer state wins, by the commit timestamp of an offset or the timestamps of other records. Kafka's
+partition wins a tie. An offset, a transactional id and a share-partition are one state each. All other records of a
+group together are one state, too.
 
-A state is on disk in Kafka's partition before tombstones without a timestamp replace it in the other one. A move that
-was killed is therefore repeated by the next start, and a complete one leaves nothing to move.
+The state is on disk in Kafka's partition before tombstones without a timestamp replace it in the other partition. The
+next start therefore repeats an interrupted move, and finds nothing to do after a complete one.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import attrgetter
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - the module struct calls it error
+from struct import error as StructError  # noqa: N812 - struct names it error
 from typing import Final, NamedTuple
 
 from minibroker.cluster.core import Core
@@ -42,11 +43,11 @@ from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 
 _NOUNS: Final = {TRANSACTION_STATE: "transactional ids", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "share groups"}
-"""The topics, in the order in which they are moved: pending offsets need the transactions."""
+"""The topics in the order of their moves. Pending offsets need the transactions."""
 _SEARCHED: Final = "minibroker-misplaced-offset-checkpoint"
-"""A file of how far each partition was searched: no start reads again what an earlier one has read."""
+"""The checkpoint file of the offsets up to which partitions were searched, so that no start repeats a search."""
 _HEAD: Final = Struct(">hh")
-"""The version of a key, and the length of the name that follows."""
+"""The version of a key, and the length of the name after it."""
 _SHARE_PARTITION: Final = Struct(">16si")
 _OFFSET_KEYS: Final = (b"\x00\x00", b"\x00\x01")
 _SNAPSHOT_KEY: Final = b"\x00\x00"
@@ -58,14 +59,14 @@ _logger = logging.getLogger(__name__)
 
 
 class _Subject(NamedTuple):
-    """The owner of a state: a name, and the rest of the key of an offset or a share-partition."""
+    """The owner of a state: a name, and the remaining bytes of the key of an offset or a share-partition."""
 
     name: str
     rest: bytes
 
 
 class _Written(NamedTuple):
-    """A record in a log, and the time by which the states in two partitions are compared."""
+    """A record in a log, with the time used to compare the states in two partitions."""
 
     record: NewRecord
     offset: int
@@ -73,16 +74,20 @@ class _Written(NamedTuple):
 
     @property
     def is_moved(self) -> bool:
-        """Whether this is the tombstone of a record that was moved."""
+        """Whether the record is the tombstone of a moved record."""
         return self.record.value is None and self.record.timestamp == NO_TIMESTAMP
 
 
 _State = dict[object, _Written]
-"""The records of one state by key; each update of a share-partition has a key of its own."""
+"""The records of one state by key. Each update of a share-partition has its own key."""
 
 
 class _Pending:
-    """The offsets of an open transaction. `is_mixed` says whether it also has offsets that need not move."""
+    """The offsets of an open transaction.
+
+    Attributes:
+        is_mixed: Whether the transaction also has offsets that are in the right partition.
+    """
 
     def __init__(self) -> None:
         self.epoch = NO_PRODUCER_EPOCH
@@ -93,10 +98,11 @@ class _Pending:
 class _Partition:
     """The states in one partition of a coordinator's topic, and its open transactions by producer id.
 
-    MAPPED errors for a log that cannot be read.
-
     Args:
-        is_wanted: whether to read the states of a key, by the text whose hash chooses its partition.
+        is_wanted: Returns whether to read the states of a key, given the text whose hash chooses the partition.
+
+    Raises:
+        MAPPED: The log cannot be read.
     """
 
     def __init__(self, log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> None:
@@ -110,7 +116,7 @@ class _Partition:
                 try:
                     self._read(batch)
                 except DecodeError:
-                    continue  # The replay of the partition logs it.
+                    continue  # The partition's replay logs the error.
         for each in self.pending.values():
             each.records = [
                 (subject, written)
@@ -125,7 +131,7 @@ class _Partition:
 
     @property
     def names(self) -> set[str]:
-        """The groups or transactional ids that have a state or pending offsets here."""
+        """The groups or transactional ids with a state or pending offsets in this partition."""
         pending = {subject.name for each in self.pending.values() for subject, _ in each.records}
         return pending | {subject.name for subject in self.states}
 
@@ -172,7 +178,7 @@ class _Partition:
         return -1 if written is None else written.offset
 
     def _subject_of(self, key: bytes | None) -> _Subject | None:
-        """Return the owner of a record if its states are wanted."""
+        """Return the owner of a record, or None if its state is not wanted."""
         if key is None:
             return None
         if key not in self._subjects:
@@ -182,7 +188,7 @@ class _Partition:
         return self._subjects[key]
 
     def _time(self, record: Record) -> int:
-        """Return the commit timestamp of an offset, and of other records their timestamp."""
+        """Return the commit timestamp of an offset, or the timestamp of another record."""
         key, value = record.key or b"", record.value
         if self._topic == CONSUMER_OFFSETS and key.startswith(_OFFSET_KEYS) and value is not None:
             with contextlib.suppress(DecodeError):
@@ -191,10 +197,10 @@ class _Partition:
 
 
 class _Move:
-    """The move of the states of one topic.
+    """The move of one topic's states.
 
     Args:
-        searched: the offset in each partition up to which earlier starts have searched; this start adds its own.
+        searched: The offset up to which earlier starts have searched each partition. This start updates it.
     """
 
     def __init__(self, core: Core, log: CoordinatorLog, searched: dict[TopicPartition, int]) -> None:
@@ -225,13 +231,17 @@ class _Move:
         return self._log.partition_of(text) != index == (java_hash(text) & _HASH_MASK) % self._log.partition_count
 
     def run(self) -> None:
-        """Move everything. CoordinatorLogError if the disk refuses; the next start tries again."""
+        """Move all misplaced states.
+
+        Raises:
+            CoordinatorLogError: The disk failed. The next start tries again.
+        """
         self._choose_states()
         for index, records in self._written.items():
             for batch in _batches(records):
                 self._log.append(index, batch)
         if self._log.name == CONSUMER_OFFSETS:
-            # After the committed offsets: within a partition the offset of the later record counts.
+            # Pending offsets come after committed ones, because within a partition the offset of the later record wins.
             self._move_pending_offsets()
         if not self._core.logs.flush():
             raise CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "a log cannot be forced to disk")
@@ -245,7 +255,7 @@ class _Move:
         return self._log.partition_of(_hashed_text(self._log.name, subject))
 
     def _choose_states(self) -> None:
-        """Compare the states of both partitions, and note what to write into either."""
+        """Compare the states in both partitions, and collect the records to write to each."""
         texts: dict[int, set[str]] = {}
         for partition in self._moving.values():
             for subject in partition.states:
@@ -289,9 +299,9 @@ class _Move:
     # Offsets of open transactions
 
     def _move_pending_offsets(self) -> None:
-        """Write pending offsets into Kafka's partition, which the transaction then has to include.
+        """Write pending offsets to Kafka's partition, and add that partition to their transaction.
 
-        Offsets whose transaction is unknown stay: no marker will ever end it.
+        Offsets of an unknown transaction stay where they are, because no marker will ever end it.
         """
         if not any(pending.records for partition in self._moving.values() for pending in partition.pending.values()):
             return
@@ -336,7 +346,7 @@ class _Move:
 
 
 def move_misplaced(core: Core) -> None:
-    """Move all states that minibroker 1.0 kept elsewhere to the partitions in which Kafka looks for them."""
+    """Move all states that minibroker 1.0 misplaced to the partitions where Kafka looks for them."""
     moved: list[str] = []
     topics = {name: topic for name in _NOUNS if (topic := core.topics.get(name)) is not None}
     checkpoint = OffsetCheckpoint(os.path.dirname(next(iter(topics.values())).partitions[0].directory), _SEARCHED)
@@ -347,7 +357,7 @@ def move_misplaced(core: Core) -> None:
             try:
                 move.run()
             except CoordinatorLogError as error:
-                _logger.error("%s of minibroker 1.0 cannot be moved yet: %s", _NOUNS[name], error)  # noqa: TRY400 - it says all
+                _logger.error("%s of minibroker 1.0 cannot be moved yet: %s", _NOUNS[name], error)  # noqa: TRY400 - the message is enough
                 return
             moved.append(f"{move.count} {_NOUNS[name]}")
     if moved:
@@ -357,7 +367,7 @@ def move_misplaced(core: Core) -> None:
 
 
 def _read(log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> _Partition | None:
-    """Read a partition. Return None if it cannot be read, which its loader logs; the next start tries again."""
+    """Read a partition, or return None if it is unreadable. Its loader logs that, and the next start tries again."""
     try:
         return _Partition(log, index, is_wanted, start)
     except MAPPED:
@@ -389,7 +399,7 @@ def _newest(state: _State) -> int:
 
 
 def _transaction(subject: _Subject, state: _State) -> Transaction | None:
-    """Return the transaction in a state; None for a tombstone and for a record that cannot be read."""
+    """Return the transaction in a state, or None for a tombstone or an unreadable record."""
     for written in state.values():
         if written.record.value is not None:
             try:
@@ -400,7 +410,7 @@ def _transaction(subject: _Subject, state: _State) -> Transaction | None:
 
 
 def _batches(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
-    """Cut records into batches that any topic's `max.message.bytes` allows, if it allows the single records."""
+    """Split records into batches that fit any `max.message.bytes` large enough for each single record."""
     batch: list[NewRecord] = []
     size = 0
     for record in records:

@@ -1,7 +1,7 @@
-"""Loading of a coordinator topic's partitions.
+"""Loading of the partitions of a coordinator's topic.
 
-A partition is replayed before anything is done with what belongs to it: a small one at once, a larger one in steps.
-Requests wait for these steps, or clients get COORDINATOR_LOAD_IN_PROGRESS where that would take long.
+A partition is replayed before its coordinator serves requests for it. A small partition is replayed immediately, and a
+larger one in steps. Requests wait for these steps, or get COORDINATOR_LOAD_IN_PROGRESS if the replay would take long.
 """
 
 import logging
@@ -19,36 +19,39 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.batch import Batch
 
 _WAITED_FOR: Final = 4 << 20
-"""Requests wait for the replay of a partition with fewer bytes, about a second. Of a larger one they are refused."""
+"""The size in bytes from which requests are refused during a replay. Smaller replays take about a second."""
 _REPLAYED_AT_ONCE: Final = 1 << 16
-"""So much takes some 10 ms, and is replayed in one step even where requests could wait for several."""
+"""The size in bytes below which a partition is replayed in one step of about 10 ms.
+
+This holds even if requests could wait for several steps.
+"""
 _RETRY_MS: Final = 5_000
-"""A partition that could not be read is not tried again before so long."""
+"""The pause before an unreadable partition is read again."""
 _MAX_COMPLAINTS: Final = 100
 _logger = logging.getLogger(__name__)
 
 
 class Replaying(Protocol):
-    """The state that the records of a partition amount to."""
+    """The state restored from the records of a partition."""
 
     def read(self, batches: Iterable[Batch]) -> None:
-        """Take in batches, in the order of the log."""
+        """Load batches in log order."""
         ...
 
     def finish(self) -> ForEach[None]:
-        """Return the work that makes of them what they amount to."""
+        """Return the work that decodes the loaded records."""
         ...
 
 
 class Complaints:
-    """Warnings about damaged records of a partition. Each is logged once, so that they do not fill the disk."""
+    """Warnings about damaged records of a partition. Each is logged only once, to save disk space."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._complaints: set[str] = set()
 
     def add(self, complaint: str) -> None:
-        """Log a warning about a record that is skipped."""
+        """Log a warning about a skipped record."""
         if complaint not in self._complaints and len(self._complaints) < _MAX_COMPLAINTS:
             self._complaints.add(complaint)
             _logger.warning("%s: %s; passed over", self._name, complaint)
@@ -58,7 +61,7 @@ R = TypeVar("R", bound=Replaying)
 
 
 class _Loading(Generic[R]):
-    """A partition that is being replayed."""
+    """The ongoing replay of a partition."""
 
     def __init__(self, replay: R) -> None:
         self.replay = replay
@@ -68,16 +71,16 @@ class _Loading(Generic[R]):
 
 
 class PartitionLoader(Generic[R]):
-    """The loading of one coordinator's partitions.
+    """The loader of the partitions of one coordinator's topic.
 
     Args:
-        make_replay: begins the replay of a partition, which it is given the name of.
-        on_loaded: called with each partition that was replayed, and the result.
-        on_topic_lost: is called when the topic was deleted, and all that was loaded is void.
-        is_awaited: whether requests take the steps of `awaited` first. Else they wait in one step.
+        make_replay: Returns the replay of the partition with the given name.
+        on_loaded: Called with each loaded partition and its replay.
+        on_topic_lost: Called when the topic was deleted, which invalidates everything loaded.
+        is_awaited: Whether requests run the steps of `awaited` first. Otherwise a request replays in a single step.
 
     Attributes:
-        is_closed: whether nothing is loaded any more.
+        is_closed: Whether loading has stopped for good.
     """
 
     def __init__(
@@ -99,17 +102,17 @@ class PartitionLoader(Generic[R]):
         self._topic: Topic | None = log.topic
         self._loaded: set[int] = set()
         self._loading: dict[int, _Loading[R]] = {}
-        self._failed: dict[int, float] = {}  # when to try again, on the clock that cannot be set
+        self._failed: dict[int, float] = {}  # When to try again, in monotonic time.
         self._unread: list[int] = []
         self.is_closed = False
 
     def look_at_topic(self) -> None:
-        """Notice that the topic was made, or was deleted."""
+        """Update the state after the topic was created or deleted."""
         topic = self._log.topic
         if topic is self._topic:
             return
         known, self._topic = self._topic, topic
-        if known is None:  # it has just been made, and there is nothing in it
+        if known is None:  # The topic has just been created, and is empty.
             self._loaded.update(range(self._log.partition_count))
             return
         self._loaded.clear()
@@ -120,24 +123,29 @@ class PartitionLoader(Generic[R]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether there is a partition that is being replayed, or has its turn still to come."""
+        """Whether any partition is being replayed or queued for it."""
         return bool(self._loading or self._unread)
 
     def is_loaded(self, partition: int) -> bool:
-        """Whether all is known about a partition."""
+        """Return whether a partition is loaded."""
         return partition in self._loaded
 
     def replay_of(self, partition: int) -> R | None:
-        """The replay of a partition that is being loaded."""
+        """Return the ongoing replay of a partition, or None."""
         loading = self._loading.get(partition)
         return None if loading is None else loading.replay
 
     def readiness(self, key: str, node: Node | None, known: Container[str] = ()) -> ErrorCode:
-        """NONE once all is known about a group or transactional id; its partition is loaded if need be.
+        """Return NONE if requests for a key can be served, and start to load its partition if necessary.
 
-        COORDINATOR_LOAD_IN_PROGRESS while that takes its time, COORDINATOR_NOT_AVAILABLE when it cannot be read.
-        NOT_COORDINATOR when `node` does not coordinate the key, or, without a node, when none does. The partition of a
-        key in `known` is loaded.
+        Args:
+            key: A group id, a transactional id or a share-partition's coordinator key.
+            node: The node that got the request. Without a node, any coordinator will do.
+            known: Keys whose partitions are known to be loaded.
+
+        Returns:
+            NONE, COORDINATOR_LOAD_IN_PROGRESS during a long replay, COORDINATOR_NOT_AVAILABLE if the partition is
+            unreadable, or NOT_COORDINATOR if `node` does not coordinate the key, or no node does.
         """
         misplaced = self._log.coordinator_error(key, node)
         if misplaced:
@@ -146,7 +154,7 @@ class PartitionLoader(Generic[R]):
         return ErrorCode.NONE if key in known else self._load(self._log.partition_of(key))
 
     def has_loaded(self, partition: int) -> bool:
-        """Whether all is known about a partition of the topic that there is now."""
+        """Return whether a partition of the current topic is loaded."""
         self.look_at_topic()
         return self._topic is not None and partition in self._loaded
 
@@ -158,7 +166,7 @@ class PartitionLoader(Generic[R]):
         if loading is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if loading.size < limit:
-            for _ in loading.steps:  # also where `load_all` has begun with them
+            for _ in loading.steps:  # `load_all` may have begun these steps.
                 pass
             self._on_replayed(partition, loading)
         if partition in self._loading:
@@ -166,10 +174,10 @@ class PartitionLoader(Generic[R]):
         return ErrorCode.NONE if partition in self._loaded else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def awaited(self, key: str, node: Node | None) -> Iterator[None]:
-        """Steps behind which all is known about a group or transactional id, for a request that can wait.
+        """Yield until the partition of a group or transactional id is loaded, for a request that can wait.
 
-        They are those of its partition's replay: all requests that wait for it take part. There are none for a
-        partition that is too large to be waited for, and where there is nothing to load; `readiness` tells.
+        All waiting requests share the steps of one replay. Yields nothing if the partition is too large to wait for, or
+        if there is nothing to load. `readiness` returns which case it is.
         """
         if self._log.coordinator_error(key, node):
             return
@@ -183,7 +191,10 @@ class PartitionLoader(Generic[R]):
             self._on_replayed(partition, loading)
 
     def _begun(self, partition: int, limit: int) -> _Loading[R] | None:
-        """The replay of a partition; one of so many bytes goes on beside the requests. None if it has just failed."""
+        """Return the replay of a partition, started if necessary, or None if reading it has just failed.
+
+        The replay of a partition of at least `limit` bytes runs in the background.
+        """
         loading = self._loading.get(partition)
         if loading is None and not self._has_failed(partition):
             loading = self._begin(partition)
@@ -192,17 +203,17 @@ class PartitionLoader(Generic[R]):
         return loading
 
     def load_all(self) -> None:
-        """Load all partitions, one after the other, beside the requests; `is_loading` until that is done."""
+        """Load all partitions in the background, one after another. `is_loading` is true until this is done."""
         self.look_at_topic()
         if not self._unread:
             self._unread = self._not_loaded()
             self._read(self._unread)
 
     def reload(self, partition: int) -> None:
-        """Another node coordinates what is in a partition: forget that it was loaded, and load it if needed.
+        """Forget that a partition was loaded, because another node coordinates it now, and load it again.
 
-        That begins in the next turn of the event loop, with all partitions that have moved by then: each of the many
-        that move when a node goes down would begin with a slice of its own.
+        Loading begins in the next turn of the event loop, together with all other partitions moved by then. When a node
+        goes down, many partitions move, and each would otherwise begin with its own time slice.
         """
         self._loaded.discard(partition)
         self._loading.pop(partition, None)
@@ -217,14 +228,14 @@ class PartitionLoader(Generic[R]):
             self._core.call_soon(partial(self._read, self._unread))
 
     def load_failed(self) -> None:
-        """Try again to load what could not be read; nothing happens when there is no such partition."""
+        """Try again to load unreadable partitions, if any."""
         self.look_at_topic()
         if self._failed:
             self._failed = dict.fromkeys(self._failed, 0)
             self.load_all()
 
     def close(self) -> None:
-        """Load no further."""
+        """Stop loading."""
         self.is_closed = True
 
     def _not_loaded(self) -> list[int]:
@@ -245,7 +256,7 @@ class PartitionLoader(Generic[R]):
             yield
 
     def _has_failed(self, partition: int) -> bool:
-        """Could it not be read, so shortly before that it is not worth another try?"""
+        """Return whether reading a partition failed so recently that it is not tried again."""
         now_ms = self._core.clock.monotonic_ms()
         return self._failed.get(partition, now_ms) > now_ms
 
@@ -272,7 +283,7 @@ class PartitionLoader(Generic[R]):
 
     def _on_replayed(self, partition: int, loading: _Loading[R]) -> None:
         if self.is_closed or self._loading.get(partition) is not loading:
-            return  # it is through already, or the topic is gone
+            return  # The partition was finished earlier, or the topic is gone.
         del self._loading[partition]
         if loading.error is not None:
             if partition not in self._failed:

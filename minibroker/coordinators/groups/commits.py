@@ -35,16 +35,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _BYTES_PER_CHARACTER: Final = 2
-"""Java counts a string in units of UTF-16."""
+"""The size of a UTF-16 code unit, the unit of string lengths in Java."""
 
 _AS_LONG_AS_THE_GROUP: Final = -1
 _STALE: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
-"""The topics of a response, and the partitions of each with their errors."""
+"""The topics of a response, with the error of each partition."""
 
 
 class RefusedCommitError(Exception):
-    """A commit that is refused as a whole."""
+    """A commit that is rejected as a whole.
+
+    Attributes:
+        code: The error for all its partitions.
+    """
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -60,23 +64,23 @@ def commit(
     merges: bool,
     retention_ms: int = _AS_LONG_AS_THE_GROUP,
 ) -> Outcomes:
-    """Commit the offsets of partitions that exist.
+    """Commit the offsets of existing partitions, and return the error of each partition.
 
-    UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
-    them; then OFFSET_METADATA_TOO_LARGE for each with more metadata than `offset.metadata.max.bytes`, which Kafka
-    counts in Java's characters. Of a partition that is named twice, the last offset counts.
+    A missing partition gets UNKNOWN_TOPIC_OR_PARTITION. If other partitions are left, the group accepts or rejects all
+    of them. Accepted partitions whose metadata exceeds `offset.metadata.max.bytes`, counted in Java's characters as in
+    Kafka, get OFFSET_METADATA_TOO_LARGE. If a partition is named twice, its last offset wins.
 
     Args:
-        core: has the topics.
-        topics: those of the request.
-        admit: returns the group if it takes offsets of these partitions, or raises RefusedCommitError.
-        write: writes the offsets, given their number.
-        merges: whether the response is `merged`.
-        retention_ms: the time for which the client wants the offsets to be kept.
+        core: The cluster core, for its topics.
+        topics: The topics of the request.
+        admit: Returns the group if it accepts offsets of these partitions, or raises RefusedCommitError.
+        write: Writes the offsets, given the group and their number.
+        merges: Whether the result is `merged`.
+        retention_ms: The retention time requested by the client.
     """
     max_length = core.config.integer("offset.metadata.max.bytes")
     now_ms = core.clock.now_ms()
-    # Of one moment: a reader of the record can tell how long the client wanted it to be kept.
+    # Both timestamps use the same time, so that a reader of the record can compute the retention time.
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     committed: dict[TopicPartition, OffsetCommitPartition] = {}
     outcomes: Outcomes = []
@@ -123,12 +127,16 @@ def check_member(
     is_transactional: bool,
     version: int,
 ) -> None:
-    """Raise RefusedCommitError unless the client may commit offsets of some partitions in a group."""
+    """Check whether a client may commit offsets of some partitions in a group.
+
+    Raises:
+        RefusedCommitError: The commit is rejected.
+    """
     member_id, epoch = request.member_id, request.generation_id_or_member_epoch
     code = group.validate_commit(
         member_id, request.group_instance_id, epoch, is_transactional=is_transactional, version=version
     )
-    # A member that comes to the next epoch keeps partitions, and commits for them before it learns of that epoch
+    # A member that moves to the next epoch keeps partitions, and commits their offsets before it gets the new epoch
     # (KIP-1071; KIP-1251, since Kafka 4.3).
     if code in _STALE and isinstance(group, StreamsGroup) and group.may_commit_late(member_id, epoch, places):
         return
@@ -141,7 +149,7 @@ def check_member(
 
 
 def merged(outcomes: Outcomes) -> Outcomes:
-    """Return outcomes as before Kafka 4.0: each topic is there once, and each partition of it that exists."""
+    """Return outcomes as before Kafka 4.0, which lists each topic and each existing partition only once."""
     reported: set[TopicPartition] = set()
     topics: dict[str, list[tuple[int, ErrorCode]]] = {}
     for name, results in outcomes:
@@ -159,9 +167,14 @@ def commit_response(
     topic_of: Callable[..., T],
     partition_of: Callable[..., Any],
 ) -> list[T]:
-    """Return outcomes as the response of either API has them, made by its classes for a topic and for a partition.
+    """Return the topics of an OffsetCommit or TxnOffsetCommit response.
 
-    UNKNOWN_TOPIC_ID for the partitions of the topics `unknown`; the others are `topics`.
+    Args:
+        outcomes: The outcomes of the topics with known names.
+        topics: The topics of the request with known names.
+        unknown: The other topics of the request. Their partitions get UNKNOWN_TOPIC_ID.
+        topic_of: Makes a topic of the response.
+        partition_of: Makes a partition of the response.
     """
     ids = {topic.name: topic.topic_id for topic in topics}
     unknown_id = ErrorCode.UNKNOWN_TOPIC_ID
@@ -185,7 +198,7 @@ def commit_response(
 
 
 def _offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
-    """Return the offset that a client commits; version 1 of OffsetCommit carries the commit time itself."""
+    """Return the committed offset. Version 1 of OffsetCommit contains the commit time."""
     timestamp = getattr(partition, "commit_timestamp", -1)
     return CommittedOffset(
         partition.committed_offset,

@@ -1,6 +1,6 @@
 """The group coordinator: all groups of the broker (Kafka's `GroupCoordinatorService`).
 
-What a request asks for is decided in its handler.
+Handlers interpret the requests and call it.
 """
 
 from collections.abc import Callable
@@ -39,16 +39,16 @@ class GroupCoordinator:
     """All groups of one broker.
 
     Args:
-        authorizer: decides which topics members may see; None where every client may do everything.
-        share_states: the share coordinator, which is made when it is asked for.
-        forgotten: groups, but for classic ones, that were forgotten on purpose; their members have to join again.
-        is_before: whether the broker emulates an earlier release of Kafka than this one.
+        authorizer: Checks which topics a member can see. None if every client has all rights.
+        share_states: Returns the share coordinator, which is created on the first call.
+        forgotten: The ids of modern groups that were dropped on purpose. Their members must join again.
+        is_before: Returns whether the broker emulates a Kafka release earlier than the given one.
 
     Attributes:
-        store: their records, and their offsets.
-        rebalances: the rebalances of classic groups.
-        consumers: the groups of the consumer protocol.
-        classic: the requests of members of the classic protocol.
+        store: The records and offsets of all groups.
+        rebalances: The rebalances of classic groups.
+        consumers: The groups of the consumer protocol.
+        classic: The requests of members of the classic protocol.
     """
 
     def __init__(
@@ -72,21 +72,21 @@ class GroupCoordinator:
 
     @cached_property
     def shares(self) -> "ShareGroups":
-        """The coordinator of share groups; made when there is one, or a request asks for it."""
+        """The coordinator of share groups, created on first use."""
         return share_coordinator.ShareGroups(self._core, self.store, self._share_states, self._forgotten)
 
     @cached_property
     def streams(self) -> "StreamsGroups":
-        """The coordinator of streams groups; made when there is one, or a request asks for it."""
+        """The coordinator of streams groups, created on first use."""
         return streams_coordinator.StreamsGroups(self._core, self.store, self._forgotten)
 
     @cached_property
     def share_offsets(self) -> "ShareOffsets":
-        """The start offsets of share groups, as administrators read, set and delete them."""
+        """The start offsets of share groups, for requests of administrators."""
         return offsets.ShareOffsets(self.shares)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
-        """Return whether a request for this group may be served: INVALID_GROUP_ID, or `GroupStore.readiness`."""
+        """Return INVALID_GROUP_ID, or the result of `GroupStore.readiness`."""
         return self.store.readiness(group_id, node) if group_id else ErrorCode.INVALID_GROUP_ID
 
     def forget_all(self) -> None:

@@ -1,8 +1,8 @@
-"""Deadlines that are postponed again and again, such as the end of a member's session, and those of a modern member.
+"""Deadlines that are often postponed, such as the end of a member's session, and the deadlines of a modern member.
 
-A deadline is a number that each heartbeat moves; its timer stays where it is and looks again when it fires too early.
-So a heartbeat costs an assignment, whatever the number of members. Time is the clock's monotonic one: setting the wall
-clock must not end sessions.
+A heartbeat only changes the time of a deadline. The timer is left alone, and starts again if it fires too early, so a
+heartbeat costs one assignment for any number of members. Deadlines use the monotonic clock, so that setting the wall
+clock does not end sessions.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import Final
 from minibroker.clock import Clock, Timer
 
 _TOLERANCE_MS: Final = 1
-"""Timers may fire this much early; a deadline so near has come."""
+"""The time by which timers may fire early."""
 _SESSION: Final = "it was not heard of any more"
 _REVOCATION: Final = "it did not give up its partitions in time"
 _JOIN: Final = "it did not join again in time"
@@ -20,7 +20,7 @@ _SYNC: Final = "it did not ask for its assignment in time"
 
 
 class Deadline:
-    """A call that happens once its moment has come, unless it is put off or cancelled before."""
+    """A call at a given time, unless it is postponed or canceled before."""
 
     __slots__ = ("_callback", "_clock", "_due_ms", "_timer", "_timer_ms")
 
@@ -33,11 +33,11 @@ class Deadline:
 
     @property
     def is_set(self) -> bool:
-        """Whether the call will happen."""
+        """Whether the call is scheduled."""
         return self._due_ms is not None
 
     def restart(self, delay_ms: float) -> None:
-        """Schedule the call `delay_ms` from now, in the place of an earlier schedule."""
+        """Schedule the call `delay_ms` from now, instead of any earlier schedule."""
         due_ms = self._due_ms = self._clock.monotonic_ms() + delay_ms
         if self._timer is not None:
             if self._timer_ms <= due_ms:
@@ -69,10 +69,10 @@ class Deadline:
 
 
 class MemberTimers:
-    """The deadlines of a member of a modern group; each is made when it is first set.
+    """The deadlines of a member of a modern group, created on first use.
 
     Args:
-        fence: removes the member, for a reason to log.
+        fence: Removes the member, given a reason for the log.
     """
 
     __slots__ = ("_clock", "_deadlines", "_fence")
@@ -80,33 +80,33 @@ class MemberTimers:
     def __init__(self, clock: Clock, fence: Callable[[str], None]) -> None:
         self._clock = clock
         self._fence = fence
-        self._deadlines: dict[str, Deadline] = {}  # by the reason for which the member is removed
+        self._deadlines: dict[str, Deadline] = {}  # By the reason for removing the member.
 
     def heard(self, session_timeout_ms: int) -> None:
-        """Restart the session of the member."""
+        """Restart the member's session."""
         self._deadline(_SESSION).restart(session_timeout_ms)
 
     def must_revoke(self, timeout_ms: int) -> None:
-        """Limit the time in which the member has to give up partitions or tasks."""
+        """Set the deadline for revoking partitions or tasks."""
         self._deadline(_REVOCATION).restart(timeout_ms)
 
     def has_revoked(self) -> None:
-        """Note that the member has nothing left to give up."""
+        """Cancel the deadline for revoking partitions or tasks."""
         self._cancel(_REVOCATION)
 
     def must_join(self, timeout_ms: int) -> None:
-        """Limit the time in which a classic member has to join again, from the first response that says so."""
+        """Set a classic member's deadline for joining again, unless an earlier response has set it."""
         deadline = self._deadline(_JOIN)
         if not deadline.is_set:
             deadline.restart(timeout_ms)
 
     def has_joined(self, sync_timeout_ms: int) -> None:
-        """Note that a classic member has joined again, and limit the time until its SyncGroup."""
+        """Cancel a classic member's deadline for joining again, and set the one for its SyncGroup."""
         self._cancel(_JOIN)
         self._deadline(_SYNC).restart(sync_timeout_ms)
 
     def has_synced(self) -> None:
-        """Note that a classic member has asked for its assignment."""
+        """Cancel a classic member's deadline for its SyncGroup."""
         self._cancel(_SYNC)
 
     def cancel(self) -> None:

@@ -1,6 +1,7 @@
-"""Offsets of one group: committed, and pending in open transactions; their records, and those of classic groups.
+"""The offsets of one group, committed or pending in open transactions, and the records of offsets and classic groups.
 
-No log here: `GroupStore` writes, and passes on what is written (Kafka's `GroupMetadata`, the half about offsets).
+This is the part of Kafka's `GroupMetadata` about offsets. It does not use the log: `GroupStore` writes the records, and
+then applies them here.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -20,19 +21,19 @@ from minibroker_storage.data_directory.names import TopicPartition
 _OFFSET_KEY_VERSION: Final = 1
 _OFFSET_VERSION: Final = 3
 _OFFSET_VERSION_WITH_EXPIRY: Final = 1
-"""The one version that has a moment of expiry; it has no leader epoch."""
+"""The only version with an expiry time. It has no leader epoch."""
 _PARTITION_BYTES: Final = 4
 _GROUP_KEY_VERSION: Final = 2
 _GROUP_VERSION: Final = 3
 
 
 class CommittedOffset(NamedTuple):
-    """An offset as it was committed; times are in ms.
+    """A committed offset. Times are in milliseconds.
 
     Attributes:
-        leader_epoch: -1 when the client named none.
-        expire_timestamp: -1, or the moment that the client asked for itself (OffsetCommit v2-4).
-        log_offset: where in `__consumer_offsets` it stands; of two the later one counts.
+        leader_epoch: The leader epoch, or -1 if the client sent none.
+        expire_timestamp: The expiry time requested by the client (OffsetCommit v2-4), or -1.
+        log_offset: The offset of its record in `__consumer_offsets`. Of two records, the later one wins.
     """
 
     offset: int
@@ -43,16 +44,16 @@ class CommittedOffset(NamedTuple):
     log_offset: int = -1
 
     def at(self, log_offset: int) -> "CommittedOffset":
-        """The same, written there."""
-        return CommittedOffset(*self[:5], log_offset)  # `_replace` takes longer
+        """Return the committed offset with the offset of its record."""
+        return CommittedOffset(*self[:5], log_offset)  # This is faster than `_replace`.
 
 
 class GroupOffsets:
     """The offsets of one group.
 
     Attributes:
-        committed: by topic, then by partition; no topic is empty.
-        pending: by producer id, what its open transaction will commit.
+        committed: The committed offsets by topic and partition, without empty topics.
+        pending: The offsets that open transactions will commit, by producer id.
     """
 
     __slots__ = ("_unstable", "committed", "pending")
@@ -60,14 +61,14 @@ class GroupOffsets:
     def __init__(self) -> None:
         self.committed: dict[str, dict[int, CommittedOffset]] = {}
         self.pending: dict[int, dict[TopicPartition, CommittedOffset]] = {}
-        self._unstable: set[TopicPartition] | None = set()  # the partitions in `pending`; None until they are asked for
+        self._unstable: set[TopicPartition] | None = set()  # The partitions in `pending`, or None if outdated.
 
     def __bool__(self) -> bool:
-        """Return whether anything is committed or pending."""
+        """Return whether any offset is committed or pending."""
         return bool(self.committed or self.pending)
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        """Every (topic, partition) that has a committed offset."""
+        """Iterate over each (topic, partition) with a committed offset."""
         return ((topic, partition) for topic, partitions in self.committed.items() for partition in partitions)
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
@@ -76,13 +77,13 @@ class GroupOffsets:
         return None if partitions is None else partitions.get(partition)
 
     def is_unstable(self, topic: str, partition: int) -> bool:
-        """Return whether an open transaction may change the offset of a partition (KIP-447)."""
+        """Return whether an open transaction may change a partition's offset (KIP-447)."""
         if self._unstable is None:
             self._unstable = set().union(*self.pending.values())
         return (topic, partition) in self._unstable
 
     def commit(self, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
-        """Apply offsets that are written."""
+        """Apply written offsets."""
         committed = self.committed
         for (topic, partition), offset in offsets:
             partitions = committed.get(topic)
@@ -91,12 +92,12 @@ class GroupOffsets:
             partitions[partition] = offset
 
     def commit_pending(self, producer_id: int, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]) -> None:
-        """Apply offsets that are written, but count only once the producer's transaction is committed."""
+        """Apply written offsets that count only after the producer's transaction is committed."""
         self.pending.setdefault(producer_id, {}).update(offsets)
         self._unstable = None
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """End the producer's transaction; of two offsets for a partition the later one in the log counts."""
+        """End the producer's transaction. Of two offsets for a partition, the later one in the log wins."""
         ended = self.pending.pop(producer_id, None)
         self._unstable = None
         if not commit or not ended:
@@ -107,17 +108,18 @@ class GroupOffsets:
                 self.commit([(key, offset)])
 
     def known(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions that have a committed or pending offset, without duplicates."""
+        """Return the partitions with a committed or pending offset, without duplicates."""
         return [key for key in dict.fromkeys(partitions) if self.get(*key) is not None or self.is_unstable(*key)]
 
     def everything(self) -> list[TopicPartition]:
-        """Return all partitions that have a committed or pending offset."""
+        """Return all partitions with a committed or pending offset."""
         return self._with_pending(dict.fromkeys(self), lambda _: True)
 
     def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Return the partitions of some topics that have a committed or pending offset."""
+        """Return the partitions of some topics with a committed or pending offset."""
         names = topics if isinstance(topics, set) else set(topics)
-        if not self.pending and self.committed.keys().isdisjoint(names):  # of most groups, when a topic is deleted
+        # After a topic is deleted, most groups take this fast path.
+        if not self.pending and self.committed.keys().isdisjoint(names):
             return []
         found = {(topic, partition): None for topic in names for partition in self.committed.get(topic, ())}
         return self._with_pending(found, names.__contains__)
@@ -128,11 +130,11 @@ class GroupOffsets:
         return list(found)
 
     def has_more_than(self, partitions: Collection[TopicPartition]) -> bool:
-        """Return whether other partitions than these have a committed or pending offset."""
+        """Return whether partitions other than these have a committed or pending offset."""
         return sum(map(len, self.committed.values())) > len(partitions) or len(self.everything()) > len(partitions)
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget what is committed and pending for some partitions."""
+        """Remove the committed and pending offsets of some partitions."""
         for topic, partition in partitions:
             committed = self.committed.get(topic)
             if committed is not None:
@@ -150,12 +152,12 @@ class GroupOffsets:
 
 
 def group_record(group_id: str, value: GroupMetadataValue, now_ms: int) -> NewRecord:
-    """Return the record of a classic group, in the version that Kafka 3.9 writes."""
+    """Return the record of a classic group in the version written by Kafka 3.9."""
     return NewRecord(group_key(group_id), encode_versioned(value, _GROUP_VERSION), now_ms)
 
 
 def offset_record(key: bytes, offset: CommittedOffset, now_ms: int) -> NewRecord:
-    """Return the record of a committed offset, in the version that Kafka 3.9 writes."""
+    """Return the record of a committed offset in the version written by Kafka 3.9."""
     if offset.expire_timestamp == NO_TIMESTAMP:
         version, leader_epoch = _OFFSET_VERSION, offset.leader_epoch
     else:
@@ -176,14 +178,14 @@ def group_key(group_id: str) -> bytes:
 
 
 class OffsetKeys:
-    """The keys of the records of a group's offsets. Those of one topic differ in their last bytes alone."""
+    """The keys of a group's offset records. Keys of the same topic differ only in their last bytes."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._prefixes: dict[str, bytes] = {}
 
     def of(self, key: TopicPartition) -> bytes:
-        """Return the key of the offset of a partition."""
+        """Return the key of a partition's offset record."""
         topic, partition = key
         prefix = self._prefixes.get(topic)
         if prefix is None:

@@ -1,4 +1,4 @@
-"""The kinds of groups, and the groups of a broker by name and by their partition of `__consumer_offsets`."""
+"""The types of groups, and the groups of a broker by id and by partition of `__consumer_offsets`."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -10,19 +10,19 @@ from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 
 AnyModernGroup = ConsumerGroup | ShareGroup | StreamsGroup
-"""A group whose coordinator assigns."""
+"""A group whose coordinator assigns the partitions."""
 AnyGroup = Group | AnyModernGroup
-"""A group of any kind; in a classic group the members assign."""
+"""A group of any type. In a classic group, the members assign the partitions."""
 _NO_GROUPS: Final[dict[str, AnyGroup]] = {}
 
 
 class GroupRegistry:
-    """The groups whose partitions are loaded, by name and by partition, and the transactions that are open in them.
+    """The groups in loaded partitions, by id and by partition, and their open transactions.
 
-    Work for one partition is in proportion to its groups, however many others there are.
+    Operations on one partition take time in proportion to its own groups only.
 
     Attributes:
-        by_id: all groups, in the order in which they were added.
+        by_id: All groups, in the order in which they were added.
     """
 
     __slots__ = ("_by_partition", "_log", "_open_groups", "_partition_count", "by_id")
@@ -32,10 +32,10 @@ class GroupRegistry:
         self._partition_count = log.partition_count
         self.by_id: dict[str, AnyGroup] = {}
         self._by_partition: dict[int, dict[str, AnyGroup]] = {}
-        self._open_groups: dict[int, dict[int, set[str]]] = {}  # by partition, then by producer
+        self._open_groups: dict[int, dict[int, set[str]]] = {}  # By partition and producer id.
 
     def add(self, group: AnyGroup) -> None:
-        """Add a group, in the place of another of its name."""
+        """Add a group, and replace another group with the same id."""
         group_id = group.group_id
         if self.by_id.get(group_id) is not group:
             self._sort_again()
@@ -43,7 +43,7 @@ class GroupRegistry:
             self._sort(group)
 
     def add_all(self, groups: Iterable[AnyGroup]) -> None:
-        """Add groups that were loaded; there are no others of their names."""
+        """Add loaded groups, whose ids must be new."""
         self._sort_again()
         for group in groups:
             group_id = group.group_id
@@ -51,7 +51,7 @@ class GroupRegistry:
             self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
 
     def discard(self, group: AnyGroup) -> None:
-        """Remove a group, unless another has taken its place."""
+        """Remove a group, unless another group has replaced it."""
         group_id = group.group_id
         if self.by_id.get(group_id) is group:
             self._sort_again()
@@ -59,12 +59,12 @@ class GroupRegistry:
             del self._by_partition[self._log.partition_of(group_id)][group_id]
 
     def in_partition(self, partition: int) -> Collection[AnyGroup]:
-        """Return the groups of a partition; the registry may change meanwhile."""
+        """Return a copy of the groups in a partition."""
         self._sort_again()
         return tuple(self._by_partition.get(partition, _NO_GROUPS).values())
 
     def take(self, partition: int) -> Collection[AnyGroup]:
-        """Remove the groups of a partition and its open transactions. Return the groups."""
+        """Remove a partition's groups and open transactions, and return the groups."""
         groups = self.in_partition(partition)
         self._by_partition.pop(partition, None)
         self._open_groups.pop(partition, None)
@@ -73,7 +73,7 @@ class GroupRegistry:
         return groups
 
     def take_all(self) -> Collection[AnyGroup]:
-        """Remove all groups and transactions. Return the groups."""
+        """Remove all groups and open transactions, and return the groups."""
         groups = tuple(self.by_id.values())
         self.by_id.clear()
         self._by_partition.clear()
@@ -81,18 +81,18 @@ class GroupRegistry:
         return groups
 
     def open(self, producer_id: int, group_id: str) -> None:
-        """Note that the producer's open transaction has offsets for the group."""
+        """Record that the producer's open transaction has offsets for a group."""
         producers = self._open_groups.setdefault(self._log.partition_of(group_id), {})
         producers.setdefault(producer_id, set()).add(group_id)
 
     def close(self, producer_id: int, partition: int) -> list[AnyGroup]:
-        """End the producer's transaction in a partition. Return the groups that it had offsets for."""
+        """End the producer's transaction in a partition, and return the groups for which it had offsets."""
         producers = self._open_groups.get(partition)
         closed = None if producers is None else producers.pop(producer_id, None)
         return [self.by_id[group_id] for group_id in closed or () if group_id in self.by_id]
 
     def _sort_again(self) -> None:
-        """Sort the groups again if the topic was made with another number of partitions than was expected."""
+        """Sort the groups again if the topic was created with another number of partitions than expected."""
         count = self._log.partition_count
         if count == self._partition_count:
             return

@@ -1,4 +1,4 @@
-"""Removal of committed offsets and of groups: what has expired, and the keys of the tombstones."""
+"""Expired offsets, and the keys of the tombstones that remove a group."""
 
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -12,21 +12,21 @@ from minibroker_storage.data_directory.names import TopicPartition
 def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
     """Return the partitions whose offsets have expired (`GroupMetadata.removeExpiredOffsets`, KIP-211).
 
-    - A group whose members have all gone keeps its offsets for `retention_ms` after that.
-    - A stable group of consumers keeps those of the topics that it reads; others for `retention_ms` after the commit.
-    - A group whose coordinator assigns goes by the commit alone, but keeps those of the topics that it reads.
-    - Without members ever, that is for clients that only commit, `retention_ms` after the commit, too.
+    - An empty group keeps its offsets for `retention_ms` after its last member left.
+    - A stable group of consumers keeps the offsets of subscribed topics. Others expire `retention_ms` after the commit.
+    - In a modern group, offsets of subscribed topics are kept and others expire after the commit in the same way.
+    - In a group that never had members, only clients that commit, offsets expire `retention_ms` after the commit.
 
-    An offset that was committed with a retention of its own goes by that in all of these cases. One that an open
-    transaction is about to replace stays until it has.
+    In all cases, an offset committed with its own retention expires after that. An offset that an open transaction may
+    replace is kept until the transaction ends.
     """
     base_ms: int | None = None
     read: set[str] = set()
     if isinstance(group, ConsumerGroup):
-        read = group.subscribed_topics() | group.topics.keys()  # after a start expressions have not been resolved yet
+        read = group.subscribed_topics() | group.topics.keys()  # Regular expressions are resolved later.
     elif isinstance(group, StreamsGroup):
         read = group.subscribed_topics()
-    elif not isinstance(group, Group):  # No offsets are committed in share groups.
+    elif not isinstance(group, Group):  # Share groups have no committed offsets.
         return []
     elif group.protocol_type is not None and group.state is GroupState.EMPTY:
         base_ms = group.state_timestamp_ms
@@ -53,7 +53,7 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
 
 
 def group_keys(group: AnyGroup) -> list[bytes]:
-    """Return the keys of the records that describe a group. A classic one has none in its generation 0."""
+    """Return the keys of the records that describe a group. A classic group in generation 0 has none."""
     if isinstance(group, Group):
         return [group_key(group.group_id)] if group.generation > 0 else []
     return [change.encode_key() for change in group.records.without_group(group.group_id, group.members)]

@@ -1,7 +1,7 @@
-"""Replay of a partition of `__consumer_offsets`, from its start to its end.
+"""The replay of a partition of `__consumer_offsets` (Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`).
 
-Kafka's `GroupMetadataManager.doLoadGroupsAndOffsets`. Most records are overwritten by later ones, so that keys and
-values stay bytes until all of them are seen; only those that count are decoded.
+Later records overwrite most earlier ones, so keys and values stay bytes until all are read. Only the remaining records
+are decoded.
 """
 
 import logging
@@ -53,7 +53,7 @@ _MAKING_GROUPS: Final = (
     ShareGroupStatePartitionMetadataKey,
     StreamsGroupMetadataKey,
 )
-"""Without a record of one of these there is no group, whatever else is left of it."""
+"""The keys that create a group. Records of a group without any of them are ignored."""
 _SHARE_KEYS: Final = {key for key, _ in SHARE_GROUP_RECORDS}
 _STREAMS_KEYS: Final = {key for key, _ in STREAMS_GROUP_RECORDS}
 _MOST_COMPLAINTS: Final = 1000
@@ -61,16 +61,16 @@ _logger = logging.getLogger(__name__)
 
 
 class _Written(NamedTuple):
-    """A record's value, None for a tombstone, and its place in the log."""
+    """A record's offset in the log and its value, or None for a tombstone."""
 
     log_offset: int
     value: bytes | None
 
 
 class Replay:
-    """The state that the records of a partition amount to.
+    """The state restored from the records of a partition.
 
-    A record that cannot be read is logged and passed over, and so is one of a kind that is not known here.
+    Unreadable records and records of unknown types are logged and skipped.
     """
 
     def __init__(self, name: str) -> None:
@@ -78,9 +78,9 @@ class Replay:
         self._latest: dict[bytes, _Written] = {}
         self._pending: dict[int, dict[bytes, _Written]] = {}
         self._complaints: set[str] = set()
-        #: The groups there are: what describes each, if anything does, and its offsets.
+        # : All groups, with the record and the offsets of each. Groups without members may have no record.
         self.groups: dict[str, tuple[GroupMetadataValue | None, GroupOffsets]] = {}
-        #: The records of those whose coordinator assigns, in any order.
+        # : The records of modern groups, in any order.
         self.modern_groups: dict[str, list[Change]] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
@@ -105,7 +105,7 @@ class Replay:
                 self._complain(f"the record at offset {record.offset} has no key")
             elif target is self._latest or not record.key.startswith(_GROUP_METADATA_KEY):
                 target[record.key] = _Written(record.offset, record.value)
-            else:  # Kafka takes what is said of a group at once, whatever it came with
+            else:  # As in Kafka, a group's record counts immediately, even inside a transaction.
                 self._latest[record.key] = _Written(record.offset, record.value)
 
     def _end_transaction(self, batch: RecordBatch) -> None:
@@ -118,7 +118,7 @@ class Replay:
                 self._latest[key] = written
 
     def finish(self) -> ForEach[None]:
-        """Fill `groups`, record by record."""
+        """Decode the loaded records into `groups` and `modern_groups`, one record at a time."""
         committed = ((key, written, None) for key, written in self._latest.items() if written.value is not None)
         pending = (
             (key, written, producer_id)
@@ -136,7 +136,7 @@ class Replay:
                 del self.modern_groups[group_id]
 
     def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
-        """Return whether a tombstone has followed: then the offset is gone, whatever becomes of its transaction."""
+        """Return whether a later tombstone removes a pending offset, no matter how its transaction ends."""
         known = self._latest.get(key)
         return known is not None and known.value is None and known.log_offset > pending.log_offset
 
@@ -173,12 +173,12 @@ class Replay:
         if producer_id is not None:
             offsets.commit_pending(producer_id, committed)
             return
-        earlier = offsets.get(key.topic, key.partition)  # from a key of the other version
+        earlier = offsets.get(key.topic, key.partition)  # Its key may have another version.
         if earlier is None or earlier.log_offset < offset.log_offset:
             offsets.commit(committed)
 
     def _complain(self, complaint: str) -> None:
-        """Log a complaint once; a damaged file must not fill the disk."""
+        """Log a warning once, so that a damaged file does not fill the disk."""
         if complaint not in self._complaints:
             if len(self._complaints) < _MOST_COMPLAINTS:
                 _logger.warning("%s: %s; passed over", self._name, complaint)
@@ -186,17 +186,17 @@ class Replay:
 
 
 class Loading(Replay):
-    """The replay of a partition that is loaded: its groups, and the transactions that have ended meanwhile."""
+    """The replay of a loading partition: its groups, and the transactions that have ended during the replay."""
 
     def __init__(self, make_group: Callable[[str], Group], clock: Clock, name: str) -> None:
         super().__init__(name)
         self._make_group = make_group
         self._clock = clock
         self.made: list[AnyGroup] = []
-        self.ended: list[tuple[int, bool]] = []  # transactions: producer id, whether it was committed
+        self.ended: list[tuple[int, bool]] = []  # (producer id, whether committed)
 
     def finish(self) -> ForEach[None]:
-        """Fill `groups`, then `made`."""
+        """Decode the loaded records, and create the groups in `made`."""
         return ForEach((super().finish(),), lambda work: work, self._make_all)
 
     def _make_all(self, _: object) -> ForEach[None]:
@@ -215,7 +215,7 @@ class Loading(Replay):
         self.made.append(made)
 
     def _restored(self, group_id: str, changes: Iterable[Change], offsets: GroupOffsets) -> AnyGroup:
-        """Return the modern group that records describe."""
+        """Return the modern group restored from its records."""
         kinds: set[type[Any]] = {type(change.key) for change in changes}
         group: ModernGroup[Any, Any]
         if kinds & _SHARE_KEYS:

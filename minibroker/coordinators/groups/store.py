@@ -1,7 +1,6 @@
 """The store of all groups and offsets in `__consumer_offsets` (`GroupMetadataManager`, `OffsetMetadataManager`).
 
-A group and its offsets are in one partition. A partition is replayed before anything is done with its groups
-(`PartitionLoader`).
+A group and its offsets share one partition. A partition is replayed before its groups are used (`PartitionLoader`).
 """
 
 import logging
@@ -31,17 +30,17 @@ from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
 Choice = Callable[[], Sequence[TopicPartition] | ErrorCode]
-"""Returns the partitions whose offsets a group is to forget as it is now, or the reason why it must not."""
+"""Returns the partitions whose offsets a group should forget in its current state, or an error that prevents it."""
 
 _TOMBSTONES_PER_STEP: Final = 5_000
 _TOMBSTONE_BYTES_PER_STEP: Final = 4 << 20
 _KEY_OVERHEAD: Final = 64
 _OFFSET_OVERHEAD: Final = 34
-"""The least bytes of an offset's key and value, beside the id of its group and the name of its topic."""
+"""The minimum size of an offset's key and value in bytes, without the group id and the topic name."""
 _RECORDS_PER_CHECK: Final = 1000
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
-"""The sequence that Kafka gives every batch of offsets; nothing reads it."""
+"""The sequence number that Kafka gives to all batches of offsets. Nothing reads it."""
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,7 +48,7 @@ _APPEND_ERRORS: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""Kafka's error for the client after a failed append (`GroupMetadataManager.appendForGroup`)."""
+"""Kafka's error for clients after a failed append (`GroupMetadataManager.appendForGroup`)."""
 _logger = logging.getLogger(__name__)
 
 
@@ -58,12 +57,12 @@ def _nothing(_: AnyGroup) -> None:
 
 
 class GroupStore:
-    """The groups, classic ones and those of the consumer protocol.
+    """All groups and their offsets.
 
     Args:
-        make_group: makes an empty classic group of a name.
-        on_loaded: called with each group that a replay has restored.
-        on_forgotten: called with each group that moved away; its clients have to find the coordinator again.
+        make_group: Creates an empty classic group with the given id.
+        on_loaded: Called with each group restored by a replay.
+        on_forgotten: Called with each group that was removed or moved away, so that waiting clients get an error.
     """
 
     def __init__(
@@ -99,23 +98,23 @@ class GroupStore:
         )
         self._known = GroupRegistry(self.log)
         self._groups: Final = self._known.by_id
-        self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
+        self._owed: dict[int, set[str]] = {}  # Topics deleted before their partition was loaded.
         self._retention_ms = core.config.integer("offsets.retention.minutes") * _MINUTE_MS
         interval_ms = core.config.integer("offsets.retention.check.interval.ms")
         core.chores.every("expire-offsets", interval_ms, self._expire)
 
-    # The groups
+    # Groups
 
     def partition_of(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` that a group is in."""
+        """Return the partition of `__consumer_offsets` for a group."""
         return self.log.partition_of(group_id)
 
     def find(self, group_id: str) -> AnyGroup | None:
-        """Return the group of any kind, or None. Check `readiness` first."""
+        """Return the group of any type, or None. Callers check `readiness` first."""
         return self._groups.get(group_id)
 
     def find_or_create(self, group_id: str) -> AnyGroup:
-        """Return the group; an unknown one is created as an empty classic group. Check `readiness` first."""
+        """Return the group, created as an empty classic group if it is unknown. Callers check `readiness` first."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._make_group(group_id)
@@ -123,14 +122,17 @@ class GroupStore:
         return group
 
     def get(self, group_id: str) -> Group | None:
-        """Return the classic group, or None. Check `readiness` first."""
+        """Return the classic group, or None. Callers check `readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, Group) else None
 
     def get_or_create(self, group_id: str) -> Group:
-        """Return the classic group. A new one may take the place of an empty modern group.
+        """Return the classic group, created if it is unknown. A new group can replace an empty modern group.
 
-        Ask for `readiness` before, and whether there are members of the other kind.
+        Callers check `readiness` first, and that the group has no members of another protocol.
+
+        Raises:
+            TypeError: The group is a share group.
         """
         group = self.find_or_create(group_id)
         if isinstance(group, Group):
@@ -145,43 +147,44 @@ class GroupStore:
         return classic
 
     def get_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """Return the consumer group, or None. Check `readiness` first."""
+        """Return the consumer group, or None. Callers check `readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def groups(self) -> Iterable[AnyGroup]:
-        """Return the groups of all loaded partitions; groups may come and go during the iteration."""
+        """Return a copy of the groups in all loaded partitions."""
         return tuple(self._groups.values())
 
     def classic_groups(self) -> Iterable[Group]:
-        """Return the classic groups of all loaded partitions."""
+        """Return the classic groups in all loaded partitions."""
         return [group for group in self._groups.values() if isinstance(group, Group)]
 
     @property
     def is_loading(self) -> bool:
-        """Whether there are groups that `groups` does not have yet."""
+        """Whether partitions are still loading, so that `groups` is incomplete."""
         return self._loader.is_loading
 
     # Loading
 
     def readiness(self, group_id: str, node: Node | None = None) -> ErrorCode:
-        """Return whether a request for this group may be served. See `PartitionLoader.readiness`."""
-        return self._loader.readiness(group_id, node, self._groups)  # groups are known when their partition is
+        """Return NONE if requests for a group can be served, or an error of `PartitionLoader.readiness`."""
+        return self._loader.readiness(group_id, node, self._groups)  # Groups exist only in loaded partitions.
 
     def awaited(self, group_id: str, node: Node | None) -> Iterator[None]:
-        """Steps that load a group, for a request that can wait. See `PartitionLoader.awaited`."""
+        """Load a group in steps, for a request that can wait. See `PartitionLoader.awaited`."""
         return self._loader.awaited(group_id, node)
 
     def load_all(self) -> None:
-        """Load all partitions, one after the other, beside the requests."""
+        """Load all partitions in the background, one after another."""
         self._loader.load_all()
 
     def leader_moved(self, partition: int) -> None:
-        """Another node coordinates the groups of a partition.
+        """Reload a partition, because another node coordinates its groups now.
 
-        It reads the log although it is in the same process: what members waited for is gone, as in Kafka.
+        The log is replayed although both nodes are in this process. Waiting requests of members get an error, as in
+        Kafka.
         """
-        # Before the reload: no request may see groups of the old coordinator beside a log that is still being read.
+        # Before the reload, so that no request sees the old coordinator's groups while the log is being read.
         for group in self._known.take(partition):
             self._on_forgotten(group)
         self._loader.reload(partition)
@@ -198,35 +201,35 @@ class GroupStore:
             for producer_id in group.offsets.pending:
                 self._known.open(producer_id, group.group_id)
         self._core.chores.run(steps_of(ForEach(made, self._resume)), lambda: None)
-        # Markers that came while the partition was read: the replay has not seen them.
+        # The replay has not read the markers that were written meanwhile.
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         owed = self._owed.pop(partition, None)
-        # The log still has their offsets: no tombstones are written into a partition that is not loaded.
+        # The log still has offsets of deleted topics, because tombstones are written only to loaded partitions.
         if owed:
             drain(steps_of(self._forget_topics(owed, self._known.in_partition(partition))))
 
     def _resume(self, group: AnyGroup) -> None:
-        """Report that a group was loaded, unless it has gone meanwhile."""
+        """Report that a group was loaded, unless it has been removed meanwhile."""
         if not self._loader.is_closed and self._groups.get(group.group_id) is group:
             self._on_loaded(group)
 
     # Writing
 
     def save_group(self, group: Group) -> ErrorCode:
-        """Write what describes the group (`storeGroup`)."""
+        """Write the record of a classic group (`storeGroup`)."""
         return self._write(group.group_id, [self.record_of(group)])
 
     def record_of(self, group: Group) -> NewRecord:
-        """Return the record that describes a classic group."""
+        """Return the record of a classic group."""
         return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
 
     def save_changes(
         self, group: AnyModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
     ) -> ErrorCode:
-        """Write the changes of a modern group, after other records (`before`), and let them count.
+        """Write the changes of a modern group, preceded by other records (`before`), and apply them.
 
-        A new group is known from then on, in the place of a classic one.
+        The group becomes known. It replaces a classic group with the same id.
         """
         listed = list(changes)
         now_ms = self._core.clock.now_ms()
@@ -238,11 +241,11 @@ class GroupStore:
         return code
 
     def now_ms(self) -> int:
-        """The time that records are stamped with."""
+        """Return the timestamp for new records."""
         return self._core.clock.now_ms()
 
     def replace(self, group: Group, records: Iterable[NewRecord]) -> ErrorCode:
-        """Write records, by which a classic group takes the place of one of the consumer protocol."""
+        """Write records, and replace a consumer group by a classic group."""
         code = self._write(group.group_id, list(records))
         if not code:
             self._known.add(group)
@@ -258,7 +261,7 @@ class GroupStore:
         return ErrorCode.NONE
 
     def check_size(self, group_id: str, size: int) -> ErrorCode:
-        """Return the error for records of a group that have at least so many bytes, before they are made."""
+        """Return the error for records of a group with a minimum total size, before they are built."""
         try:
             self.log.check_size(size)
         except CoordinatorLogError as error:
@@ -278,11 +281,11 @@ class GroupStore:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> ErrorCode:
-        """Write `count` offsets; they count when this returns NONE (`storeOffsets`).
+        """Write `count` offsets, which take effect if the result is NONE (`storeOffsets`).
 
-        Those of a producer count once its transaction is committed.
+        The offsets of a producer count only after its transaction is committed.
         """
-        if producer_id < 0:  # A TxnOffsetCommit may name no producer where transactions are not verified.
+        if producer_id < 0:  # A TxnOffsetCommit may have no producer id if transactions are not verified.
             producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         group_id = group.group_id
         listed: list[tuple[TopicPartition, CommittedOffset]] = []
@@ -310,7 +313,11 @@ class GroupStore:
     def _offset_records(
         self, group_id: str, offsets: Iterable[tuple[TopicPartition, CommittedOffset]]
     ) -> list[NewRecord]:
-        """Return the records of offsets. Raise CoordinatorLogError if they are too large for a batch."""
+        """Return the records of offsets.
+
+        Raises:
+            CoordinatorLogError: The records are too large for a batch.
+        """
         now_ms = self._core.clock.now_ms()
         keys = OffsetKeys(group_id)
         size = 0
@@ -326,7 +333,7 @@ class GroupStore:
     def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
         """Return whether the producer's transaction has written to the group's partition.
 
-        What is open there in an earlier epoch is another one, which still awaits its marker.
+        An open transaction of an earlier epoch is a different one, and still needs its marker.
         """
         topic = self.log.topic
         place = None if topic is None else topic.partition(self.log.partition_of(group_id))
@@ -351,10 +358,10 @@ class GroupStore:
         for group in self._known.close(producer_id, partition):
             group.offsets.complete(producer_id, commit=commit)
 
-    # Forgetting
+    # Removing offsets and groups
 
     def topics_deleted(self, names: Iterable[str]) -> ForEach[None]:
-        """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
+        """Remove the offsets of deleted topics, or all groups if `__consumer_offsets` was deleted."""
         self._loader.look_at_topic()
         if self.log.topic is None:
             return ForEach((), self._resume)
@@ -365,7 +372,7 @@ class GroupStore:
         return self._forget_topics(deleted, self.groups())
 
     def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> ForEach[None]:
-        # A classic group ends with its last offset. Since Kafka 4.0 it ends with the next look for expired offsets.
+        # Before Kafka 4.0 a classic group ends with its last offset. Since then it ends with the next expiration check.
         dies = is_before(self._core.config.release, "4.0")
 
         def forget(group: AnyGroup) -> Any:
@@ -379,25 +386,30 @@ class GroupStore:
         return ForEach(groups, forget)
 
     def _forget_states(self, group: ShareGroup) -> None:
-        """Topics of a share group are gone: the share coordinator forgets their states by itself."""
+        """Remove deleted topics from a share group. The share coordinator deletes their states itself."""
         gone = [topic for topic in group.partitions.topic_ids() if self._core.topics.with_id(topic) is None]
         if gone:
             self.save_changes(group, [state_partitions(group.group_id, group.partitions.without(gone))])
 
     def _expire(self) -> Iterator[None]:
-        """Forget offsets that have been kept for long enough, and empty groups (`cleanupGroupMetadata`)."""
+        """Remove expired offsets and empty groups (`cleanupGroupMetadata`)."""
         return steps_of(ForEach(self.groups(), self._expire_offsets))
 
     def _expire_offsets(self, group: AnyGroup) -> Any:
-        if self._groups.get(group.group_id) is not group or isinstance(group, ShareGroup):  # share groups stay
+        if self._groups.get(group.group_id) is not group or isinstance(group, ShareGroup):  # Share groups never expire.
             return None
         return self.forget(group, lambda: expired_offsets(group, self.now_ms(), self._retention_ms))
 
     def forget(self, group: AnyGroup, choose: Choice, *, wholly: bool = False, may_go: bool = True) -> Steps[ErrorCode]:
-        """Write tombstones for offsets, and forget them; nothing is forgotten that could not be written.
+        """Write tombstones for offsets, and then remove the offsets. Offsets without a written tombstone are kept.
 
-        An empty group goes with its last offset if it `may_go`; with `wholly` it goes in any case. Offsets go in steps
-        of 5,000; `choose` is called before each step.
+        Offsets are removed in steps of at most 5,000. `choose` is called before each step.
+
+        Args:
+            group: The group.
+            choose: Returns the partitions to forget, or an error.
+            wholly: Whether to remove the group in any case.
+            may_go: Whether to remove an empty group with its last offset.
         """
         group_id = group.group_id
         limit = max(1, min(_TOMBSTONES_PER_STEP, _TOMBSTONE_BYTES_PER_STEP // (len(group_id) + _KEY_OVERHEAD)))
@@ -417,7 +429,7 @@ class GroupStore:
                     self.log.append(self.partition_of(group_id), [NewRecord(key, None, now_ms) for key in batch])
                     self._loader.look_at_topic()
             except CoordinatorLogError as error:
-                _logger.error("The deletions of group %s cannot be written down: %s", group_id, error)  # noqa: TRY400 - it says all
+                _logger.error("The deletions of group %s cannot be written down: %s", group_id, error)  # noqa: TRY400 - the message is enough
                 return commit_error(error.code)
             group.offsets.remove(removed)
             if is_last:
@@ -432,7 +444,7 @@ class GroupStore:
         self._on_forgotten(group)
 
     def close(self) -> None:
-        """Stop all loading."""
+        """Stop loading."""
         self._loader.close()
 
 

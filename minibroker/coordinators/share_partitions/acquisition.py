@@ -1,4 +1,4 @@
-"""Acquisition: the records that a member gets of what was read (`SharePartition.acquire`), and their locks."""
+"""Acquisition: which of the records read a member gets (`SharePartition.acquire`), and the locks on them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
@@ -9,15 +9,15 @@ _LEAST_THROTTLED: Final = 2
 
 
 class Limits(NamedTuple):
-    """The limits of a share group.
+    """The limits and settings of a share group.
 
     Attributes:
-        lock_ms: how long a member has acquired records to itself.
-        deliveries: how often a record is delivered at most.
-        locks: how many offsets of a partition are in flight at most.
-        renews: members may renew their locks (KIP-1222).
-        buries: unprocessable records go to a dead-letter queue (KIP-1191).
-        reads_committed: members get no records of transactions that are open or were aborted.
+        lock_ms: The duration of a lock on acquired records.
+        deliveries: The maximum number of deliveries of a record.
+        locks: The maximum number of offsets in flight per partition.
+        renews: Whether members can renew their locks (KIP-1222).
+        buries: Whether unprocessable records are written to a dead-letter queue (KIP-1191).
+        reads_committed: Whether records of open and aborted transactions are withheld from members.
     """
 
     lock_ms: int
@@ -29,7 +29,7 @@ class Limits(NamedTuple):
 
 
 class LockTimer:
-    """One timer for all locks; `on_end` is called when the first one ends."""
+    """One timer for all locks, which calls `on_end` when the first lock expires."""
 
     __slots__ = ("_at_ms", "_clock", "_is_closed", "_on_end", "_timer")
 
@@ -41,7 +41,10 @@ class LockTimer:
         self._is_closed = False
 
     def watch(self, deadline_ms: float | None) -> None:
-        """Wake up at a time of the clock's monotonic time, or with None at no time. It may be later than before."""
+        """Set the timer to a monotonic time, or cancel it with None.
+
+        A timer that is already set to an earlier time stays as it is.
+        """
         if self._timer is not None and (deadline_ms is None or deadline_ms < self._at_ms):
             self._timer.cancel()
             self._timer = None
@@ -54,13 +57,17 @@ class LockTimer:
         self._on_end()
 
     def close(self) -> None:
-        """Wake up no more."""
+        """Cancel the timer for good."""
         self._is_closed = True
         self.watch(None)
 
 
 class Acquired(NamedTuple):
-    """Offsets that a member has acquired, the last one included; `deliveries` is 1 at the first delivery."""
+    """A range of offsets that a member has acquired, the last offset included.
+
+    Attributes:
+        deliveries: The number of acquisitions, 1 for the first delivery.
+    """
 
     first: int
     last: int
@@ -68,19 +75,19 @@ class Acquired(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The offsets of one batch of the log, the last one included."""
+    """The offsets of one batch of the log, the last offset included."""
 
     first: int
     last: int
 
 
 class Wish(NamedTuple):
-    """A member's wish for records.
+    """A member's request for records.
 
     Attributes:
-        max_records: how many it takes; more where whole batches are asked for and the limit falls amid one.
-        batch_size: how many offsets it would like to have acquired in one, which are acknowledged in one.
-        is_strict: `max_records` is never exceeded (KIP-1206).
+        max_records: The maximum number of records. Exceeded to complete a batch, unless `is_strict`.
+        batch_size: The preferred size of acquired batches, which are acknowledged as a whole.
+        is_strict: Whether `max_records` is never exceeded (KIP-1206).
     """
 
     member: str
@@ -90,17 +97,17 @@ class Wish(NamedTuple):
 
 
 def throttled_from(delivery_limit: int) -> int:
-    """The number of deliveries from which on a record comes with few others: one of them may be bad."""
+    """Return the number of deliveries from which a record comes with only a few others, because it may be bad."""
     return max(_LEAST_THROTTLED, -(-delivery_limit // 2))
 
 
 def end_of_batch_with(offset: int, spans: Iterable[Span]) -> int:
-    """The last offset of the batch of the log that has an offset, or the offset itself where none has it."""
+    """Return the last offset of the log's batch that contains an offset, or the offset itself if no batch does."""
     return next((span.last for span in spans if span.first <= offset <= span.last), offset)
 
 
 def in_batches(first: int, last: int, spans: Iterable[Span], size: int) -> list[Acquired]:
-    """Offsets that no member has had yet, parted where a batch of the log begins and `size` is reached."""
+    """Split new offsets at batches of the log into acquired ranges of at least `size`, except the last range."""
     acquired: list[Acquired] = []
     if last - first + 1 > size:
         for span in spans:
@@ -114,7 +121,7 @@ def in_batches(first: int, last: int, spans: Iterable[Span], size: int) -> list[
 
 
 def joined(acquired: Iterable[Acquired]) -> list[Acquired]:
-    """One element for each run of neighbors that were delivered equally often."""
+    """Merge neighbors with the same number of deliveries."""
     runs: list[Acquired] = []
     for each in acquired:
         if runs and runs[-1].last + 1 == each.first and runs[-1].deliveries == each.deliveries:
@@ -125,7 +132,7 @@ def joined(acquired: Iterable[Acquired]) -> list[Acquired]:
 
 
 def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
-    """The acquired offsets that lie in none of some spans; both are in order."""
+    """Return the acquired ranges without the offsets of some spans. Both lists are sorted."""
     left: list[Acquired] = []
     number = 0
     for each in acquired:
@@ -144,7 +151,7 @@ def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquire
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """One span for each run of neighbors; they are in order."""
+    """Merge neighboring spans. The spans are sorted."""
     runs: list[Span] = []
     for each in spans:
         if runs and runs[-1].last + 1 == each.first:

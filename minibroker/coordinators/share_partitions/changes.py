@@ -1,4 +1,4 @@
-"""Acknowledgements of a member, and changes of batches, which can be undone."""
+"""A member's acknowledgements, and the changes of batches that they cause. Changes can be rolled back."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -10,20 +10,24 @@ from minibroker_protocol.error_codes import ErrorCode
 
 REJECTED: Final = "Offset rejected by client."
 EXCEEDED: Final = "Offset delivery count exceeded the threshold."
-"""The reasons for a dead-letter queue, in Kafka's words (`ShareGroupDLQManager`)."""
+"""The reasons for writing to a dead-letter queue, as Kafka words them (`ShareGroupDLQManager`)."""
 REJECT: Final = 3
 RENEW: Final = 4
 STATES: Final = {
-    0: RecordState.ARCHIVED,  # a gap: there is no such record
+    0: RecordState.ARCHIVED,  # The record is missing in the log.
     1: RecordState.ACKNOWLEDGED,
     2: RecordState.AVAILABLE,
     REJECT: RecordState.ARCHIVED,
 }
-"""The state that each type of acknowledgement but RENEW leads to."""
+"""The new record state for each type of acknowledgement except RENEW."""
 
 
 class Acknowledgement(NamedTuple):
-    """Offsets that a member acknowledges, the last one included; `types` has one type for all, or one for each."""
+    """An acknowledgement of a range of offsets, the last offset included.
+
+    Attributes:
+        types: One type for all offsets, or one type for each offset.
+    """
 
     first: int
     last: int
@@ -31,10 +35,10 @@ class Acknowledgement(NamedTuple):
 
 
 class DeadRecords(NamedTuple):
-    """Unprocessable offsets on their way to the dead-letter queue of their share group (KIP-1191), `last` included.
+    """A range of unprocessable offsets for the share group's dead-letter queue (KIP-1191), the last offset included.
 
     Attributes:
-        deliveries: how often they were acquired.
+        deliveries: The number of acquisitions.
         reason: REJECTED or EXCEEDED.
     """
 
@@ -53,7 +57,11 @@ class Write(NamedTuple):
 
 
 class RefusedError(Exception):
-    """An acknowledgement that changes nothing. `code` is the error that the member gets."""
+    """A rejected acknowledgement, which changes nothing.
+
+    Attributes:
+        code: The error for the member.
+    """
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code)
@@ -61,11 +69,11 @@ class RefusedError(Exception):
 
 
 class Changes:
-    """Changes of a share-partition that count together.
+    """Changes of a share-partition that take effect together.
 
     Attributes:
-        states: to be written.
-        dead: records that go to the group's dead-letter queue then.
+        states: The changed batches, to be written.
+        dead: The records for the group's dead-letter queue after the write.
     """
 
     __slots__ = ("_before", "dead", "states")
@@ -76,25 +84,25 @@ class Changes:
         self._before: dict[InFlightBatch, list[Piece]] = {}
 
     def note(self, batch: InFlightBatch) -> None:
-        """Remember the pieces of a batch, which is going to change."""
+        """Save the ranges of a batch before they change."""
         if batch not in self._before:
             self._before[batch] = [piece.copy() for piece in batch.pieces]
 
     def add(self, piece: Piece, reason: str) -> None:
-        """A piece has another state; `reason` counts where that leads to the dead-letter queue."""
+        """Add the new state of a range. `reason` is used if that state leads to the dead-letter queue."""
         self.states.append(StateBatch(piece.first, piece.last, piece.deliveries, int(piece.state)))
         if piece.state is RecordState.ARCHIVING:
             self.dead.append(DeadRecords(piece.first, piece.last, piece.deliveries, reason))
 
     def roll_back(self) -> None:
-        """Give batches the pieces that they had."""
+        """Restore the saved ranges of all batches."""
         for batch, pieces in self._before.items():
             batch.pieces = pieces
             batch.is_split = batch.is_split and len(pieces) > 1
 
 
 def dead_of(pieces: Iterable[Piece], most_deliveries: int) -> list[DeadRecords]:
-    """The records of a state that were on their way to the dead-letter queue when it was written."""
+    """Return the records that were on their way to the dead-letter queue when the state was saved."""
     return [
         DeadRecords(
             each.first, each.last, each.deliveries, EXCEEDED if each.deliveries >= most_deliveries else REJECTED
@@ -105,7 +113,7 @@ def dead_of(pieces: Iterable[Piece], most_deliveries: int) -> list[DeadRecords]:
 
 
 def runs(acknowledged: Acknowledgement) -> list[tuple[int, int, int]]:
-    """Return the first and last offsets of equal types, and the type."""
+    """Split an acknowledgement into (first offset, last offset, type) of equal types."""
     if len(acknowledged.types) == 1:
         return [(acknowledged.first, acknowledged.last, acknowledged.types[0])]
     found: list[tuple[int, int, int]] = []

@@ -1,7 +1,9 @@
-"""Dead-letter queues: unprocessable records go to a topic that their share group names (KIP-1191).
+"""Dead-letter queues: topics for the records that the members of a share group could not process (KIP-1191).
 
-Kafka's `ShareGroupDLQStateManager` decides. If a queue cannot be written, that is logged, and the records are archived
-all the same.
+A queue's topic is named in the configuration of the group.
+
+The behavior is that of Kafka's `ShareGroupDLQStateManager`. If the write fails, the error is logged and the records are
+archived anyway.
 """
 
 import logging
@@ -31,9 +33,9 @@ ACCEPTS: Final = "errors.deadletterqueue.group.enable"
 AUTO_CREATES: Final = "errors.deadletterqueue.auto.create.topics.enable"
 PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
 RESERVED: Final = "__"
-"""No queue's name begins like that of an internal topic."""
+"""The prefix of internal topics, which is not allowed for a queue."""
 _CONFIGS: Final = {ACCEPTS: "true", "message.timestamp.type": "CreateTime"}
-"""Of a queue that the broker makes."""
+"""The configuration of a queue created by the broker."""
 _HEADER: Final = "__dlq.errors."
 _ATTEMPTS: Final = 5
 _FIRST_BACKOFF_MS: Final = 1000
@@ -42,11 +44,11 @@ _logger = logging.getLogger(__name__)
 
 
 class _RefusedError(Exception):
-    """Nothing can be written; the message says why."""
+    """A queue that cannot be written, with the reason as the message."""
 
 
 class _NotYetError(Exception):
-    """Nothing can be written now; it may be possible soon."""
+    """A queue that cannot be written now, but perhaps soon."""
 
 
 _REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, _NotYetError, TopicError, EncodeError, *MAPPED)
@@ -54,12 +56,12 @@ _REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, _NotYetError, To
 
 @dataclass(slots=True)
 class Buried:
-    """The numbers of a group's queue since the start (Kafka's `ShareGroupMetrics`).
+    """The metrics of a group's dead-letter queue since the start (Kafka's `ShareGroupMetrics`).
 
     Attributes:
-        records: those that were written.
-        batches: those that were tried, once for each attempt.
-        failures: batches that were given up.
+        records: The number of written records.
+        batches: The number of attempts to write a batch.
+        failures: The number of failed attempts.
     """
 
     records: int = 0
@@ -68,13 +70,13 @@ class Buried:
 
 
 class _Burial:
-    """Some records of a share-partition on their way to its group's queue.
+    """The write of some records of a share-partition to its group's dead-letter queue.
 
     Args:
-        dead: in the order of their offsets.
-        buried: counts them.
-        is_needed: whether the share-partition is still in use; another leader begins again.
-        done: is called when the records are written, or cannot be.
+        dead: The records in offset order.
+        buried: Counts the records.
+        is_needed: Returns whether the share-partition is still in use. If not, the next leader begins again.
+        done: Called after the records are written or have failed.
     """
 
     def __init__(
@@ -96,14 +98,14 @@ class _Burial:
         self._done = done
 
     def begin(self) -> None:
-        """Write a batch, and the next one in a later turn of the event loop."""
+        """Write a batch, and schedule the next one for a later turn of the event loop."""
         if not self._is_needed():
             return
         try:
             topic = self._queue()
             records = self._records(topic)
             self._append(topic, records)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the records must not stay in flight forever
+        except Exception as error:  # noqa: BLE001 - no error may keep the records in flight
             self._failed(error)
             return
         self._written += len(records)
@@ -128,7 +130,11 @@ class _Burial:
         self._done()
 
     def _queue(self) -> Topic:
-        """Return the queue's topic, created if need be (`ProduceRequestHandler.validateDlqTopic`)."""
+        """Return the queue's topic, created if necessary (`ProduceRequestHandler.validateDlqTopic`).
+
+        Raises:
+            _RefusedError: The topic is missing, not allowed, or not a dead-letter queue.
+        """
         config = self._core.config
         name = self._core.configs.group(self._key.group_id).text(NAME)
         if not name:
@@ -146,7 +152,7 @@ class _Burial:
         return topic or create_topics(self._core, [plan_topic(self._core, name, configs=_CONFIGS)])[0]
 
     def _append(self, topic: Topic, records: Sequence[NewRecord]) -> None:
-        """Write a batch, as a producer with acks=all would."""
+        """Write a batch like a producer with acks=all."""
         partition = topic.partitions[self._key.partition % len(topic.partitions)]
         name = f"{topic.name}-{partition.index}"
         if partition.leader is None:
@@ -174,7 +180,10 @@ class _Burial:
     # Records
 
     def _records(self, topic: Topic) -> list[NewRecord]:
-        """Return the next records to write, at most a batch. Each offset has one, also where the log has none."""
+        """Return the next records to write, at most one batch.
+
+        Each offset gets a record, even if it is no longer in the log.
+        """
         rows = self._rows[self._written :]
         limit, now_ms = topic.max_message_bytes, self._core.clock.now_ms()
         copies = _Copies(limit)
@@ -213,11 +222,11 @@ class _Burial:
 
 
 class _Copies:
-    """Records of the log, to be copied; together they are no larger than one batch of the queue may be.
+    """Copies of records from the log, in total no larger than one batch of the queue.
 
     Attributes:
-        found: by their offsets. What is too large for the queue is not there.
-        end: the first offset that has no place among them; None if all have been looked at.
+        found: The records by offset, without those that are too large for the queue.
+        end: The first offset that did not fit, or None if all were read.
     """
 
     def __init__(self, limit: int) -> None:
@@ -226,7 +235,11 @@ class _Copies:
         self._limit = limit
 
     def read(self, partition: Partition, first: int, last: int) -> None:
-        """Read the records between two offsets, both included. StorageError, OSError."""
+        """Read the records between two offsets, both included.
+
+        Raises:
+            StorageError, OSError: The log could not be read.
+        """
         log = partition.log
         offset, size = max(first, log.log_start_offset), 0
         while offset <= last:
@@ -260,6 +273,6 @@ def burial_of(
     done: Callable[[Sequence[DeadRecords]], None],
     dead: Sequence[DeadRecords],
 ) -> None:
-    """Bury records later; an acknowledgement need not wait for that."""
+    """Schedule the write of records to the dead-letter queue, so that acknowledgements need not wait for it."""
     in_order = sorted(dead)
     core.call_soon(_Burial(core, key, in_order, buried, is_needed, partial(done, in_order)).begin)

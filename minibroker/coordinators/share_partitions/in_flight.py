@@ -1,7 +1,7 @@
-"""Records in flight: batches of offsets, each cut into pieces where its records differ (Kafka's `InFlightBatch`).
+"""Records in flight: batches of offsets, divided into ranges of equal state (Kafka's `InFlightBatch`).
 
-A batch is what was acquired at once. It is one piece until a part of it is treated apart; Kafka then has a state for
-each offset, and here each run of equal ones is a piece.
+A batch contains the offsets of one acquisition. It has a single range until a part of it changes separately. Kafka then
+keeps a state for each offset, but here each sequence of equal states is one range.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -11,13 +11,13 @@ from operator import attrgetter
 from typing import Final
 
 NO_MEMBER: Final = ""
-"""The member of a piece that no member has acquired."""
+"""The member id of a range that no member has acquired."""
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
 
 
 class RecordState(IntEnum):
-    """The states of a record, by their numbers in the share coordinator's records (`RecordState`)."""
+    """The states of a record, numbered as in the share coordinator's records (`RecordState`)."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -27,17 +27,17 @@ class RecordState(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the record is done with; one that is on its way to a dead-letter queue is not yet."""
+        """Whether the record is finished. A record on its way to a dead-letter queue is not."""
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
 class Piece:
-    """Offsets of one batch in the same state, the last one included.
+    """A range of offsets of one batch in the same state, the last offset included.
 
     Attributes:
-        deliveries: how often they were acquired.
-        member: the id of the member that has acquired them, or NO_MEMBER.
-        deadline_ms: when its lock ends, on the clock's monotonic time.
+        deliveries: The number of acquisitions.
+        member: The id of the member that has acquired the range, or NO_MEMBER.
+        deadline_ms: The end of the member's lock, in monotonic time.
     """
 
     __slots__ = ("deadline_ms", "deliveries", "first", "last", "member", "state")
@@ -59,18 +59,18 @@ class Piece:
         self.deadline_ms = deadline_ms
 
     def put(self, state: RecordState, member: str = NO_MEMBER, deadline_ms: float | None = None) -> None:
-        """Take another state."""
+        """Change the state, the member and the end of its lock."""
         self.state = state
         self.member = member
         self.deadline_ms = deadline_ms
 
     @property
     def size(self) -> int:
-        """The number of its offsets."""
+        """The number of offsets."""
         return self.last - self.first + 1
 
     def is_like(self, other: "Piece") -> bool:
-        """Whether only the offsets of two pieces differ."""
+        """Return whether two ranges differ only in their offsets."""
         return (self.state, self.deliveries, self.member, self.deadline_ms) == (
             other.state,
             other.deliveries,
@@ -79,11 +79,11 @@ class Piece:
         )
 
     def copy(self) -> "Piece":
-        """A piece that stays as it is."""
+        """Return an independent copy."""
         return Piece(self.first, self.last, self.state, self.deliveries, self.member, self.deadline_ms)
 
     def cut(self, offset: int) -> "Piece":
-        """Give up the offsets from `offset` on, and return them as a piece of their own."""
+        """Split off the offsets from `offset` on, and return them as a new range."""
         rest = self.copy()
         rest.first = offset
         self.last = offset - 1
@@ -91,12 +91,12 @@ class Piece:
 
 
 class InFlightBatch:
-    """Offsets that were acquired, or loaded, at once.
+    """The offsets of one acquisition, or of one batch of a loaded state.
 
     Attributes:
-        first, last: its offsets, both included.
-        pieces: all of them, in order.
-        is_split: its records are treated one by one from now on.
+        first, last: The first and the last offset.
+        pieces: All ranges, in order.
+        is_split: Whether the records have separate states from now on.
     """
 
     __slots__ = ("first", "is_split", "last", "pieces")
@@ -109,15 +109,15 @@ class InFlightBatch:
 
     @property
     def size(self) -> int:
-        """The number of its offsets."""
+        """The number of offsets."""
         return self.last - self.first + 1
 
     def is_within(self, first: int, last: int) -> bool:
-        """Whether all its offsets lie between two others."""
+        """Return whether all offsets are between two others, both included."""
         return first <= self.first and self.last <= last
 
     def is_throttled(self, first: int, last: int, deliveries: int) -> bool:
-        """Whether any of some offsets is available and was delivered so often."""
+        """Return whether any offset between two others is available after at least this number of deliveries."""
         return any(
             piece.state is RecordState.AVAILABLE
             and piece.deliveries >= deliveries
@@ -126,7 +126,7 @@ class InFlightBatch:
         )
 
     def within(self, first: int, last: int) -> Iterator[Piece]:
-        """The pieces of some of its offsets, cut so that they have no others."""
+        """Yield the ranges between two offsets, and split ranges that extend beyond them."""
         pieces = self.pieces
         index = bisect_left(pieces, first, key=_LAST) if first <= last else len(pieces)
         while index < len(pieces) and pieces[index].first <= last:
@@ -143,11 +143,11 @@ class InFlightBatch:
             yield piece
 
     def piece_at(self, offset: int) -> Piece:
-        """The piece that has an offset, or else the last one."""
+        """Return the range that contains an offset, or the last range."""
         return next((piece for piece in self.pieces if piece.last >= offset), self.pieces[-1])
 
     def join(self) -> None:
-        """Make one piece of each run of equal ones."""
+        """Merge neighboring ranges that are equal."""
         joined = self.pieces[:1]
         for piece in self.pieces[1:]:
             if joined[-1].is_like(piece):
@@ -158,37 +158,37 @@ class InFlightBatch:
 
 
 class Batches(list[InFlightBatch]):
-    """The batches in flight, in order; no two have an offset in common."""
+    """The batches in flight, in order and without overlaps."""
 
     __slots__ = ()
 
     def add(self, piece: Piece) -> None:
-        """Add a batch of one piece."""
+        """Add a batch with a single range."""
         batch = InFlightBatch(piece)
-        if not self or self[-1].first < piece.first:  # nearly always: a search costs five times as much
+        if not self or self[-1].first < piece.first:  # Nearly always true. A search takes five times as long.
             self.append(batch)
         else:
             insort(self, batch, key=_FIRST)
 
     @property
     def pieces(self) -> Iterator[Piece]:
-        """All pieces, in order."""
+        """All ranges, in order."""
         return (piece for batch in self for piece in batch.pieces)
 
     @property
     def first_deadline_ms(self) -> float | None:
-        """The end of the first lock to end; None if nothing is locked."""
+        """The end of the first lock to expire, or None without locks."""
         deadlines_ms = (each.deadline_ms for each in self.pieces if each.deadline_ms is not None)
         return min(deadlines_ms, default=None)
 
     @property
     def first_available(self) -> Piece | None:
-        """The first piece that a member could get."""
+        """The first range that a member can acquire, or None."""
         return next((piece for piece in self.pieces if piece.state is RecordState.AVAILABLE), None)
 
     @property
     def last_done(self) -> Piece | None:
-        """The last piece of those at the beginning that are done with."""
+        """The last of the finished ranges before the first unfinished one, or None."""
         done: Piece | None = None
         for piece in self.pieces:
             if not piece.state.is_final:
@@ -197,23 +197,23 @@ class Batches(list[InFlightBatch]):
         return done
 
     def done_from(self, start: int) -> int:
-        """The number of offsets from one on that are done with."""
+        """Return the number of finished offsets from `start` on."""
         done = (piece for piece in self.pieces if piece.state.is_final and piece.last >= start)
         return sum(piece.last - max(piece.first, start) + 1 for piece in done)
 
     def index_of(self, offset: int) -> int:
-        """The index of the last batch that begins at or before an offset; -1 if none does."""
+        """Return the index of the last batch that begins at or before an offset, or -1."""
         return bisect_right(self, offset, key=_FIRST) - 1
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """The last batch that begins at or before an offset."""
+        """Return the last batch that begins at or before an offset, or None."""
         index = self.index_of(offset)
         return None if index < 0 else self[index]
 
     def from_to(self, first: int, last: int) -> list[InFlightBatch]:
-        """The batches from the one that has the first offset, or is before it, to the one that has the last."""
+        """Return the batches from the one at or before `first` to the last one that begins at or before `last`."""
         return self[max(self.index_of(first), 0) : self.index_of(last) + 1]
 
     def beginning_between(self, first: int, last: int) -> list[InFlightBatch]:
-        """The batches that begin between two offsets, both included."""
+        """Return the batches that begin between two offsets, both included."""
         return [each for each in self.from_to(first, last) if each.first >= first]

@@ -1,4 +1,4 @@
-"""The share-partitions that are in use, and the share sessions of each broker (Kafka's `SharePartitionManager`)."""
+"""The share-partitions in use, and the share sessions of each broker (Kafka's `SharePartitionManager`)."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -24,9 +24,9 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.lookup import search_by_timestamp
 
 _WITH_QUEUES: Final = 2
-"""The level of share.version from which on groups have dead-letter queues."""
+"""The level of share.version from which groups have dead-letter queues."""
 _MAX_VALUES: Final = 1028
-"""The size of the sample that Kafka's histograms take."""
+"""The sample size of Kafka's histograms."""
 _READ_COMMITTED: Final = "read_committed"
 _WAITS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -34,11 +34,11 @@ _WAITS: Final = frozenset(
 _FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
 _KEPT: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND})
 _ENDS: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, *_KEPT})
-"""Errors of the coordinator after which a share-partition has to be loaded again."""
+"""The coordinator's errors after which a share-partition must be reloaded."""
 
 
 def _error_of(code: ErrorCode) -> ErrorCode:
-    """The error that a member gets for one of the share coordinator (`SharePartition.fetchPersisterError`)."""
+    """Return a member's error for an error of the share coordinator (`SharePartition.fetchPersisterError`)."""
     if code in _WAITS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code in _FENCED:
@@ -47,11 +47,11 @@ def _error_of(code: ErrorCode) -> ErrorCode:
 
 
 class Spread:
-    """The spread of some values.
+    """A histogram of recent values.
 
     Attributes:
-        count: the number of values so far.
-        values: the last ones.
+        count: The number of all values so far.
+        values: The most recent values.
     """
 
     __slots__ = ("count", "values")
@@ -61,23 +61,23 @@ class Spread:
         self.values: deque[float] = deque(maxlen=_MAX_VALUES)
 
     def add(self, value: float) -> None:
-        """Note a value."""
+        """Add a value."""
         self.count += 1
         self.values.append(value)
 
     def quantile(self, share: float) -> float:
-        """The value that a share of the last values does not exceed; 0 without any."""
+        """Return the quantile `share` (0 to 1) of the recent values, or 0 without values."""
         ordered = sorted(self.values)
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0
 
 
 @dataclass(slots=True)
 class FetchesOfGroup:
-    """ShareFetch requests of a group.
+    """The metrics of a group's ShareFetch requests.
 
     Attributes:
-        ratio: the percentage of a request's partitions that it could acquire records of.
-        acquire_ms: the time until it could.
+        ratio: The percentage of a request's partitions from which records were acquired.
+        acquire_ms: The time until records were acquired.
     """
 
     ratio: Spread = field(default_factory=Spread)
@@ -85,12 +85,12 @@ class FetchesOfGroup:
 
 
 class Measured:
-    """The metrics of all share groups of a process (Kafka's `ShareGroupMetrics`).
+    """The metrics of all share groups in this process (Kafka's `ShareGroupMetrics`).
 
     Attributes:
-        acknowledged: type of acknowledgement -> the number of records.
-        load_ms: the time that it took to load a share-partition.
-        fetches: group id -> its requests.
+        acknowledged: The number of records by type of acknowledgement.
+        load_ms: The time to load a share-partition.
+        fetches: The metrics of ShareFetch requests by group id.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Measured:
         self.fetches: defaultdict[str, FetchesOfGroup] = defaultdict(FetchesOfGroup)
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgement]) -> None:
-        """Note records that a member was allowed to acknowledge."""
+        """Count records that a member has acknowledged successfully."""
         for first, last, types in acknowledgements:
             if len(types) == 1:
                 self.acknowledged[types[0]] += last - first + 1
@@ -113,11 +113,13 @@ class _InUse(NamedTuple):
 
 
 class SharePartitions:
-    """All of them. A share-partition is loaded with the first fetch, and given up with the last member's connection.
+    """All share-partitions in use.
+
+    A share-partition is loaded by the first fetch, and forgotten with the connection of the group's last member.
 
     Attributes:
-        buried: group id -> the numbers of its dead-letter queue, if anything has gone there.
-        measured: numbers of requests, for metrics.
+        buried: The metrics of the dead-letter queues in use, by group id.
+        measured: The metrics of requests.
     """
 
     def __init__(self, core: Core, states: ShareCoordinator) -> None:
@@ -135,7 +137,7 @@ class SharePartitions:
         core.hooks.config_changed.subscribe(lambda _: self._limits.clear())
 
     def sessions(self, node: Node) -> ShareSessions:
-        """The sessions of a broker."""
+        """Return the share sessions of a broker."""
         sessions = self._sessions.get(node.id)
         if sessions is None:
             limit = self._core.config.integer("group.share.max.share.sessions")
@@ -143,7 +145,7 @@ class SharePartitions:
         return sessions
 
     def limits(self, group_id: str) -> Limits:
-        """The limits of a group."""
+        """Return the limits of a group."""
         features = self._core.features
         if self._features_epoch != features.epoch:
             self._features_epoch = features.epoch
@@ -165,21 +167,21 @@ class SharePartitions:
 
     @property
     def all(self) -> dict[SharePartitionKey, SharePartition]:
-        """Those that are in use."""
+        """The share-partitions in use."""
         return {key: each.share_partition for key, each in self._in_use.items()}
 
     def find(self, key: SharePartitionKey) -> SharePartition | None:
-        """A share-partition that is in use on any broker."""
+        """Return a share-partition in use on any broker, or None."""
         found = self._in_use.get(key)
         return None if found is None else found.share_partition
 
     def get(self, key: SharePartitionKey, node: Node) -> SharePartition | None:
-        """A share-partition that is in use on a broker."""
+        """Return a share-partition in use on `node`, or None."""
         found = self._in_use.get(key)
         return None if found is None or found.node is not node else found.share_partition
 
     def load(self, key: SharePartitionKey, place: Partition) -> Steps[SharePartition | ErrorCode]:
-        """A share-partition, loaded if need be; NONE if that is not possible yet, or the error."""
+        """Return a share-partition, loaded if necessary, or an error. NONE means that it cannot be loaded yet."""
         if (in_use := self.find(key)) is not None:
             return in_use
         began_ms = self._core.clock.monotonic_ms()
@@ -188,7 +190,7 @@ class SharePartitions:
             code = _error_of(read.code)
             return ErrorCode.NONE if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
         start = read.start_offset
-        if start == UNKNOWN:  # the group has not read the partition before
+        if start == UNKNOWN:  # The group has never read the partition.
             reset = OffsetReset.of(self._core.configs.group(key.group_id).text("share.auto.offset.reset"))
             try:
                 log = place.log
@@ -199,7 +201,7 @@ class SharePartitions:
                     start = log.high_watermark if first is None else first.offset
             except MAPPED as error:
                 return error_code_of(error)
-            if (in_use := self.find(key)) is not None:  # it was loaded between two steps
+            if (in_use := self.find(key)) is not None:  # It was loaded between two steps.
                 return in_use
         loaded = SharePartition(
             self._core.clock,
@@ -228,12 +230,12 @@ class SharePartitions:
             self.forget(key)
         return code
 
-    # Ends
+    # Closing sessions and forgetting share-partitions
 
     def release(self, node: Node, members: Sequence[MemberKey], *, are_lost: bool = False) -> Steps[None]:
-        """End members' sessions, and give back what they have acquired.
+        """Close members' sessions, and release the records that they have acquired.
 
-        If they `are_lost` with their connection, the share-partitions of groups without any session are given up.
+        With `are_lost`, the members' connection was lost. Share-partitions of groups without any session are forgotten.
         """
         sessions = self.sessions(node)
         for member in members:
@@ -244,7 +246,7 @@ class SharePartitions:
                 if share_partition is not None:
                     share_partition.release(member_id)
                 yield
-                if sessions.get(member) is not None:  # it has begun again: what it has now is its own
+                if sessions.get(member) is not None:  # The member has opened a new session.
                     break
         for group_id in dict.fromkeys(group_id for group_id, _ in members) if are_lost else ():
             if not sessions.has_group(group_id):
@@ -254,23 +256,26 @@ class SharePartitions:
                 yield
 
     def connection_lost(self, node: Node, connection: object) -> None:
-        """End the sessions that a connection has opened; with a group's last one its share-partitions are given up."""
+        """Close the sessions that a connection has opened.
+
+        The share-partitions of groups without other sessions are forgotten.
+        """
         members = self.sessions(node).opened_by(connection)
         if members:
             self._core.slices.begin(self.release(node, members, are_lost=True))
 
     def leader_moved(self, place: Partition) -> None:
-        """Another broker leads a partition: it loads the state."""
+        """Forget the share-partitions of a partition, because another broker leads it and loads their states."""
         for key in tuple(self._of_place.get((place.topic.id, place.index), ())):
             self.forget(key)
 
     def topics_deleted(self) -> None:
-        """Give up the share-partitions of topics that are gone."""
+        """Forget the share-partitions of deleted topics."""
         for key in [each for each in self._in_use if self._core.topics.with_id(each.topic_id) is None]:
             self.forget(key)
 
     def forget(self, key: SharePartitionKey) -> None:
-        """Give up a share-partition; the next fetch loads it again."""
+        """Forget a share-partition. The next fetch loads it again."""
         found = self._in_use.pop(key, None)
         if found is not None:
             of_place = self._of_place[key[1:]]
@@ -281,19 +286,19 @@ class SharePartitions:
             self.changed(key)
 
     def close(self) -> None:
-        """Let nothing happen any more."""
+        """Forget all share-partitions."""
         for key in tuple(self._in_use):
             self.forget(key)
 
-    # Waiting
+    # Waiting fetches
 
     def watch(self, keys: Collection[SharePartitionKey], wake: Callable[[], None]) -> None:
-        """Have `wake` called when there may be more to acquire of a share-partition."""
+        """Call `wake` whenever more records of a share-partition may be available."""
         for key in keys:
             self._waiting.setdefault(key, {})[wake] = None
 
     def unwatch(self, keys: Collection[SharePartitionKey], wake: Callable[[], None]) -> None:
-        """Call `wake` no more."""
+        """Stop calling `wake`."""
         for key in keys:
             waiting = self._waiting.get(key)
             if waiting is not None:

@@ -1,7 +1,8 @@
 """Share sessions: the partitions that a member fetches from a broker, and the epoch of its next request (KIP-932).
 
-A request with epoch 0 opens a member's session, in place of an earlier one; each later request has the next epoch and
-names changes alone; -1 ends it (Kafka's `ShareSessionCache`). The connection that opened a session ends it, too.
+A request with epoch 0 opens a member's session and replaces an earlier one. Each later request has the next epoch and
+names only changes. Epoch -1 closes the session (Kafka's `ShareSessionCache`). The session is also closed with the
+connection that opened it.
 """
 
 from collections.abc import Iterable
@@ -15,13 +16,17 @@ _FIRST_EPOCH: Final = 1
 _LAST_EPOCH: Final = 0x7FFFFFFF
 
 TopicIdPartition = tuple[bytes, int]
-"""A partition by its topic's id and its number."""
+"""A partition's topic id and index."""
 MemberKey = tuple[str, str]
-"""A member by its group's id and its own."""
+"""A group id and a member id."""
 
 
 class ShareSessionError(Exception):
-    """A request that is not the next one of its session. `code` is the error that it gets."""
+    """A request that is not the next request of its session.
+
+    Attributes:
+        code: The error in the response.
+    """
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -29,13 +34,13 @@ class ShareSessionError(Exception):
 
 
 class ShareSession:
-    """One session.
+    """A share session of one member.
 
     Attributes:
-        epoch: of the next request.
-        partitions: those to fetch from, and for each whether the member has to hear of it although it has no records.
-        connection: the connection that has opened it.
-        served: the partitions whose records the last answer had.
+        epoch: The epoch of the next request.
+        partitions: The partitions to fetch, each with whether the next response must include it even without records.
+        connection: The connection that opened the session.
+        served: The partitions with records in the last response.
     """
 
     __slots__ = ("connection", "epoch", "partitions", "served")
@@ -47,10 +52,10 @@ class ShareSession:
         self.served: set[TopicIdPartition] = set()
 
     def in_turn(self, epoch: int) -> list[TopicIdPartition]:
-        """The partitions in the order in which the request of this epoch takes them.
+        """Return the partitions in the order in which the request with this epoch fetches them.
 
-        Another one comes first each time (`PartitionRotateStrategy`), and those that were served last come last: Kafka
-        has to look up where they go on, and takes the others before.
+        The order rotates with each request (`PartitionRotateStrategy`). Partitions with records in the last response
+        come last: Kafka must look up the offset where they continue, and fetches the others first.
         """
         partitions = list(self.partitions)
         at = epoch % len(partitions) if partitions and epoch > 0 else 0
@@ -58,14 +63,14 @@ class ShareSession:
         return sorted(turned, key=self.served.__contains__) if self.served else turned
 
     def update(self, named: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
-        """Add partitions that a request names, and leave out those that it forgets."""
+        """Add the partitions named in a request, and remove the forgotten ones."""
         for each in named:
             self.partitions.setdefault(each, True)
         for each in forgotten:
             self.partitions.pop(each, None)
 
     def has_to_tell(self, partition: TopicIdPartition, *, has_records: bool, has_failed: bool) -> bool:
-        """Does the member have to hear of a partition (`CachedSharePartition.maybeUpdateResponseData`)?"""
+        """Return whether the response must include a partition (`CachedSharePartition.maybeUpdateResponseData`)."""
         if partition not in self.partitions:
             return True
         has_to = has_records or has_failed or self.partitions[partition]
@@ -76,7 +81,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """The sessions of one broker, at most `limit` of them."""
+    """The share sessions of one broker, at most `limit`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -88,15 +93,19 @@ class ShareSessions:
 
     @property
     def partitions(self) -> int:
-        """The number of partitions of all sessions."""
+        """The number of partitions in all sessions."""
         return sum(len(each.partitions) for each in self._sessions.values())
 
     def get(self, member: MemberKey) -> ShareSession | None:
-        """The session of a member, if it has one."""
+        """Return the session of a member, or None."""
         return self._sessions.get(member)
 
     def open(self, member: MemberKey, partitions: Iterable[TopicIdPartition], connection: object) -> ShareSession:
-        """Open a session. SHARE_SESSION_LIMIT_REACHED."""
+        """Open a session.
+
+        Raises:
+            ShareSessionError: SHARE_SESSION_LIMIT_REACHED.
+        """
         self.close(member)
         if len(self._sessions) >= self._limit:
             raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -105,9 +114,10 @@ class ShareSessions:
         return session
 
     def next(self, member: MemberKey, epoch: int) -> ShareSession:
-        """The session whose next request has this epoch; it goes on, unless the epoch is FINAL_EPOCH.
+        """Return the session whose next request has this epoch, and advance its epoch unless this one is FINAL_EPOCH.
 
-        SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+        Raises:
+            ShareSessionError: SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
         """
         session = self._sessions.get(member)
         if session is None:
@@ -119,7 +129,7 @@ class ShareSessions:
         return session
 
     def close(self, member: MemberKey) -> ShareSession | None:
-        """End a session; returns it, if there was one."""
+        """Close a member's session and return it, or None if the member has no session."""
         session = self._sessions.pop(member, None)
         if session is not None:
             opened = self._connections.get(session.connection, {})
@@ -129,9 +139,9 @@ class ShareSessions:
         return session
 
     def opened_by(self, connection: object) -> list[MemberKey]:
-        """The members whose sessions a connection has opened."""
+        """Return the members whose sessions a connection has opened."""
         return list(self._connections.get(connection, ()))
 
     def has_group(self, group_id: str) -> bool:
-        """Whether any member of a group has a session."""
+        """Return whether any member of a group has a session."""
         return any(group == group_id for group, _ in self._sessions)

@@ -1,8 +1,8 @@
-"""A share-partition: the records of one partition in one share group, from the first that is not done with (KIP-932).
+"""A share-partition: the records of one partition in one share group, from the first unfinished record (KIP-932).
 
-A state machine without files and sockets: the log is read and the state is written by others. Kafka's `SharePartition`
-decides. Each change happens at once, so that no state is ever half changed; the state is written before a change of it
-counts.
+This is a state machine without files and sockets. Its callers read the log and write the state. It implements Kafka's
+`SharePartition`. All changes are synchronous, so other code never sees a partial change. A change takes effect only
+after the state is written.
 """
 
 import logging
@@ -42,25 +42,25 @@ from minibroker.coordinators.share_state.state import KEEP_START, MOST_BATCHES, 
 from minibroker_protocol.error_codes import ErrorCode
 
 _FEW_DELIVERIES: Final = 2
-"""Up to this limit of deliveries the last one is not made alone."""
+"""The delivery limit up to which a record's last delivery is not made alone."""
 _logger = logging.getLogger(__name__)
 
 
 class SharePartition:
-    """The share-partition.
+    """A share-partition on its leader.
 
     Args:
-        start_offset: the first offset that is not done with.
-        batches: the state above it, sorted; what lies between them was in flight, and is available again.
-        limits: those that the group has now.
-        write: writes a change of the state, and returns whether that has worked.
-        on_change: called when there may be more to acquire.
-        bury: has records written to the dead-letter queue, and calls `archive_dead` then.
+        start_offset: The first unfinished offset.
+        batches: The sorted batches of the saved state. Offsets between them were in flight, and are available again.
+        limits: Returns the current limits of the group.
+        write: Writes a change of the state, and returns an error code.
+        on_change: Called when more records may be available.
+        bury: Writes records to the dead-letter queue and calls `archive_dead` afterwards.
 
     Attributes:
-        start_offset: the first offset that is not done with (SPSO).
-        end_offset: the last offset in flight (SPEO), or the next one while nothing is.
-        is_fenced: it must not be used any more: another leader has it, or none.
+        start_offset: The first unfinished offset (SPSO).
+        end_offset: The last offset in flight (SPEO), or the next offset if none is in flight.
+        is_fenced: True after another broker became leader, or the partition lost its leader. Do not use it then.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class SharePartition:
     def _load(self, batches: Iterable[StateBatch]) -> None:
         following = self.start_offset
         for batch in batches:
-            # A gap in the state was in flight when it was written: those records were acquired, and come again.
+            # Gaps in the saved state were acquired when it was written, and are delivered again.
             if batch.first > following:
                 self._batches.add(Piece(following, batch.first - 1, RecordState.AVAILABLE))
             self._batches.add(Piece(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
@@ -98,26 +98,26 @@ class SharePartition:
             self.end_offset = following - 1
             self._advance()
 
-    # Reading
+    # Queries
 
     @property
     def in_flight(self) -> int:
-        """The number of offsets between the start and the end, both included."""
+        """The number of offsets from the start offset to the end offset, both included."""
         return self.end_offset - self.start_offset + 1 if self._batches else 0
 
     @property
     def pieces(self) -> Iterator[Piece]:
-        """All pieces, in order."""
+        """All ranges of offsets in flight, in order."""
         return self._batches.pieces
 
     @property
     def delivery_complete_count(self) -> int:
-        """The number of offsets behind the start that are done with."""
+        """The number of finished offsets above the start offset."""
         return self._batches.done_from(self.start_offset)
 
     @property
     def next_fetch_offset(self) -> int:
-        """The offset to read the log from: the first that is available, else the one after the end."""
+        """The offset at which to read the log: the first available offset, or else the offset after the end."""
         if not self._batches or self.start_offset > self._batches[-1].last:
             self._looks_for_available = False
             return self.end_offset
@@ -130,28 +130,28 @@ class SharePartition:
 
     @property
     def can_acquire(self) -> bool:
-        """Whether a member could get records, if the log has them."""
+        """Whether a member could acquire records, provided that the log has them."""
         return self.next_fetch_offset != self.end_offset + 1 or self.in_flight < self._limits().locks
 
     def room_from(self, offset: int) -> int:
-        """Return how many offsets from one on `acquire` may take at most."""
+        """Return the maximum number of offsets from `offset` on that `acquire` accepts."""
         return max(self.end_offset + 1 - offset, 0) + max(self._limits().locks - self.in_flight, 0)
 
     # Acquiring
 
     def acquire(self, wish: Wish, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
-        """Acquire records of what was read.
+        """Acquire records that were read from the log.
 
-        The log was read from `fetch_offset` on, where it has the batches `spans`.
+        `fetch_offset` is the offset from which the log was read, and `spans` are the batches that the log has there.
         """
-        # The log was read in slices: a member may have acknowledged beyond all of it meanwhile.
+        # The log was read in time slices. Meanwhile a member may have acknowledged all of these records.
         if self.is_fenced or wish.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
             return []
         most, last = self._room(fetch_offset, wish.max_records, spans[-1].last)
         if most <= 0:
             return []
         first = spans[0].first
-        # Offsets that the read has passed over are compacted away: no member will ever acknowledge them.
+        # Compaction has removed the offsets before the first batch read. No member will ever acknowledge them.
         self._archive_missing(fetch_offset, first)
         floor, base = self._batches.floor(first), first
         if floor is None:
@@ -167,11 +167,11 @@ class SharePartition:
         return acquired
 
     def _room(self, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
-        """The most records to acquire, and their last offset (`lastOffsetAndMaxRecordsToAcquire`)."""
+        """Return the maximum number of records to acquire, and the last offset (`lastOffsetAndMaxRecordsToAcquire`)."""
         most = min(max_records, self._limits().locks - self.in_flight)
         if most > 0:
             return most, last
-        # The limit of locks is reached: nothing new, but what was given back may be delivered again.
+        # At the limit of locks no new record can be acquired, but released records can be delivered again.
         if fetch_offset > self.end_offset:
             return 0, last
         return min(max_records, self.end_offset - fetch_offset + 1), min(last, self.end_offset)
@@ -180,7 +180,7 @@ class SharePartition:
         if not self._batches:
             first = max(first, self.end_offset)
         if wish.max_records < last - first + 1:
-            # Whole batches of the log where possible: a batch that is cut in two costs a state for each half.
+            # Acquire whole batches of the log if possible, because a divided batch needs a state for each half.
             last = end_of_batch_with(first + wish.max_records - 1, spans)
         if wish.is_strict:
             acquired = [Acquired(first, min(last, first + wish.max_records - 1), 1)]
@@ -189,7 +189,7 @@ class SharePartition:
         deadline_ms = self._deadline()
         for each in acquired:
             self._batches.add(Piece(each.first, each.last, RecordState.ACQUIRED, 1, wish.member, deadline_ms))
-        if acquired[-1].last < last:  # the rest of a batch of the log
+        if acquired[-1].last < last:  # The remainder of a batch of the log stays available.
             batch = self._batches[self._batches.index_of(first)]
             batch.pieces.append(Piece(acquired[-1].last + 1, last, RecordState.AVAILABLE))
             batch.last, batch.is_split = last, True
@@ -202,7 +202,7 @@ class SharePartition:
     def _acquire_known(
         self, wish: Wish, found: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
     ) -> list[Acquired]:
-        """Acquire what is available of batches that are in flight, then what comes after them."""
+        """Acquire the available records of batches in flight, and new records after them."""
         acquired: list[Acquired] = []
         count, most = 0, wish.max_records
         throttled = throttled_from(self._limits().deliveries)
@@ -210,7 +210,7 @@ class SharePartition:
             if count >= most:
                 break
             is_throttled = batch.is_throttled(span.first, span.last, throttled)
-            # A record that may have made members fail comes alone, so that others are not lost with it.
+            # A record that may crash members is delivered alone, so that no other record is lost with it.
             if is_throttled and count > 0:
                 return acquired
             if (
@@ -235,10 +235,10 @@ class SharePartition:
         return acquired
 
     def _acquire_some(self, wish: Wish, left: int, batch: InFlightBatch, span: Span) -> list[Acquired]:
-        """Acquire what is available of one batch (`acquireSubsetBatchRecords`).
+        """Acquire the available records of one batch (`acquireSubsetBatchRecords`).
 
-        A record whose next delivery is its last one comes alone, and one that came often comes with few others: if it
-        is the one that members fail at, they fail at no others.
+        A record before its last delivery is acquired alone, and a record with many deliveries together with only a few
+        others. If members fail because of this record, they do not lose many others with it.
         """
         limit = self._limits().deliveries
         throttled = throttled_from(limit)
@@ -254,13 +254,14 @@ class SharePartition:
             if is_last_time and count:
                 break
             if piece.deliveries >= throttled and most is None:
-                # Half as many at each delivery: the bad record is found in a few rounds, as by bisection.
+                # Each delivery halves the number of records, so a bad record is found in a few rounds, as in a
+                # bisection.
                 most = max(1, batch.size >> (piece.deliveries - throttled + 1))
             ends = [1] if is_last_time else []
             ends += [left - count] if wish.is_strict else []
             ends += [most - count] if most is not None and most > count else []
             size = min([piece.size, *ends])
-            if size < piece.size:  # the rest of it stays available
+            if size < piece.size:  # The remainder stays available.
                 batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(piece.first + size))
             self._take(piece, wish.member)
             acquired.append(Acquired(piece.first, piece.last, piece.deliveries))
@@ -275,7 +276,7 @@ class SharePartition:
         piece.deliveries += 1
 
     def _archive_missing(self, first: int, end: int) -> None:
-        """Archive offsets that a compaction has taken out of the log (`maybeArchiveStaleBatches`)."""
+        """Archive offsets that compaction has removed from the log (`maybeArchiveStaleBatches`)."""
         floor = self._batches.floor(first)
         begin = first if floor is None or floor.last < first else floor.first
         for batch in self._batches.beginning_between(begin, end - 1):
@@ -283,7 +284,10 @@ class SharePartition:
             batch.join()
 
     def archive(self, acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
-        """Take back records of aborted transactions, which no member gets; returns what stays acquired."""
+        """Archive acquired records of aborted transactions, and return the ranges that remain acquired.
+
+        No member gets the archived records.
+        """
         changed: dict[InFlightBatch, None] = {}
         for span in merged(spans):
             floor = self._batches.floor(span.first)
@@ -305,10 +309,14 @@ class SharePartition:
     # Acknowledging
 
     def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> ErrorCode:
-        """Change the states of records as a member says: all of them, or none where there is an error.
+        """Apply a member's acknowledgements: all of them, or none if there is an error.
 
-        INVALID_REQUEST for a type that does not exist, for offsets past the end, and for more runs of offsets than a
-        state can hold; INVALID_RECORD_STATE for records that the member does not have; and the coordinator's errors.
+        Returns:
+            - NONE: The acknowledgements are applied.
+            - INVALID_REQUEST: A type does not exist, an offset is past the end, or the state cannot hold that many
+              ranges.
+            - INVALID_RECORD_STATE: The member has not acquired a record.
+            - Any error of the coordinator.
         """
         if self.in_flight > MOST_BATCHES:
             count = sum(len(each.types) for each in acknowledgements if each.last >= self.start_offset)
@@ -319,7 +327,7 @@ class SharePartition:
             for acknowledgement in acknowledgements:
                 self._acknowledge(member, acknowledgement, changes)
         except RefusedError as refused:
-            # All or nothing: a member can't know which part of a refused request has counted.
+            # All or nothing: a member cannot know which part of a rejected request was applied.
             changes.roll_back()
             return refused.code
         return self._finish(changes)
@@ -327,7 +335,7 @@ class SharePartition:
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
         if any(each not in STATES and each != RENEW for each in acknowledged.types):
             raise RefusedError(ErrorCode.INVALID_REQUEST)
-        # Retention has moved the start: there is nothing left to acknowledge, and no error, as in Kafka.
+        # Retention has moved the start past these offsets. As in Kafka, that is not an error.
         if acknowledged.last < self.start_offset:
             return
         floor = self._batches.floor(acknowledged.first)
@@ -349,7 +357,7 @@ class SharePartition:
     def _change(self, member: str, piece: Piece, kind: int, changes: Changes) -> None:
         if piece.state is not RecordState.ACQUIRED or piece.member != member:
             raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
-        # KIP-1222: the lock begins again, the state does not change, so that nothing is written.
+        # The lock is renewed (KIP-1222). The state stays the same, so nothing is written.
         if kind == RENEW:
             if not self._limits().renews:
                 raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
@@ -360,16 +368,16 @@ class SharePartition:
             self._leave(piece, STATES[kind], changes)
 
     def release(self, member: str) -> None:
-        """Release all records that a member has acquired, because its session is over."""
+        """Release all records that a member has acquired, because its session is closed."""
         if not self.is_fenced:
             self._release(lambda piece: piece.member == member)
 
     def _release(self, is_meant: Callable[[Piece], bool]) -> ErrorCode:
-        """Release the acquired records of some members."""
+        """Release the acquired ranges for which `is_meant` returns true."""
         changes = Changes()
         for batch, piece in self._held(is_meant):
             changes.note(batch)
-            # Records below the start are gone from the log; only the rest may be delivered again.
+            # Records below the start offset are no longer in the log. Only later records can be delivered again.
             if piece.first < self.start_offset <= piece.last:
                 batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(self.start_offset))
                 batch.is_split = True
@@ -385,7 +393,10 @@ class SharePartition:
                         yield batch, piece
 
     def _leave(self, piece: Piece, state: RecordState, changes: Changes, reason: str = EXCEEDED) -> None:
-        """Let a member's piece have another state; what was delivered as often as it may be is archived."""
+        """End a member's lock on a range, and change the range's state.
+
+        Records that have reached the delivery limit are archived instead of released.
+        """
         limits = self._limits()
         if state is RecordState.AVAILABLE and piece.deliveries >= limits.deliveries:
             state = RecordState.ARCHIVING if limits.buries else RecordState.ARCHIVED
@@ -393,14 +404,14 @@ class SharePartition:
         changes.add(piece, reason)
 
     def _finish(self, changes: Changes) -> ErrorCode:
-        """Write the changes, and let them count if that works."""
+        """Write the changes. If the write fails, undo them."""
         self._watch_locks()
         if not changes.states:
             return ErrorCode.NONE
-        # A record of the coordinator has at most so many batches; equal neighbors may be one.
+        # A coordinator record has a limited number of batches. Equal neighbors can be merged.
         states = changes.states if len(changes.states) <= MOST_BATCHES else combine((), changes.states, KEEP_START)
-        # KIP-932: an acknowledgement that outlasts no restart must not count: its records would come twice,
-        # unannounced.
+        # An acknowledgement that is not saved must not take effect (KIP-932). After a restart, its records would be
+        # delivered twice without any error.
         if code := self._write(Write(self.start_offset, self.delivery_complete_count, states)):
             changes.roll_back()
             self._watch_locks()
@@ -421,13 +432,13 @@ class SharePartition:
     # Dead-letter queue
 
     def resume(self) -> None:
-        """Bury what was on its way to the dead-letter queue when the state was written."""
+        """Write to the dead-letter queue again the records that were on their way there when the state was saved."""
         dead = dead_of(self.pieces, self._limits().deliveries)
         if dead:
             self._bury(dead)
 
     def archive_dead(self, dead: Sequence[DeadRecords]) -> None:
-        """Be done with records that were buried, or could not be (`initiateDLQAndArchive`)."""
+        """Archive records that were written to the dead-letter queue or have failed (`initiateDLQAndArchive`)."""
         if self.is_fenced:
             return
         for each in dead:
@@ -438,13 +449,13 @@ class SharePartition:
             _logger.warning("records are archived, and the state is not written: %s", code.name)
         self._settle()
 
-    # Time, and the log's start
+    # Locks, and the log start offset
 
     def _deadline(self) -> float:
         return self._clock.monotonic_ms() + self._limits().lock_ms
 
     def _watch_locks(self) -> None:
-        """Wake up when the first lock ends."""
+        """Set the timer for the end of the first lock."""
         self._locks.watch(self._batches.first_deadline_ms)
 
     def _on_time(self) -> None:
@@ -453,14 +464,14 @@ class SharePartition:
             self._watch_locks()
 
     def _end_locks(self) -> None:
-        """Give back what members have kept for too long; that counts also where it cannot be written."""
+        """Release records whose locks have expired, even if the state cannot be written."""
         now_ms = self._clock.monotonic_ms()
 
         def is_late(piece: Piece) -> bool:
             return piece.deadline_ms is not None and piece.deadline_ms <= now_ms
 
         if code := self._release(is_late):
-            # A member that is gone must not keep its records because the coordinator is away.
+            # A lost member must not keep its records because the coordinator is unavailable.
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
             changes = Changes()
             for piece in filter(is_late, self._batches.pieces):
@@ -468,7 +479,7 @@ class SharePartition:
             self._settle(changes.dead)
 
     def begin_at(self, log_start_offset: int) -> None:
-        """Give up what the log has not any more (`updateCacheAndOffsets`)."""
+        """Move the start offset, and archive available records that left the log (`updateCacheAndOffsets`)."""
         if log_start_offset <= self.start_offset:
             return
         for batch in self._batches:
@@ -479,14 +490,14 @@ class SharePartition:
         self.end_offset = max(self.end_offset, log_start_offset) if self._batches else log_start_offset
 
     def fence(self) -> None:
-        """Let nothing happen any more."""
+        """Mark the share-partition as fenced, and stop its timer."""
         self.is_fenced = True
         self._locks.close()
 
     def _advance(self) -> None:
-        """Move the start behind all that is done with (`maybeUpdateCachedStateAndOffsets`)."""
+        """Move the start offset past the finished records (`maybeUpdateCachedStateAndOffsets`)."""
         floor = self._batches.floor(self.start_offset)
-        # The start moves only behind records that are done with, whatever is done with above them.
+        # Finished records above an unfinished one do not move the start offset.
         if floor is None or not floor.piece_at(self.start_offset).state.is_final:
             return
         done = self._batches.last_done

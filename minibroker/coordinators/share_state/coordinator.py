@@ -1,7 +1,7 @@
-"""The share coordinator: begins, reads, changes and deletes the states of share-partitions (`ShareCoordinatorService`).
+"""The share coordinator: initializes, reads, writes and deletes states of share-partitions (`ShareCoordinatorService`).
 
-Each call is answered when it returns: what it changes is in `__share_group_state` then. Group coordinator and leaders
-of partitions call it directly, and other brokers' requests come to it through its handlers.
+A call returns after its change is in `__share_group_state`. The group coordinator and the leaders of partitions call
+the share coordinator directly. Requests of other brokers come through its handlers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,14 +30,14 @@ _WRITE_UNINITIALIZED: Final = "Write operation on uninitialized share partition 
 
 
 class Outcome(NamedTuple):
-    """The error code, and words about it if there is an error."""
+    """An error code, with a message if there is an error."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
 
 class ReadOutcome(NamedTuple):
-    """A state, or the error; see `ShareState`."""
+    """A state, or an error; see `ShareState`."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -47,7 +47,10 @@ class ReadOutcome(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The offsets of a state, or the error; see `ShareState`. A share-partition without a state has UNKNOWN offsets."""
+    """The offsets of a state, or an error; see `ShareState`.
+
+    The offsets of a share-partition without a state are UNKNOWN.
+    """
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -58,13 +61,15 @@ class Summary(NamedTuple):
 
 
 class ShareCoordinator:
-    """The coordinator. Its calls name a `node` that has to coordinate the share-partition, or any node does.
+    """The share coordinator.
 
-    Errors of all calls: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST for
-    a negative partition, UNKNOWN_TOPIC_OR_PARTITION for one that does not exist.
+    Methods with a `node` check that it coordinates the share-partition. Without a node, any coordinator will do.
+
+    All methods can return NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST for
+    a negative partition, and UNKNOWN_TOPIC_OR_PARTITION for a missing one.
 
     Attributes:
-        on_begun: called when a state was begun again or deleted, so that nothing uses the old one.
+        on_begun: Called after a state was initialized again or deleted, so that the old state is no longer used.
     """
 
     def __init__(self, core: Core) -> None:
@@ -81,9 +86,12 @@ class ShareCoordinator:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, node: Node | None = None
     ) -> Outcome:
-        """Begin a state, also where there is one. FENCED_STATE_EPOCH if that has a higher epoch.
+        """Initialize a state, replacing an existing one.
 
-        A `start_offset` of UNKNOWN leaves it to the leader of the partition.
+        With a `start_offset` of UNKNOWN, the leader of the partition chooses the offset.
+
+        Returns:
+            NONE, FENCED_STATE_EPOCH if the existing state has a higher epoch, or an error common to all methods.
         """
         code = self._readiness(key, node)
         if code:
@@ -110,9 +118,11 @@ class ShareCoordinator:
         return _outcome(code)
 
     def read(self, key: SharePartitionKey, leader_epoch: int, node: Node | None = None) -> ReadOutcome:
-        """Return a state, and note its leader's epoch. FENCED_LEADER_EPOCH if a later leader has read it.
+        """Return a state, and save the epoch of its leader.
 
-        INVALID_REQUEST where no state was begun.
+        Returns:
+            The state, FENCED_LEADER_EPOCH if a later leader has read it, INVALID_REQUEST if no state was initialized,
+            or an error common to all methods.
         """
         code = self._readiness(key, node)
         kept = None if code else self.store.get(key)
@@ -132,9 +142,11 @@ class ShareCoordinator:
         return ReadOutcome(state_epoch=state.state_epoch, start_offset=state.start_offset, batches=state.batches)
 
     def write(self, key: SharePartitionKey, state_epoch: int, change: Change, node: Node | None = None) -> Outcome:
-        """Change a state. FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH for what is older than the state.
+        """Change a state. The epochs of the change are checked, but not saved.
 
-        INVALID_REQUEST where no state was begun. The epochs of the change are compared, and not noted.
+        Returns:
+            NONE, FENCED_LEADER_EPOCH or FENCED_STATE_EPOCH for an epoch older than the state's, INVALID_REQUEST if no
+            state was initialized, or an error common to all methods.
         """
         code = self._readiness(key, node)
         if code:
@@ -151,7 +163,7 @@ class ShareCoordinator:
         return _outcome(code)
 
     def delete(self, key: SharePartitionKey, node: Node | None = None) -> Outcome:
-        """Forget a state; nothing happens where there is none."""
+        """Delete a state, if there is one."""
         code = self._readiness(key, node) or self._existence(key)
         if code:
             return _refused(code)
@@ -178,18 +190,19 @@ class ShareCoordinator:
         )
 
     def topics_deleted(self) -> None:
-        """Forget the states of topics that are gone, beside the requests."""
+        """Delete the states of deleted topics, in the background."""
         self._core.chores.run(self.store.remove_topics(), lambda: None)
 
     def close(self) -> None:
-        """Let nothing happen any more."""
+        """Stop loading states."""
         self.store.close()
 
     def _write_snapshots(self) -> Iterator[None]:
         return self.store.write_snapshots(self._cold_ms)
 
     def _readiness(self, key: SharePartitionKey, node: Node | None) -> ErrorCode:
-        if node is None:  # a broker that asks has the topic made
+        # A call from this process creates the topic; a request from another broker does not.
+        if node is None:
             try:
                 self.store.log.ensure()
             except TopicError:
@@ -205,7 +218,7 @@ class ShareCoordinator:
 
 
 def _nobody(_: SharePartitionKey) -> None:
-    """A state is no longer used."""
+    """Ignore a state that is no longer used."""
 
 
 def _fenced(kept: Kept, state_epoch: int, leader_epoch: int) -> ErrorCode:

@@ -1,8 +1,8 @@
 """The state of one share-partition, and its records (`ShareGroupOffset`, `ShareCoordinatorRecordHelpers`).
 
-Newer batches of a state combine with older ones (`PersisterStateBatchCombiner`). Of two states of the same offset the
-one that was delivered more often counts, and at equal counts the later stage: acknowledged counts more than available,
-and archived more than acknowledged.
+Newer batches of a state are combined with older ones (`PersisterStateBatchCombiner`). Of two states of an offset, the
+one with more deliveries wins. At equal delivery counts, archived wins over acknowledged, and acknowledged over
+available.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,19 +25,20 @@ _SNAPSHOT_KEY: Final = 0
 _UPDATE_KEY: Final = 1
 _VALUE: Final = 0
 UNKNOWN: Final = -1
-"""A start offset or a count that is not known yet."""
+"""A start offset or count that is not known yet."""
 MOST_BATCHES: Final = 10_000
-"""The batches of one state: as many as Kafka lets a group have offsets of a partition in flight."""
+"""The maximum number of batches in a state: Kafka's limit of offsets in flight per group and partition."""
 KEEP_START: Final = -1
-"""A start offset that does not change."""
+"""In a change, the start offset that leaves the current one as it is."""
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
 
 
 class StateBatch(NamedTuple):
-    """Offsets in one state, the last one included; the order of the fields is the order of batches.
+    """A range of offsets in one state, the last offset included. Batches sort by their fields in this order.
 
-    `state` is 0 for available, 2 for acknowledged, 4 for archived records.
+    Attributes:
+        state: 0 for available, 2 for acknowledged, 4 for archived records.
     """
 
     first: int
@@ -47,18 +48,18 @@ class StateBatch(NamedTuple):
 
 
 def combine(so_far: Sequence[StateBatch], newer: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
-    """The batches that both amount to, in order, without overlaps and none below the start offset.
+    """Combine two lists of batches into sorted batches without overlaps, and drop offsets below the start offset.
 
     Args:
-        so_far: the result of an earlier call.
-        newer: in any order; they may overlap.
-        start_offset: KEEP_START leaves all batches as they are.
+        so_far: The result of an earlier call.
+        newer: Batches in any order, possibly overlapping.
+        start_offset: The start offset, or KEEP_START to drop nothing.
     """
     kept = _from(so_far, start_offset) if start_offset != KEEP_START else list(so_far)
     changes = sorted(_from(newer, start_offset) if start_offset != KEEP_START else newer)
     if not changes:
         return kept
-    # Only what touches the changes is looked at: a change is small, and the state may be large.
+    # Only the batches that touch a change are combined, because a change is small and the state can be large.
     begin = bisect_left(kept, changes[0].first - 1, key=_LAST)
     end = bisect_right(kept, max(each.last for each in changes) + 1, lo=begin, key=_FIRST)
     return [*kept[:begin], *_without_overlaps([*kept[begin:end], *changes]), *kept[end:]]
@@ -73,7 +74,7 @@ def _from(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
 
 
 def _without_overlaps(batches: list[StateBatch]) -> list[StateBatch]:
-    """Sorted batches, each offset in one of them, equal neighbors in one."""
+    """Resolve overlaps between sorted batches, and merge equal neighbors."""
     heapify(batches)
     combined: list[StateBatch] = []
     earlier = heappop(batches)
@@ -108,7 +109,7 @@ def _append(combined: list[StateBatch], batch: StateBatch) -> None:
 
 
 class SharePartitionKey(NamedTuple):
-    """A partition as one share group sees it."""
+    """The key of a share-partition: a partition as one share group sees it."""
 
     group_id: str
     topic_id: bytes
@@ -116,20 +117,20 @@ class SharePartitionKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The key that FindCoordinator is asked for, which chooses the coordinator (`asCoordinatorKey`)."""
+        """The key in a FindCoordinator request, which determines the coordinator (`asCoordinatorKey`)."""
         return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
 
 
 class ShareState(NamedTuple):
-    """The state of a share-partition; times are in ms.
+    """The state of a share-partition. Times are in milliseconds.
 
     Attributes:
-        snapshot_epoch: counts the snapshots in the log.
-        state_epoch: grows when the group coordinator begins the state again.
-        leader_epoch: of the leader that has read it last.
-        start_offset: the first offset that is not done with; UNKNOWN before the first fetch.
-        delivery_complete_count: the offsets from there on whose delivery is complete; UNKNOWN if not counted.
-        batches: sorted, without overlaps.
+        snapshot_epoch: The number of the snapshot in the log.
+        state_epoch: Raised each time the group coordinator initializes the state.
+        leader_epoch: The epoch of the last leader that read the state.
+        start_offset: The first unfinished offset, or UNKNOWN before the first fetch.
+        delivery_complete_count: The number of offsets from `start_offset` whose delivery is complete, or UNKNOWN.
+        batches: Sorted batches without overlaps.
     """
 
     snapshot_epoch: int
@@ -143,7 +144,7 @@ class ShareState(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of a state; see `ShareState`. A start offset of KEEP_START stays."""
+    """A change of a state; see `ShareState`. KEEP_START leaves the start offset as it is."""
 
     leader_epoch: int
     start_offset: int
@@ -152,7 +153,7 @@ class Change(NamedTuple):
 
 
 def changed(state: ShareState, change: Change) -> ShareState:
-    """The state after a change."""
+    """Return a state after a change."""
     start = state.start_offset if change.start_offset == KEEP_START else change.start_offset
     return state._replace(
         leader_epoch=state.leader_epoch if change.leader_epoch == UNKNOWN else change.leader_epoch,
@@ -163,17 +164,17 @@ def changed(state: ShareState, change: Change) -> ShareState:
 
 
 def snapshot_key(key: SharePartitionKey) -> bytes:
-    """The key of snapshots and tombstones."""
+    """Return the key of a share-partition's snapshots and tombstones."""
     return encode_versioned(ShareSnapshotKey(**key._asdict()), _SNAPSHOT_KEY)
 
 
 def update_key(key: SharePartitionKey) -> bytes:
-    """The key of updates."""
+    """Return the key of a share-partition's updates."""
     return encode_versioned(ShareUpdateKey(**key._asdict()), _UPDATE_KEY)
 
 
 def snapshot_value(state: ShareState) -> bytes:
-    """The record of a whole state."""
+    """Encode a complete state as a snapshot."""
     value = ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -188,7 +189,7 @@ def snapshot_value(state: ShareState) -> bytes:
 
 
 def update_value(snapshot_epoch: int, change: Change) -> bytes:
-    """The record of a change."""
+    """Encode a change as an update."""
     value = ShareUpdateValue(
         snapshot_epoch=snapshot_epoch,
         leader_epoch=change.leader_epoch,
@@ -200,7 +201,7 @@ def update_value(snapshot_epoch: int, change: Change) -> bytes:
 
 
 def state_in(value: ShareSnapshotValue) -> ShareState:
-    """The state in a snapshot."""
+    """Return the state in a snapshot."""
     return ShareState(
         value.snapshot_epoch,
         value.state_epoch,
@@ -214,7 +215,7 @@ def state_in(value: ShareSnapshotValue) -> ShareState:
 
 
 def change_in(value: ShareUpdateValue) -> Change:
-    """The change in an update."""
+    """Return the change in an update."""
     return Change(value.leader_epoch, value.start_offset, value.delivery_complete_count, _read(value.state_batches))
 
 

@@ -1,8 +1,8 @@
-"""The store of the states of all share-partitions, kept in `__share_group_state` (`ShareCoordinatorShard`).
+"""The store of all share-partitions' states, backed by `__share_group_state` (`ShareCoordinatorShard`).
 
-A snapshot is a whole state, an update is a change of it. After a number of updates
-(`share.coordinator.snapshot.update.records.per.snapshot`) comes a snapshot again. The topic is not compacted: records
-below the oldest snapshot that still counts are deleted from time to time, as in Kafka.
+A snapshot is a complete state, and an update is a change to it. After the number of updates in
+`share.coordinator.snapshot.update.records.per.snapshot`, another snapshot is written. The topic is not compacted:
+records below the oldest live snapshot are deleted periodically, as in Kafka.
 """
 
 import logging
@@ -44,12 +44,12 @@ _logger = logging.getLogger(__name__)
 
 
 class Kept:
-    """A share-partition's state, and where its log stands.
+    """A share-partition's state, and its position in the coordinator's log.
 
     Attributes:
-        offset: of its latest snapshot in the coordinator's topic.
-        updates: those since then.
-        state_fence, leader_fence: the highest epochs that were seen; a request with a lower one is fenced.
+        offset: The offset of its latest snapshot in the coordinator's topic.
+        updates: The number of updates since that snapshot.
+        state_fence, leader_fence: The highest epochs seen. Requests with lower epochs are fenced.
     """
 
     __slots__ = ("leader_fence", "offset", "state", "state_fence", "updates")
@@ -62,21 +62,21 @@ class Kept:
         self.leader_fence = state.leader_epoch
 
     def put(self, state: ShareState) -> None:
-        """Have another state; the fences never go back."""
+        """Replace the state. The fences never decrease."""
         self.state = state
         self.state_fence = max(self.state_fence, state.state_epoch)
         self.leader_fence = max(self.leader_fence, state.leader_epoch)
 
 
 class _Place(NamedTuple):
-    """The partition of the log that has a state, and the key of its updates: a member's every acceptance needs them."""
+    """The log partition of a state, and the key of its updates. Cached because every acknowledgement needs both."""
 
     partition: int
     update_key: bytes
 
 
 class ShareStateStore:
-    """The states; ask for `readiness` before anything else."""
+    """The states of all share-partitions. Callers check `readiness` first."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -98,18 +98,18 @@ class ShareStateStore:
         )
         self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
         self._known: dict[int, dict[SharePartitionKey, Kept]] = {}
-        self._ends: dict[int, int] = {}  # the offset of the latest record of each partition
-        self._places: dict[SharePartitionKey, _Place] = {}  # of states that have changed
+        self._ends: dict[int, int] = {}  # The offset of the latest record by partition.
+        self._places: dict[SharePartitionKey, _Place] = {}  # Only states that have changed since the start.
 
     def readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
-        """Can a request for this share-partition be served? See `PartitionLoader.readiness`."""
+        """Return NONE if requests for a share-partition can be served, or an error of `PartitionLoader.readiness`."""
         place = self._places.get(key)
         if place is not None and self._core.cluster.is_single and self._loader.has_loaded(place.partition):
             return ErrorCode.NONE
         return self._loader.readiness(key.text, node)
 
     def get(self, key: SharePartitionKey) -> Kept | None:
-        """The state of a share-partition, if it has one."""
+        """Return the state of a share-partition, or None."""
         return self._known.get(self._partition_of(key), {}).get(key)
 
     def _partition_of(self, key: SharePartitionKey) -> int:
@@ -117,22 +117,24 @@ class ShareStateStore:
         return self.log.partition_of(key.text) if place is None else place.partition
 
     def _place_of(self, key: SharePartitionKey) -> "_Place":
-        """The place of a share-partition that has a state."""
+        """Return the log partition and update key of a share-partition that has a state."""
         place = self._places.get(key)
         if place is None:
             place = self._places[key] = _Place(self.log.partition_of(key.text), update_key(key))
         return place
 
-    # Changes: each counts once it is in the log
+    # Changes. A change takes effect only after it is in the log.
 
     def begin(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
-        """Write a snapshot of a state that has nothing to do with an earlier one."""
+        """Write the snapshot of a new state, unrelated to any earlier one."""
         return self._write_snapshot(key, state)
 
     def change(self, key: SharePartitionKey, kept: Kept, change: Change) -> ErrorCode:
-        """Write a change, or a snapshot when there were many (`generateShareStateRecord`).
+        """Write an update, or a snapshot after many updates (`generateShareStateRecord`).
 
-        INVALID_REQUEST for more than `MOST_BATCHES`: the work for each later change would grow without end.
+        Returns:
+            NONE, an error of the log, or INVALID_REQUEST for more than `MOST_BATCHES` batches. Otherwise the cost of
+            later changes would grow without limit.
         """
         if len(change.batches) > MOST_BATCHES:
             return ErrorCode.INVALID_REQUEST
@@ -156,7 +158,7 @@ class ShareStateStore:
         return ErrorCode.NONE
 
     def remove(self, key: SharePartitionKey) -> ErrorCode:
-        """Write a tombstone."""
+        """Write a tombstone, and remove the state."""
         partition = self._partition_of(key)
         try:
             self._ends[partition] = self._append(partition, [NewRecord(snapshot_key(key), None, self._now())])
@@ -197,7 +199,7 @@ class ShareStateStore:
     # Chores
 
     def remove_topics(self) -> Iterator[None]:
-        """Write tombstones for the share-partitions of topics that are gone, a batch in each step."""
+        """Write tombstones for the share-partitions of deleted topics, one batch per step."""
         return steps_of(ForEach(tuple(self._known.items()), self._remove_topics))
 
     def _remove_topics(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> ForEach[None]:
@@ -210,7 +212,7 @@ class ShareStateStore:
                 records = [NewRecord(key, None, self._now()) for key in batch]
                 self._ends[partition] = self._append(partition, records) + len(records) - 1
             except CoordinatorLogError as error:
-                _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - the disk's fault
+                _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - a disk error needs no traceback
                 refused.append(error)
                 return
             for key in batch:
@@ -220,9 +222,11 @@ class ShareStateStore:
         return ForEach(takewhile(lambda _: not refused, self.log.tombstone_batches(by_key)), remove)
 
     def write_snapshots(self, least_age_ms: int) -> Iterator[None]:
-        """Write snapshots of states whose last one is older, so that the log can be pruned (`snapshotColdPartitions`).
+        """Write snapshots of states whose last snapshot is old, so that the log can be pruned.
 
-        A partition of the log where all states are as cold as that is left alone.
+        Kafka's `snapshotColdPartitions`.
+
+        Log partitions in which all states are that cold are skipped.
         """
         states = (
             (partition, key, kept)
@@ -244,7 +248,7 @@ class ShareStateStore:
         return steps_of(ForEach(states, write))
 
     def prune(self) -> Iterator[None]:
-        """Delete the records of each partition that lie before every snapshot that counts."""
+        """Delete the records of each log partition below its oldest live snapshot."""
         return steps_of(ForEach(tuple(self._known.items()), self._prune))
 
     def _prune(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> Any:
@@ -258,24 +262,24 @@ class ShareStateStore:
                 return None
             partition.log.advance_log_start_offset(least)
         except MAPPED as error:
-            _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - the disk's fault
+            _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - a disk error needs no traceback
             return None
         return self._core.logs.starts_moved([partition])
 
     # Loading
 
     def load_all(self) -> None:
-        """Load every partition, one after the other."""
+        """Load all partitions, one after another."""
         self._loader.load_all()
 
     def leader_moved(self, partition: int) -> None:
-        """Another node coordinates what is in a partition: it reads the log."""
+        """Reload a partition, because another node coordinates it now."""
         for key in self._known.pop(partition, {}):
             self._places.pop(key, None)
         self._loader.reload(partition)
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop loading."""
         self._loader.close()
 
     def _on_topic_lost(self) -> None:
@@ -289,16 +293,16 @@ class ShareStateStore:
 
 
 class _Loading:
-    """A partition that is being read. A record that cannot be read is logged and passed over."""
+    """The replay of a partition. Unreadable records are logged and skipped."""
 
     def __init__(self, name: str) -> None:
-        self._raw: dict[bytes, tuple[int, list[bytes]]] = {}  # its snapshot's offset, the snapshot and its updates
+        self._raw: dict[bytes, tuple[int, list[bytes]]] = {}  # (snapshot offset, [snapshot, *updates])
         self._complaints = Complaints(name)
         self.states: dict[SharePartitionKey, Kept] = {}
         self.end = -1
 
     def read(self, batches: Iterable[Batch]) -> None:
-        """Take in batches, in the order of the log; a snapshot takes the place of all before it."""
+        """Load batches in log order. A snapshot replaces all earlier records of its share-partition."""
         for batch in batches:
             try:
                 for record in batch:
@@ -317,7 +321,7 @@ class _Loading:
                 self._complaints.add(f"a batch cannot be read: {error}")
 
     def finish(self) -> ForEach[None]:
-        """Fill `states`, update by update."""
+        """Decode the loaded records into `states`, one update at a time."""
         return ForEach(self._raw.items(), self._decode)
 
     def _decode(self, raw: tuple[bytes, tuple[int, list[bytes]]]) -> ForEach[None] | None:

@@ -1,9 +1,9 @@
-"""Transactions (Kafka's transaction coordinator), and what becomes of them when a broker dies.
+"""Kafka's transaction coordinator, and the recovery of its transactions after a crash.
 
-`transaction` has the states and the steps between them, `coordinator` the requests, `markers` the control batches that
+`transaction` has the states and their transitions, `coordinator` the requests, and `markers` the control batches that
 end a transaction in its partitions.
 
 After a start (`load_all`), or when the leader of a partition of `__transaction_state` moves (`leader_moved`), the store
-reads that partition. Then the coordinator completes each transaction whose end was decided. An open one stays open
-until its producer ends it, a new producer with its id fences it, or its timeout aborts it.
+reads that partition. Then the coordinator completes each transaction whose end was decided. An open transaction stays
+open until its producer ends it, a new producer with its transactional id fences it, or it times out and is aborted.
 """

@@ -1,9 +1,9 @@
-"""The transaction coordinator: requests of transactional producers (Kafka's `TransactionCoordinator`).
+"""The transaction coordinator, which serves transactional producers (Kafka's `TransactionCoordinator`).
 
-Every step is written to `__transaction_state` before it counts. Everything is written when a call returns; so are the
-markers of a transaction that ends, unless there are many. A producer meets CONCURRENT_TRANSACTIONS in three cases only:
-Kafka asks for a second try on purpose (InitProducerId over an open transaction), many markers are being written, or the
-disk has refused a marker.
+A state takes effect only after it is in `__transaction_state`. A call returns after everything is written, including
+the markers of a transaction that ends, unless there are many. A producer gets CONCURRENT_TRANSACTIONS in only three
+cases: Kafka requires a retry on purpose (InitProducerId during an open transaction), many markers are being written, or
+the disk has refused a marker.
 """
 
 import logging
@@ -31,9 +31,9 @@ from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_storage.data_directory.names import TopicPartition
 
 _RETRY_MS: Final = 500
-"""The pause before a marker is written again after the disk failed or its partition had no leader."""
+"""The pause before a marker is retried after a disk failure, or while its partition has no leader."""
 _MARKERS_PER_STEP: Final = 50
-"""A transaction with no more partitions is complete when EndTxn is answered."""
+"""The maximum number of partitions with which a transaction is complete before EndTxn is answered."""
 _GONE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -42,19 +42,19 @@ _GONE: Final = frozenset(
         ErrorCode.RECORD_LIST_TOO_LARGE,
     }
 )
-"""Nothing is open there that a marker could end."""
+"""Errors of partitions that have no open transaction for a marker to end."""
 _logger = logging.getLogger(__name__)
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """The producer id and epoch that a producer writes under."""
+    """The current id and epoch of a producer."""
 
     producer_id: int
     producer_epoch: int
 
 
 class ProducerResult(NamedTuple):
-    """The producer id and epoch that a producer writes under from now on, or the error."""
+    """The new id and epoch of a producer, or an error."""
 
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -65,8 +65,8 @@ class TransactionCoordinator:
     """All transactions of one broker.
 
     Attributes:
-        store: the transactional ids.
-        verifier: looks at what producers write.
+        store: The store of transactional ids.
+        verifier: Checks the batches that producers write.
     """
 
     def __init__(self, core: Core) -> None:
@@ -74,7 +74,7 @@ class TransactionCoordinator:
         self.store = TransactionStore(core, self._on_loaded)
         self._timer: Timer | None = None
         self._delayed: set[str] = set()
-        self._completing: dict[str, Transaction] = {}  # prepared ones whose markers are being written
+        self._completing: dict[str, Transaction] = {}  # Transactions whose markers are being written.
         self._closed = False
         config, chores = core.config, core.chores
         self._max_timeout_ms = config.integer("transaction.max.timeout.ms")
@@ -92,17 +92,17 @@ class TransactionCoordinator:
         )
 
     def load_all(self) -> None:
-        """Read what earlier runs have left, and end what they had decided."""
+        """Load the transactional ids of earlier runs, and complete the transactions whose end was decided."""
         self.store.load_all()
 
     def close(self) -> None:
-        """Let nothing happen any more."""
+        """Stop loading, and cancel the timer."""
         self._closed = True
         self.store.close()
         if self._timer is not None:
             self._timer.cancel()
 
-    # What producers ask for, of `node` if that is given: NOT_COORDINATOR from any but the right one
+    # Requests of producers. A given `node` that is not the coordinator returns NOT_COORDINATOR.
 
     def init_producer_id(
         self,
@@ -113,11 +113,12 @@ class TransactionCoordinator:
         never_ends: bool = False,
         node: Node | None = None,
     ) -> ProducerResult:
-        """Make a producer the only one of its transactional id (KIP-98, KIP-360).
+        """Make a producer the only producer with its transactional id (KIP-98, KIP-360).
 
-        `expected` is what it has written under so far; `never_ends` takes the place of the timeout. INVALID_REQUEST,
-        INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS after an open transaction was aborted,
-        or while one is being ended.
+        `expected` is the id and epoch that the producer has used so far. With `never_ends`, its transactions never time
+        out and `timeout_ms` is ignored. Returns:
+            The producer's id and epoch, INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, or
+            CONCURRENT_TRANSACTIONS after an open transaction was aborted or while a transaction is being ended.
         """
         if not transactional_id:
             return ProducerResult(ErrorCode.INVALID_REQUEST)
@@ -125,7 +126,7 @@ class TransactionCoordinator:
             timeout_ms = NO_TIMEOUT_MS
         elif not 0 < timeout_ms <= self._max_timeout_ms:
             return ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        # The id may be another node's, or its partition may still be loading: decide nothing on half of the log.
+        # Another node may own the transactional id, or its partition may still be loading. Half a log decides nothing.
         error = self.store.readiness(transactional_id, node)
         if error:
             return ProducerResult(error)
@@ -140,25 +141,29 @@ class TransactionCoordinator:
     def _begun(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> Transaction | ErrorCode:
-        """The step that makes the producer the only one, once it is in the log. OSError when there is no new id."""
+        """Return the saved state in which the producer is the only one of its transactional id, or an error.
+
+        Raises:
+            OSError: No producer id could be reserved.
+        """
         now_ms = self._core.clock.now_ms()
         known = self.store.get(transactional_id)
         if known is None:
             known = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
         if not _may_go_on(known, expected):
             return ErrorCode.PRODUCER_FENCED
-        # The end is decided, and its markers carry the present epoch: a new epoch has to wait for them.
+        # The end is decided, and its markers carry the current epoch, so a new epoch must wait for them.
         if known.state.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if known.state is TransactionState.ONGOING:
-            # The abort is done when this returns. Kafka's producer expects the error all the same, and asks again.
+            # The abort is complete on return. Kafka's producer expects the error anyway, and retries.
             return self._fence(known) or ErrorCode.CONCURRENT_TRANSACTIONS
         epoch = None if expected is None else expected.producer_epoch
         begun: Transaction | None
         if (known.has_no_epoch_left or self._is_restored(known)) and epoch in {None, known.producer_epoch}:
             new_id = self._core.producer_ids.next()
-            # The 16 bits of the epoch are used up, or its next values may have been given out before a restore: a new
-            # id begins at epoch 0 (KIP-360).
+            # The 16 bits of the epoch are exhausted, or its next values may have been used before a restore. A new
+            # producer id begins at epoch 0 (KIP-360).
             begun = known.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
         else:
             begun = known.with_next_epoch(timeout_ms, epoch, now_ms)
@@ -178,15 +183,17 @@ class TransactionCoordinator:
         node: Node | None = None,
         client_version: int = 0,
     ) -> ErrorCode:
-        """Have partitions in the transaction, which begins with the first of them.
+        """Add partitions to the transaction. The first partition begins it.
 
-        `client_version` is `RAISES_EPOCHS` when the producer knows that the end will raise its epoch.
-        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        `client_version` is `RAISES_EPOCHS` if the producer knows that the end raises its epoch.
+
+        Returns:
+            NONE, INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS.
         """
         transaction = self.find(transactional_id, producer_id, producer_epoch, node)
         if isinstance(transaction, ErrorCode):
             return transaction
-        # A repeated request, or a client that adds a partition with each batch: no record for it, as in Kafka.
+        # A repeated request, or one from a client that adds a partition with each batch, writes no record, as in Kafka.
         if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
             return ErrorCode.NONE
         now_ms = self._core.clock.now_ms()
@@ -195,30 +202,30 @@ class TransactionCoordinator:
     def add_written(
         self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
     ) -> ErrorCode:
-        """Have a partition in the transaction because something is written there (KIP-890); errors as above."""
+        """Add a partition because the producer writes to it (KIP-890). Errors are those of `add_partitions`."""
         place = [(topic, partition)]
         return self.add_partitions(transactional_id, producer_id, producer_epoch, place, client_version=RAISES_EPOCHS)
 
     @property
     def _raises_epochs(self) -> bool:
-        """Does the coordinator itself end transactions in their next epochs?
+        """Whether the coordinator raises the epoch when it ends a transaction itself.
 
-        The level decides how it fences and what its records look like. For a producer's own requests their versions
-        decide (KIP-890): the level only says which versions clients should use.
+        The level of `transaction.version` decides how the coordinator fences, and the format of its records. A
+        producer's own request decides by its version (KIP-890): there, the level only recommends versions to clients.
         """
         return self._core.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS
 
     @property
     def verifies(self) -> bool:
-        """Is the verifier to ask about batches that do not add their partitions themselves?"""
+        """Whether to verify batches that do not add their partitions to the transaction themselves."""
         return self._core.config.boolean("transaction.partition.verification.enable")
 
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
     ) -> ErrorCode:
-        """Return NONE if a partition is in the producer's transaction (KIP-890), or else TRANSACTION_ABORTABLE.
+        """Return NONE if a partition is in the producer's transaction (KIP-890), TRANSACTION_ABORTABLE if it is not.
 
-        Else the errors of `add_partitions`.
+        Other errors are those of `add_partitions`.
         """
         transaction = self.find(transactional_id, producer_id, producer_epoch)
         return transaction if isinstance(transaction, ErrorCode) else transaction.membership_error((topic, partition))
@@ -233,19 +240,19 @@ class TransactionCoordinator:
         raises_epoch: bool = False,
         node: Node | None = None,
     ) -> ProducerResult:
-        """Commit or abort a transaction. Its markers are written on return unless there are many.
+        """Commit or abort a transaction. On return its markers are written, unless there are many.
 
         Args:
-            transactional_id: Names the transaction.
+            transactional_id: The producer's transactional id.
             producer_id: The producer id in the request.
             producer_epoch: The epoch in the request.
             commit: Whether to commit.
-            raises_epoch: Whether the producer continues in the next epoch (KIP-890), with another id if none is left.
-                Such a producer may also abort a transaction to which nothing was written.
-            node: The node that was asked.
+            raises_epoch: Whether the producer continues in the next epoch (KIP-890), with another id after its last
+                epoch. Such a producer may also abort a transaction without records.
+            node: The node that got the request, or None for any coordinator.
 
         Returns:
-            The id and epoch of the producer's next transaction, or the error.
+            The id and epoch for the producer's next transaction, or an error.
         """
         transaction = self._transaction(transactional_id, node)
         if isinstance(transaction, ErrorCode):
@@ -272,34 +279,39 @@ class TransactionCoordinator:
     def find(
         self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None = None
     ) -> Transaction | ErrorCode:
-        """Return a producer's transaction to which partitions may be added, or the error of `add_partitions`."""
+        """Return a producer's transaction if partitions can be added to it, or an error of `add_partitions`."""
         transaction = self._transaction(transactional_id, node)
         if isinstance(transaction, ErrorCode):
             return transaction
         if transaction.next_producer_id == producer_id >= 0:
-            return ErrorCode.CONCURRENT_TRANSACTIONS  # the id counts once the markers are written
+            # The next id becomes valid after all markers are written.
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if transaction.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        # A newer producer of the same id has come: this one is a zombie (KIP-98).
+        # A newer producer with the same transactional id has fenced this zombie (KIP-98).
         if transaction.producer_epoch != producer_epoch:
             return ErrorCode.PRODUCER_FENCED
         return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state.is_prepared else transaction
 
     def _is_restored(self, transaction: Transaction) -> bool:
-        """Return whether a restore brought this state back, and no producer has asked for its id since."""
+        """Return whether a restore brought this state back and its transactional id was not initialized since."""
         return transaction.producer_id < self._core.topics.first_valid_producer_id
 
     def _was_lost(self, transaction: Transaction) -> bool:
-        """Return whether the producer may have a transaction that a restore has removed, with all its records.
+        """Return whether a restore may have removed the producer's transaction with all its records.
 
-        A transaction that was open in the snapshot is still there, and can be ended.
+        A transaction that was open in the snapshot still exists, and can be ended.
         """
         return self._is_restored(transaction) and transaction.state is not TransactionState.ONGOING
 
-    # How transactions end
+    # Ends of transactions
 
     def _end(self, transaction: Transaction, *, commit: bool, raises_epoch: bool) -> Transaction | ErrorCode:
-        """Decide an end and write its markers. Return the completed transaction, or the error that keeps it open."""
+        """Prepare a commit or an abort, and write the markers.
+
+        Returns:
+            The completed transaction, or an error that leaves it open.
+        """
         now_ms = self._core.clock.now_ms()
         if raises_epoch:
             next_id = NO_PRODUCER_ID
@@ -312,7 +324,7 @@ class TransactionCoordinator:
             prepared = transaction.prepared_with_next_epoch(now_ms, commit=commit, next_producer_id=next_id)
         else:
             prepared = transaction.prepared(now_ms, commit=commit)
-        # From this record on the transaction ends this way, also after a crash.
+        # After this record the decision is final, even after a crash.
         error = self.store.save(prepared)
         if error:
             return error
@@ -320,23 +332,23 @@ class TransactionCoordinator:
         return prepared.completed(now_ms)
 
     def _fence(self, transaction: Transaction) -> ErrorCode:
-        """Abort an open transaction in an epoch of the coordinator's own: its producer cannot go on."""
+        """Abort an open transaction in an epoch reserved for the coordinator, which fences its producer."""
         raises_epoch = self._raises_epochs
-        # With the raised epoch in its marker, the log itself refuses what the fenced producer still sends.
+        # With the raised epoch in the marker, the log itself rejects late batches of the fenced producer.
         fenced = transaction if raises_epoch else transaction.fenced()
         ended = self._end(fenced, commit=False, raises_epoch=raises_epoch)
         return ended if isinstance(ended, ErrorCode) else ErrorCode.NONE
 
     def _complete(self, transaction: Transaction) -> None:
-        """Write the markers of a transaction whose end is decided. The disk's refusals are tried again later.
+        """Write the markers of a transaction whose end is decided. Markers that the disk refused are retried later.
 
-        Many markers are written in steps. Until then the transaction is prepared, as in Kafka, whose coordinator sends
-        markers after its answer.
+        Many markers are written in steps. Until they are written the transaction is prepared, as in Kafka, whose
+        coordinator sends markers after its response.
         """
         transactional_id = transaction.transactional_id
         if self._completing.get(transactional_id) is transaction:
             return
-        # A coordinator that has lost the transaction, and loads it again, begins again with another object.
+        # A coordinator that has lost and reloaded the transaction starts again, with a new object.
         self._completing[transactional_id] = transaction
         partitions, left = list(transaction.partitions), list[TopicPartition]()
 
@@ -365,9 +377,9 @@ class TransactionCoordinator:
         self._core.slices.run(ForEach(range(0, len(partitions), _MARKERS_PER_STEP), write), done, failed)
 
     def _end_completing(self, transaction: Transaction, left: frozenset[TopicPartition]) -> None:
-        """Note that a transaction is complete, or what is left of it."""
+        """Save a completed transaction, or keep its remaining partitions and retry later."""
         if left or self.store.save(transaction.completed(self._core.clock.now_ms())):
-            # Only in memory: a restart writes all markers again, and a marker that ends nothing does no harm.
+            # Kept only in memory. A restart writes all markers again, and a marker without a transaction is harmless.
             self.store.keep(transaction._replace(partitions=left))
             self._delayed.add(transaction.transactional_id)
             if self._timer is None and not self._closed:
@@ -376,7 +388,7 @@ class TransactionCoordinator:
             self._delayed.discard(transaction.transactional_id)
 
     def _write_marker(self, transaction: Transaction, partition: TopicPartition) -> bool:
-        """Write one; false when it has to be tried again."""
+        """Write a marker. Return False if it must be retried."""
         marker = Marker(
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
@@ -385,10 +397,10 @@ class TransactionCoordinator:
             coordinator_epoch=self.store.log.epoch_of(transaction.transactional_id),
         )
         error = write_marker(self._core, *partition, marker)
-        # A deleted topic or a fenced epoch must not keep the transaction, and its producer, waiting for ever.
+        # A deleted topic or a fenced epoch must not delay the transaction and its producer forever.
         if not error or error in _GONE:
             return True
-        if transaction.transactional_id not in self._delayed:  # said once, not at every try
+        if transaction.transactional_id not in self._delayed:  # Logged once, not at every retry.
             _logger.error("%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning)
         return False
 
@@ -400,21 +412,23 @@ class TransactionCoordinator:
         self._complete_prepared(self.store.in_partition(index))
 
     def _complete_prepared(self, transactions: Collection[Transaction]) -> None:
-        # A kill between the decision and the completion leaves a prepared transaction. All its markers are written
-        # again, as by Kafka: the log does not say which of them were written.
+        # A crash between decision and completion leaves a prepared transaction. All its markers are written again, as
+        # Kafka does, because the log does not say which ones were written.
         for transaction in transactions:
             if transaction.state.is_prepared:
                 self._complete(transaction)
 
-    # What time does
+    # Timeouts and expiration
 
     def _abort_timed_out(self) -> Iterator[None]:
-        self.store.load_failed()  # no other request loads what a producer that never comes back has left there
+        # A producer that never returns sends no request that would load its transaction.
+        self.store.load_failed()
         now_ms = self._core.clock.now_ms()
         return steps_of(ForEach([each for each in self.store.all() if each.is_timed_out(now_ms)], self._time_out))
 
     def _time_out(self, transaction: Transaction) -> None:
-        if self.store.get(transaction.transactional_id) is transaction:  # else the producer has ended it meanwhile
+        # Otherwise the producer has ended it in the meantime.
+        if self.store.get(transaction.transactional_id) is transaction:
             _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
             self._fence(transaction)
 
@@ -425,10 +439,10 @@ class TransactionCoordinator:
 
 
 def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
-    """Whether a producer may continue with the id that it names; its epoch is checked later.
+    """Return whether a producer may continue with the producer id in its request. Its epoch is checked later.
 
-    A new transactional id takes whatever is named. The id before the current one may be named by a producer that has
-    used up its epochs, and has not seen the answer with the new id.
+    A new transactional id accepts any producer id. A producer that has exhausted its epochs may name the previous id,
+    because it may not have received the response with the new one.
     """
     return (
         expected is None

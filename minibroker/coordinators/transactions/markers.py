@@ -1,4 +1,4 @@
-"""Markers: the control batches that end a transaction in the logs of its partitions (KIP-98)."""
+"""Transaction markers: the control batches that end a transaction in the logs of its partitions (KIP-98)."""
 
 import struct
 from typing import Final, NamedTuple
@@ -20,16 +20,16 @@ _VERSION: Final = 0
 _ABORT: Final = 0
 _COMMIT: Final = 1
 _VALUE: Final = struct.Struct(">hi")
-"""Version and coordinator epoch of an `EndTransactionMarker`."""
+"""The version and the coordinator epoch of an `EndTransactionMarker`."""
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction.
+    """The marker of the end of a producer's transaction.
 
     Attributes:
-        commit: false to abort.
-        coordinator_epoch: that of the coordinator that has decided.
-        transaction_version: `RAISES_EPOCHS` when the epoch was raised for it.
+        commit: True to commit, false to abort.
+        coordinator_epoch: The epoch of the coordinator that decided the end.
+        transaction_version: `RAISES_EPOCHS` if the epoch was raised for the end.
     """
 
     producer_id: int
@@ -40,14 +40,19 @@ class Marker(NamedTuple):
 
 
 def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, node: Node | None = None) -> ErrorCode:
-    """Write a marker into the log of one partition; it is in the file when this says NONE.
+    """Write a marker to the log of a partition. It is in the file if the result is NONE.
 
-    Without `node` the marker comes from the coordinator of this process, the newest there is. Otherwise `node` was
-    asked for it: NOT_LEADER_OR_FOLLOWER unless it leads the partition, TRANSACTION_COORDINATOR_FENCED when the log
-    holds a marker of a newer coordinator. INVALID_PRODUCER_EPOCH when the producer has gone on to a newer epoch, and
-    when the marker's epoch was not raised although it should have been (KIP-1228); UNSUPPORTED_FOR_MESSAGE_FORMAT when
-    the topic's format has no markers; UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_SERVER_ERROR for the marker of no producer;
-    NOT_ENOUGH_REPLICAS; KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER also for a partition without a leader.
+    `node` is the node that got the request. Without a node, the marker comes from the coordinator of this process,
+    which is the newest one. Returns:
+        - NONE: The marker is written.
+        - NOT_LEADER_OR_FOLLOWER: `node` does not lead the partition, or the partition has no leader.
+        - TRANSACTION_COORDINATOR_FENCED: The log has a marker of a newer coordinator than the one that sent the
+          request.
+        - INVALID_PRODUCER_EPOCH: The producer is in a newer epoch, or the marker's epoch should have been raised and
+          was not (KIP-1228).
+        - UNSUPPORTED_FOR_MESSAGE_FORMAT: The topic's message format has no markers.
+        - UNKNOWN_SERVER_ERROR: The marker has no producer.
+        - UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR.
     """
     topic = core.topics.get(topic_name)
     partition = topic.partition(index) if topic is not None else None
@@ -56,17 +61,17 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     unready = _replica_error(partition, node)
     if unready:
         return unready
-    # The topic was changed to an older format while the transaction was open: it can't hold control batches.
+    # The topic was changed to an older format during the transaction, and cannot store control batches.
     if topic.append_policy.magic < MAGIC_V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over no producer, too
-    core.writes.commit()  # what is staged has its own answers, and is of the transaction
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails the same way without a producer id.
+    core.writes.commit()  # Staged batches belong to the transaction, and have responses of their own.
     try:
         _append(partition, marker, core, is_own=node is None)
     except MAPPED as error:
         return error_code_of(error)
-    # Only now: offsets of the transaction in `__consumer_offsets` count once the marker is in the log.
+    # Called last: offsets of the transaction in `__consumer_offsets` count only after the marker is in the log.
     core.hooks.marker_written((topic_name, index), marker.producer_id, marker.commit)
     return ErrorCode.NONE
 
@@ -79,7 +84,10 @@ def _replica_error(partition: Partition, node: Node | None) -> ErrorCode:
 
 
 def _own_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
-    """Ours, or that of the Kafka that had the directory before, whose markers must not fence ours."""
+    """Return the coordinator epoch for a marker of this process's coordinator.
+
+    A Kafka broker that used the directory before may have written a higher epoch. Its markers must not fence ours.
+    """
     known = log.producers.active.get(producer_id)
     return own_epoch if known is None else max(own_epoch, known.coordinator_epoch)
 
@@ -91,16 +99,22 @@ def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -
     epoch = _own_epoch(log, producer_id, marker.coordinator_epoch) if is_own else marker.coordinator_epoch
     batch = memoryview(_batch(marker._replace(coordinator_epoch=epoch), partition.topic, core.clock.now_ms()))
     header = read_header(batch)
-    # WriteTxnMarkers of another coordinator takes this way, too: epochs are checked as by the leader in Kafka.
+    # WriteTxnMarkers of another coordinator also uses this path, so epochs are checked as a Kafka leader does.
     log.producers.check(header, from_client=False)
     log.producers.check_coordinator_epoch(producer_id, epoch)
     log.append(batch, header, partition.leader_epoch, core.clock.now_ms())
-    # Not with the write group: the coordinator notes the transaction as complete as soon as this returns.
+    # Not left to the write group, because the coordinator saves the transaction as complete immediately afterwards.
     log.commit()
 
 
 def _check_epoch(log: Log, marker: Marker) -> None:
-    """A transaction that is open in the marker's own epoch is the next one, if ends raise epochs."""
+    """Check that a marker does not end the producer's next transaction.
+
+    If ends raise epochs, a transaction open in the marker's own epoch is the next one.
+
+    Raises:
+        InvalidProducerEpochError: The marker's epoch was not raised.
+    """
     known = log.producers.active.get(marker.producer_id)
     if marker.transaction_version < RAISES_EPOCHS or known is None or known.current_txn_first_offset < 0:
         return

@@ -1,7 +1,7 @@
-"""The store of all transactional ids, kept in `__transaction_state` (Kafka's `TransactionStateManager`).
+"""The store of all transactional ids, backed by `__transaction_state` (Kafka's `TransactionStateManager`).
 
-What a partition says is read before anything is done with its transactional ids: of a small one at once, of a larger
-one in steps, while clients get COORDINATOR_LOAD_IN_PROGRESS.
+A partition is loaded before its transactional ids are used: a small partition immediately, a larger one in steps, while
+clients get COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import logging
@@ -26,10 +26,10 @@ _logger = logging.getLogger(__name__)
 
 
 class TransactionStore:
-    """The transactional ids.
+    """The transactional ids of all loaded partitions.
 
     Args:
-        on_loaded: called with each partition that was read.
+        on_loaded: Called with the index of each loaded partition.
     """
 
     def __init__(self, core: Core, on_loaded: Callable[[int], None]) -> None:
@@ -51,29 +51,29 @@ class TransactionStore:
         self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
         self._known: dict[int, dict[str, Transaction]] = {}
 
-    # The transactional ids
+    # Transactional ids
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """The state of a transactional id, or None. Ask for `readiness` before."""
+        """Return the state of a transactional id, or None. Callers check `readiness` first."""
         return self._known.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
 
     def in_partition(self, index: int) -> list[Transaction]:
-        """The transactional ids of one partition of the topic."""
+        """Return the transactional ids in one partition of the topic."""
         return list(self._known.get(index, {}).values())
 
     def all(self) -> list[Transaction]:
-        """The transactional ids of all partitions that are loaded."""
+        """Return the transactional ids in all loaded partitions."""
         self._loader.look_at_topic()
         return [transaction for known in self._known.values() for transaction in known.values()]
 
     @property
     def is_loading(self) -> bool:
-        """Whether there are transactional ids that `all` does not have yet."""
+        """Whether partitions are still loading, so that `all` is incomplete."""
         self._loader.look_at_topic()
         return self._loader.is_loading
 
     def save(self, transaction: Transaction) -> ErrorCode:
-        """Write a step down; it counts once that is done. Ask for `readiness` before."""
+        """Write a state to the log, after which it takes effect. Callers check `readiness` first."""
         partition = self.log.partition_of(transaction.transactional_id)
         try:
             record = NewRecord(
@@ -85,22 +85,22 @@ class TransactionStore:
         except EncodeError:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         except CoordinatorLogError as error:
-            _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - not our fault
+            _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - a disk error needs no traceback
             return error.client_code
         self._loader.look_at_topic()
-        # Behind the append: a step that the disk has refused never was.
+        # Only after the append: a state that the disk refused must not take effect.
         self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
         return ErrorCode.NONE
 
     def keep(self, transaction: Transaction) -> None:
-        """Remember a step that need not be in the log."""
+        """Keep a state in memory only."""
         partition = self.log.partition_of(transaction.transactional_id)
         self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
 
     def remove(self, transactions: Iterable[Transaction]) -> ForEach[None]:
-        """Forget transactional ids, with tombstones in the log, batch by batch. It ends with a batch that is refused.
+        """Remove transactional ids, and write tombstones batch by batch. Stop at the first batch that the log refuses.
 
-        A transactional id that has taken another step when its turn comes stays.
+        Transactional ids that have changed in the meantime are kept.
         """
         by_partition: dict[int, dict[bytes, Transaction]] = {}
         for each in transactions:
@@ -116,14 +116,14 @@ class TransactionStore:
         def remove(part: tuple[int, dict[bytes, Transaction], list[bytes]]) -> None:
             partition, by_key, batch = part
             self._loader.look_at_topic()
-            # A producer may have come back between two batches: its transactional id must not be forgotten.
+            # A producer may have returned between two batches, so its transactional id must be kept.
             keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
             now_ms = self._core.clock.now_ms()
             try:
                 if keys:
                     self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])
             except CoordinatorLogError as error:
-                _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - the disk's fault
+                _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - a disk error needs no traceback
                 refused.append(error)
                 return
             for key in keys:
@@ -134,25 +134,25 @@ class TransactionStore:
     # Loading
 
     def readiness(self, transactional_id: str, node: Node | None = None) -> ErrorCode:
-        """May a request for this transactional id be served? See `PartitionLoader.readiness`."""
+        """Return NONE if requests for a transactional id can be served, or an error of `PartitionLoader.readiness`."""
         return self._loader.readiness(transactional_id, node)
 
     def load_all(self) -> None:
-        """Load every partition, one after the other; `is_loading` until that is done."""
+        """Load all partitions, one after another. `is_loading` is true until this is done."""
         self._loader.load_all()
 
     def leader_moved(self, partition: int) -> None:
-        """Another node coordinates the transactional ids of a partition: it reads the log."""
-        # The new coordinator must know no more than the log does: unwritten states stay with the old one.
+        """Reload a partition, because another node coordinates its transactional ids now."""
+        # States that are only in memory are lost with the old coordinator. The new one must know only the log.
         self._known.pop(partition, None)
         self._loader.reload(partition)
 
     def load_failed(self) -> None:
-        """Try again to load what could not be read; nothing happens when there is no such partition."""
+        """Try again to load unreadable partitions, if any."""
         self._loader.load_failed()
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop loading."""
         self._loader.close()
 
     def _on_topic_lost(self) -> None:
@@ -164,10 +164,10 @@ class TransactionStore:
 
 
 class _Loading:
-    """A partition that is being read: what its records amount to.
+    """The replay of a partition.
 
-    Most records are overwritten by later ones, so that keys and values stay bytes until all of them are seen. A
-    record that cannot be read is logged and passed over.
+    Later records overwrite most earlier ones, so keys and values stay bytes until all are read. Unreadable records are
+    logged and skipped.
     """
 
     def __init__(self, name: str) -> None:
@@ -176,14 +176,14 @@ class _Loading:
         self.transactions: dict[str, Transaction] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
-        """Take in batches, in the order of the log."""
+        """Load batches in log order."""
         for batch in batches:
             try:
                 for record in batch:
                     if record.key is None:
                         self._complaints.add(f"the record at offset {record.offset} has no key")
                     elif record.value is None:
-                        # A tombstone: compaction may have left it without the records that it deletes.
+                        # Compaction may have removed the records that this tombstone deletes.
                         self._latest.pop(record.key, None)
                     else:
                         self._latest[record.key] = record.value
@@ -191,7 +191,7 @@ class _Loading:
                 self._complaints.add(f"a batch cannot be read: {error}")
 
     def finish(self) -> ForEach[None]:
-        """Fill `transactions`, record by record."""
+        """Decode the loaded records into `transactions`, one record at a time."""
         return ForEach(self._latest.items(), self._decode)
 
     def _decode(self, record: tuple[bytes, bytes]) -> None:

@@ -1,8 +1,8 @@
-"""One transactional id: its states, and the steps from one to the next (Kafka's `TransactionMetadata`).
+"""One transactional id: its states and the transitions between them (Kafka's `TransactionMetadata`).
 
-The rules are those of Kafka's `TransactionMetadata`. A transaction is a value: a step returns another one, which
-counts once it is in the log. With the second version of transactions (KIP-890) its end raises the producer's epoch,
-so that nothing that comes late can be taken for a part of the next one.
+A transaction is immutable. A transition returns a new transaction, which takes effect after it is in the log. In the
+second version of transactions (KIP-890) the end of a transaction raises the producer's epoch, so that a late batch
+cannot become part of the next transaction.
 """
 
 from collections.abc import Iterable
@@ -16,19 +16,19 @@ from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_storage.data_directory.names import TopicPartition
 
 _LAST_EPOCH: Final = 32_766
-"""The last epoch that a producer gets; the one above it is left for fencing."""
+"""The highest epoch that a producer can get. The epoch above is reserved for fencing."""
 _EPOCH_OF_FENCING: Final = _LAST_EPOCH + 1
-"""The largest number that an epoch may be. Who writes in it was never given it, and is fenced in it, too."""
+"""The highest possible epoch. No producer ever gets it, so a producer that writes in it is fenced, too."""
 _KEY_VERSION: Final = 0
 _LAST_VALUE_VERSION: Final = 1
 NO_TIMEOUT_MS: Final = (1 << 31) - 1
-"""The timeout of a transaction that never ends by itself."""
+"""The timeout of a transaction that never times out."""
 RAISES_EPOCHS: Final = 2
-"""The level of `transaction.version` whose transactions raise the epoch when they end."""
+"""The level of `transaction.version` from which the end of a transaction raises the producer's epoch."""
 
 
 class TransactionState(IntEnum):
-    """Kafka's `TransactionState`; the numbers are those of the log."""
+    """Kafka's `TransactionState`, with the numbers used in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -46,12 +46,12 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Is the end decided, and are there markers still to be written?"""
+        """Whether the end is decided and markers are still missing."""
         return self in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 
     @property
     def may_expire(self) -> bool:
-        """Is nothing going on that would be lost with the transactional id?"""
+        """Whether the transactional id can expire without losing a transaction."""
         return self in {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 
 
@@ -65,21 +65,20 @@ _COMMITS: Final = {
     TransactionState.PREPARE_ABORT: False,
     TransactionState.COMPLETE_ABORT: False,
 }
-"""Whether a state ends in a commit."""
+"""Whether each ending or ended state belongs to a commit."""
 
 
 class Transaction(NamedTuple):
-    """One transactional id with its latest transaction.
+    """A transactional id with its latest transaction.
 
     Attributes:
-        last_producer_id: the producer id before the last step; a new id may have come since.
-        last_producer_epoch: the epoch before the last InitProducerId of the same producer, -1 when another one asked.
-        partitions: what still awaits a marker.
-        start_ms: when the latest transaction began, -1 when that is not known. The log has no such time
-            for the state EMPTY.
-        updated_ms: when the last step was taken.
-        next_producer_id: takes the place of the id once the end is complete, if the id has no epoch left.
-        client_version: `RAISES_EPOCHS` if the producer knows of that; Kafka's `clientTransactionVersion`.
+        last_producer_id: The producer id before the last transition, which may have changed it.
+        last_producer_epoch: The epoch before the producer's last InitProducerId, or -1 if it was another producer's.
+        partitions: The partitions that still need a marker.
+        start_ms: When the latest transaction began, or -1 if unknown. The log has no start time in the state EMPTY.
+        updated_ms: The time of the last transition.
+        next_producer_id: The producer id to use after the end, if the current id has no epoch left.
+        client_version: `RAISES_EPOCHS` if the producer supports it; Kafka's `clientTransactionVersion`.
     """
 
     transactional_id: str
@@ -97,11 +96,11 @@ class Transaction(NamedTuple):
 
     @property
     def has_no_epoch_left(self) -> bool:
-        """Does the producer need another id before its epoch can grow?"""
+        """Whether the producer needs another id to raise its epoch."""
         return is_exhausted(self.producer_epoch)
 
     def is_timed_out(self, now_ms: int) -> bool:
-        """Return whether an open transaction has lasted longer than its producer allowed."""
+        """Return whether an open transaction has exceeded its timeout."""
         has_timeout = self.timeout_ms != NO_TIMEOUT_MS
         return has_timeout and self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
@@ -110,9 +109,9 @@ class Transaction(NamedTuple):
         return ErrorCode.NONE if partition in self.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
     def is_end_retry(self, producer_id: int, epoch: int, *, raises_epoch: bool) -> bool:
-        """Return whether a producer repeats the request that has ended the transaction: it may have lost the response.
+        """Return whether a producer repeats the request that ended the transaction, perhaps after losing the response.
 
-        If that request has raised the epoch (KIP-890), the producer still names the last one, perhaps of another id.
+        If that request raised the epoch (KIP-890), the producer still sends the previous epoch, possibly of another id.
         """
         if not raises_epoch:
             return self.state in _COMMITS and (producer_id, epoch) == (self.producer_id, self.producer_epoch)
@@ -120,22 +119,25 @@ class Transaction(NamedTuple):
         return had_no_epoch_left or (producer_id, epoch + 1) == (self.producer_id, self.producer_epoch)
 
     def forgetting_its_start(self) -> "Transaction":
-        """A producer that begins again, as Kafka 4 knows it. Before, only the next start forgets it; no record does."""
+        """Return the transaction without its start time, as Kafka 4 does when a producer is initialized again.
+
+        Earlier releases keep the start time until the next start, because no record contains it.
+        """
         return self._replace(start_ms=NO_TIMESTAMP)
 
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "Transaction | None":
-        """The producer begins again, one epoch later; None when it is fenced (KIP-360).
+        """Return an empty transaction in the producer's next epoch, or None if the producer is fenced (KIP-360).
 
-        A producer that names its epoch has to name the current one, or the one before: then it repeats a request
-        whose answer it has not seen.
+        A producer that sends its epoch must send the current one, or the previous one. The previous epoch means that it
+        repeats a request after losing the response.
         """
         current = self.producer_epoch
         if expected_epoch is None:
             epoch, last_epoch = current + 1, NO_PRODUCER_EPOCH
-        # -1: the coordinator has forgotten the id since (`transactional.id.expiration.ms`), so any epoch may go on.
+        # At -1, the coordinator has since expired the id (`transactional.id.expiration.ms`), so any epoch is accepted.
         elif current in {NO_PRODUCER_EPOCH, expected_epoch}:
             epoch, last_epoch = current + 1, current
-        # The answer was lost. The epoch is not raised again, or a retry would fence itself.
+        # The response was lost. Raising the epoch again would let a retry fence itself.
         elif expected_epoch == self.last_producer_epoch:
             epoch, last_epoch = current, self.last_producer_epoch
         else:
@@ -143,7 +145,10 @@ class Transaction(NamedTuple):
         return self._emptied(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
     def with_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_epoch: bool) -> "Transaction":
-        """The producer begins again with another id; `keeps_epoch` says whether it may repeat the request."""
+        """Return an empty transaction of the producer with another id, in epoch 0.
+
+        With `keeps_epoch`, the old epoch is kept, so that the producer can repeat its request.
+        """
         last_epoch = self.producer_epoch if keeps_epoch else NO_PRODUCER_EPOCH
         return self._emptied(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
@@ -163,28 +168,28 @@ class Transaction(NamedTuple):
     def with_partitions(
         self, added: Iterable[TopicPartition], now_ms: int, *, client_version: int = 0
     ) -> "Transaction":
-        """The transaction is open and has these partitions, too."""
+        """Return the open transaction with more partitions."""
         return self._replace(
             last_producer_id=self.producer_id,
             state=TransactionState.ONGOING,
             partitions=self.partitions.union(added),
-            # The timeout counts from the first partition, not from InitProducerId: an idle producer has none.
+            # The timeout begins with the first partition, not with InitProducerId: an idle producer has no timeout.
             start_ms=now_ms if self.state.may_expire else self.start_ms,
             updated_ms=now_ms,
             client_version=client_version,
         )
 
     def fenced(self) -> "Transaction":
-        """No producer goes on with the open transaction: it is the coordinator's, in an epoch that no producer gets."""
+        """Return the open transaction in an epoch of the coordinator, so that no producer can continue it."""
         return self._replace(
             last_producer_id=self.producer_id,
-            # The last number is kept for this: even a producer at its last epoch can be fenced.
+            # The highest epoch is reserved, so that even a producer in its last epoch can be fenced.
             producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),
             last_producer_epoch=NO_PRODUCER_EPOCH,
         )
 
     def prepared(self, now_ms: int, *, commit: bool) -> "Transaction":
-        """The end is decided; what is left are the markers."""
+        """Return the transaction with a decided end. Only its markers are missing."""
         return self._replace(
             last_producer_id=self.producer_id,
             state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
@@ -195,9 +200,10 @@ class Transaction(NamedTuple):
     def prepared_with_next_epoch(
         self, now_ms: int, *, commit: bool, next_producer_id: int = NO_PRODUCER_ID
     ) -> "Transaction":
-        """The end is decided, and the producer goes on in the next epoch; `next_producer_id` if there is none left.
+        """Return the transaction with a decided end, and the producer's epoch raised.
 
-        A transaction without partitions may be aborted, too; then it begins and ends now.
+        `next_producer_id` replaces the current id after the end, if that has no epoch left. A transaction without
+        partitions can be aborted, too. It then begins and ends now.
         """
         return self.prepared(now_ms, commit=commit)._replace(
             producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),
@@ -208,9 +214,9 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> "Transaction":
-        """All markers are written."""
+        """Return the completed transaction, after all markers are written."""
         committed = self.state is TransactionState.PREPARE_COMMIT
-        # Not before the markers are written: they end what was written under the old id.
+        # The id changes only now, because the markers end records written under the old id.
         rotates = self.client_version >= RAISES_EPOCHS and self.next_producer_id != NO_PRODUCER_ID
         return self._replace(
             producer_id=self.next_producer_id if rotates else self.producer_id,
@@ -226,9 +232,9 @@ class Transaction(NamedTuple):
 def end_error(
     transaction: Transaction, producer_id: int, producer_epoch: int, *, commit: bool, raises_epoch: bool
 ) -> ErrorCode:
-    """Return the error for a producer's request to end a transaction (Kafka's `endTransaction`).
+    """Return the error of a producer's request to end a transaction, or NONE (Kafka's `endTransaction`).
 
-    `raises_epoch` tells requests that raise the epoch (KIP-890) from older ones.
+    `raises_epoch` distinguishes requests that raise the epoch (KIP-890) from older ones.
     """
     state = transaction.state
     is_retry = transaction.is_end_retry(producer_id, producer_epoch, raises_epoch=raises_epoch)
@@ -238,7 +244,7 @@ def end_error(
         if _COMMITS[state] is not commit:
             return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.CONCURRENT_TRANSACTIONS if state.is_prepared else ErrorCode.NONE
-    # A newer producer of the same id has come (KIP-98), or an end is decided that this producer did not ask for.
+    # A newer producer has the transactional id (KIP-98), or an end was decided without this producer.
     if producer_epoch != transaction.producer_epoch or state.is_prepared:
         return ErrorCode.PRODUCER_FENCED
     # Without records there is nothing to commit, but an abort may raise the epoch.
@@ -247,12 +253,12 @@ def end_error(
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Is there no epoch behind this one that a producer could get?"""
+    """Return whether no producer can get an epoch above this one."""
     return epoch >= _LAST_EPOCH
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partitions in order, under their topics."""
+    """Return sorted partition indexes by topic."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
@@ -260,15 +266,21 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of a transactional id's records. EncodeError for one that is too long."""
+    """Return the key of a transactional id's records.
+
+    Raises:
+        EncodeError: The transactional id is too long.
+    """
     return encode_versioned(TransactionLogKey(transactional_id=transactional_id), _KEY_VERSION)
 
 
 def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
-    """The value of a transaction's record (Kafka's `TransactionLog.valueToBytes`).
+    """Return the value of a transaction's record (Kafka's `TransactionLog.valueToBytes`).
 
-    `level` is that of `transaction.version`: from 1 on the record has tagged fields. Kafka leaves both ids out, so that
-    a kill between the end and its completion costs it the new id; here they are written where they say something.
+    Kafka omits both producer ids, so that a crash between the end and its completion loses the new id. Here they are
+    written where they carry information.
+
+    `level` is the level of `transaction.version`. From level 1, the record has tagged fields.
     """
     value_version = min(level, _LAST_VALUE_VERSION)
     rotated = transaction.last_producer_id != transaction.producer_id
@@ -294,7 +306,11 @@ def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
 
 
 def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
-    """The transaction in a record. ValueError for a state that does not exist."""
+    """Return the transaction in a record.
+
+    Raises:
+        ValueError: The state does not exist.
+    """
     return Transaction(
         transactional_id,
         value.producer_id,

@@ -1,6 +1,6 @@
-"""Verification: a batch opens only a transaction that the coordinator knows (Kafka's `AddPartitionsToTxnManager`).
+"""Verification that the coordinator knows the transaction of a batch (Kafka's `AddPartitionsToTxnManager`).
 
-Otherwise a late batch would open a transaction that never ends (KIP-890).
+Without it, a late batch would open a transaction that never ends (KIP-890).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
 
 _KEPT: Final = 10_000
-"""Refused producers that are remembered; the oldest go first."""
+"""The maximum number of remembered producers with refused batches. The oldest are dropped first."""
 
 Ask = Callable[[str, int, int, str, int], ErrorCode]
 
@@ -20,12 +20,12 @@ Ask = Callable[[str, int, int, str, int], ErrorCode]
 class WriteVerifier:
     """Asks the coordinator about batches that begin a transaction in a log.
 
-    Of a batch that was refused, the sequence number is remembered (Kafka's `VerificationStateEntry`): the batches
-    behind it may already be on their way, and must not be taken before it comes again.
+    The sequence number of a refused batch is remembered (Kafka's `VerificationStateEntry`). Later batches may already
+    be on their way, and must not be accepted before the refused batch is sent again.
 
     Args:
-        verify: asks for (transactional id, producer id, epoch, topic, partition).
-        add: has the partition added to the transaction.
+        verify: Returns the coordinator's error for (transactional id, producer id, epoch, topic, partition).
+        add: Adds the partition to the transaction. Its parameters are those of `verify`.
     """
 
     def __init__(self, verify: Ask, add: Ask) -> None:
@@ -35,20 +35,21 @@ class WriteVerifier:
 
     @property
     def refusals(self) -> int:
-        """The number of refused producers that are remembered."""
+        """The number of remembered producers with refused batches."""
         return len(self._refused)
 
     def error_of(
         self, transactional_id: str, log: Log, header: BatchHeader, key: TopicPartition, *, adds: bool = False
     ) -> ErrorCode:
-        """The error for a transactional batch for the partition `key`, which it `adds` to the transaction, or NONE.
+        """Return the error for a transactional batch for the partition `key`, or NONE.
 
-        The errors of `TransactionCoordinator.verify`, or `add_written`, and OUT_OF_ORDER_SEQUENCE_NUMBER.
+        `adds` says whether the batch adds its partition to the transaction. Returns:
+            NONE, an error of `TransactionCoordinator.verify` or `add_written`, or OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
         if header.producer_id < 0:
             return ErrorCode.NONE
         known = log.producers.active.get(header.producer_id)
-        # What is open in an earlier epoch still awaits its marker, which must not come behind the next transaction.
+        # A transaction open in an earlier epoch still needs its marker, which must not follow the next transaction.
         if known is not None and known.current_txn_first_offset >= 0 and known.producer_epoch == header.producer_epoch:
             return ErrorCode.NONE
         ask = self._add if adds else self._verify
@@ -57,7 +58,8 @@ class WriteVerifier:
         if epoch < header.producer_epoch:
             epoch, sequence = header.producer_epoch, header.base_sequence
         if not error and header.base_sequence <= sequence:
-            # A producer that adds by writing begins each transaction again: what is not known here begins with 0.
+            # A producer that adds partitions by writing starts each transaction at sequence number 0 in logs that do
+            # not know it.
             starts_late = adds and known is None and header.base_sequence > 0
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_late else ErrorCode.NONE
         lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence
@@ -67,14 +69,14 @@ class WriteVerifier:
         return error or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def forget(self, key: TopicPartition, producer_id: int) -> None:
-        """A transaction has ended there."""
+        """Forget a refused batch, because the producer's transaction has ended in the partition."""
         self._refused.pop((key, producer_id), None)
 
 
 def as_writers_know_it(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
-    """The error that a producer gets for a failed verification (Kafka's `AddPartitionsToTxnManager`).
+    """Return the error that a producer gets for a failed verification (Kafka's `AddPartitionsToTxnManager`).
 
-    `knows_abortable` says whether the version of its request has TRANSACTION_ABORTABLE.
+    `knows_abortable` says whether the version of the producer's request has TRANSACTION_ABORTABLE.
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,4 +1,4 @@
-"""Directories of minibroker 1.0, which kept half of all groups and transactional ids in other partitions than Kafka."""
+"""Directories of minibroker 1.0, in which half of all groups and transactional ids are in the wrong partitions."""
 
 import logging
 from unittest.mock import patch
@@ -24,9 +24,9 @@ from tests.broker.logs.world import log_of
 OFFSETS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 T0, U1 = ("t", 0), ("u", 1)
 KAFKAS, VERSION_1S = 31, 17
-"""The partitions of the name "orders"."""
+"""The partitions for the name "orders"."""
 ALIKE = "g1"
-"""A name whose partition is the same in both."""
+"""A name with the same partition in both."""
 
 
 def move_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -34,7 +34,7 @@ def move_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def latest(harness: Harness, index: int, topic: str = OFFSETS) -> dict[bytes, bytes | None]:
-    """The latest value of each key in a partition."""
+    """Return the latest value of each key in a partition."""
     log = log_of(harness, topic, index)
     if log.log_end_offset == log.log_start_offset:
         return {}
@@ -43,7 +43,7 @@ def latest(harness: Harness, index: int, topic: str = OFFSETS) -> dict[bytes, by
 
 
 def put_offset(harness: Harness, index: int, offset: int | None, time_ms: int, *, record_ms: int | None = None) -> None:
-    """Write an offset of "orders", or None for a tombstone, into a partition."""
+    """Write an offset of "orders", or a tombstone for None, to a partition."""
     record = offset_record(
         OffsetKeys("orders").of(T0), CommittedOffset(offset or 0, -1, "", time_ms), record_ms or time_ms
     )
@@ -143,7 +143,7 @@ def test_members_stay_in_their_group(harness: Harness) -> None:
 
 
 def test_a_group_is_taken_as_a_whole_from_the_partition_that_is_newer(harness: Harness) -> None:
-    """Kafka's partition has a record of another kind of group, which has to go."""
+    """Kafka's partition has a record of another group type, which must be deleted."""
     put(harness, KAFKAS, NewRecord(b"\0\3\0\6orders", b"\0\0\0\0\0\1\0", harness.clock.now_ms()))
     with version_1(harness):
         harness.clock.advance(1000)

@@ -1,4 +1,4 @@
-"""The assignors of the coordinator, as those of Kafka (`org.apache.kafka.coordinator.group.assignor`)."""
+"""The coordinator's assignors, equivalent to Kafka's (`org.apache.kafka.coordinator.group.assignor`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -18,7 +18,7 @@ _BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_unif
 def named(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assignor]:
     """Return the assignors of `group.consumer.assignors` by name, without unknown ones.
 
-    Without any that can, both are there. They are those of Kafka 4, or of 3.9.
+    If no name is known, both assignors are returned. They behave as in Kafka 4, or as in 3.9 without `since_4_0`.
     """
     names = [ASSIGNORS[each] for each in requested if each in ASSIGNORS]
     found = _BY_NAME if since_4_0 else _BEFORE_4_0

@@ -1,4 +1,4 @@
-"""Input of the assignors, and the range assignor (Kafka's `GroupSpec` and `RangeAssignor`, from 3.9 on)."""
+"""The input of the assignors, and the range assignor (Kafka's `GroupSpec` and `RangeAssignor`, since 3.9)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from minibroker_protocol.coordinator_records.consumer_protocol import RangeShare
 
 
 class MemberSpec(NamedTuple):
-    """A member: the ids of the topics that it subscribes to, and its target assignment so far."""
+    """The ids of a member's subscribed topics, and its previous target assignment."""
 
     instance_id: str | None
     topics: Sequence[bytes]
@@ -16,12 +16,12 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """A group.
+    """The members and topics of a group.
 
     Attributes:
-        members: by member id.
-        counts: the number of partitions of each subscribed topic.
-        homogeneous: whether all members subscribe to the same topics.
+        members: The members by member id.
+        counts: The partition count of each subscribed topic.
+        homogeneous: Whether all members subscribe to the same topics.
     """
 
     members: Mapping[str, MemberSpec]
@@ -30,10 +30,10 @@ class GroupSpec(NamedTuple):
 
 
 def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
-    """Give each member consecutive partitions of each topic, whatever it had before.
+    """Assign consecutive partitions of each topic to each member, regardless of the previous assignment.
 
-    Static members come first, by their instance ids, then the others by their member ids. The first members have one
-    partition more where a topic cannot be divided evenly.
+    Static members come first, ordered by instance id, and then the others by member id. If a topic cannot be divided
+    evenly, the first members get one more partition.
     """
     order = sorted(group.members, key=lambda member_id: rank(member_id, group.members[member_id].instance_id))
     subscribers: dict[bytes, list[str]] = {}
@@ -43,9 +43,9 @@ def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
     assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in order}
     for topic, member_ids in subscribers.items():
         shares = RangeShares(group.counts[topic], len(member_ids))
-        for member_id in member_ids[: group.counts[topic]]:  # The others get no partition.
+        for member_id in member_ids[: group.counts[topic]]:  # Further members get no partition.
             assigned[member_id][topic] = frozenset(shares.take())
-    if not group.homogeneous:  # Topics are listed in the order of the member's subscription.
+    if not group.homogeneous:  # List topics in the order of the member's subscription.
         for member_id, partitions in assigned.items():
             topics = group.members[member_id].topics
             assigned[member_id] = {topic: partitions[topic] for topic in topics if topic in partitions}

@@ -1,8 +1,8 @@
-"""Simple assignor: several members share a partition, and all have about as much to do (Kafka's `SimpleAssignor`).
+"""The simple assignor: several members share a partition, and all get about the same load (Kafka's `SimpleAssignor`).
 
-With P partitions and M members each partition is given to ceil(M / P) of them. Members keep what they have as far as
-that allows. Who gets what depends on the order of Java's hash tables, which is followed here. Where members subscribe
-to different topics, each topic is shared out by itself among its subscribers.
+With P partitions and M members, each partition is assigned to ceil(M / P) members. Members keep their partitions if
+that is possible. The result depends on the order of Java's hash tables, which is reproduced here. If members subscribe
+to different topics, each topic is divided separately among its subscribers.
 """
 
 import math
@@ -21,12 +21,12 @@ from minibroker.coordinators.java_order import (
 
 
 def assign_simply(members: Mapping[str, MemberSpec], ready: Partitions, *, homogeneous: bool) -> dict[str, Partitions]:
-    """Assign partitions to members, by member id.
+    """Assign partitions to members, and return them by member id.
 
     Args:
-        members: the topics that each subscribes to, and what it was to read until now.
-        ready: the partitions that may be assigned: those that have a state.
-        homogeneous: whether all members subscribe to the same topics.
+        members: The subscribed topics and the previous target assignment of each member.
+        ready: The partitions that have a state, and can therefore be assigned.
+        homogeneous: Whether all members subscribe to the same topics.
     """
     if not members:
         return {}
@@ -38,7 +38,7 @@ def assign_simply(members: Mapping[str, MemberSpec], ready: Partitions, *, homog
 
 
 def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> dict[str, Partitions]:
-    """All members subscribe to the same topics, which are shared out together."""
+    """Assign all topics together, because all members subscribe to them."""
     topics = specs[0].topics
     if not topics:
         return {}
@@ -54,7 +54,7 @@ def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Part
 
 
 def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> dict[str, Partitions]:
-    """One topic after the other; a topic without subscribers stays where it was, as in Kafka."""
+    """Assign one topic after another. As in Kafka, topics without subscribers keep their assignment."""
     subscribers: dict[bytes, list[int]] = {}
     for number, spec in enumerate(specs):
         for topic in spec.topics:
@@ -74,7 +74,7 @@ def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: P
 
 
 def _hash(partition: TopicPartition) -> int:
-    """Kafka 4's `TopicIdPartition.hashCode`, that of a Java record."""
+    """Return the `hashCode` of Kafka 4's `TopicIdPartition`, which is a Java record."""
     topic, index = partition
     return 31 * uuid_hash(topic) + index
 
@@ -84,7 +84,10 @@ def _index(partition: TopicPartition) -> int:
 
 
 class _Sharing:
-    """Some partitions that some members share; members are numbers, in the order of Java's tables."""
+    """The division of some partitions among members.
+
+    Members are numbers, in the order of Java's tables.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class _Sharing:
     ) -> None:
         self._partitions = partitions
         self._hash_of = hash_of
-        self._by_partition: dict[TopicPartition, dict[int, None]] = {}  # ordered sets
+        self._by_partition: dict[TopicPartition, dict[int, None]] = {}  # The inner dicts are ordered sets.
         self._by_member: dict[int, dict[TopicPartition, None]] = {}
         count, members = len(partitions), len(subscribers)
         self._sharing = -(-members // count) if count else 0
@@ -105,7 +108,7 @@ class _Sharing:
         }
 
     def has(self, number: int, partitions: Iterable[TopicPartition]) -> None:
-        """Note the present partitions of a member."""
+        """Add partitions of a member's previous assignment."""
         mine = self._by_member.setdefault(number, {})
         for each in partitions:
             self._by_partition.setdefault(each, {})[number] = None
@@ -119,7 +122,7 @@ class _Sharing:
         return frozen(found)
 
     def settle(self) -> None:
-        """Take partitions from members with too many, and partitions with too many members; assign the rest."""
+        """Trim members with too many partitions and partitions with too many members, and assign the rest."""
         for number in sorted(self._by_member):
             self._trim_member(number)
         for partition in self._in_table():
@@ -129,11 +132,11 @@ class _Sharing:
         self._fill()
 
     def _in_table(self) -> list[TopicPartition]:
-        """Return the partitions in the order of a Java hash table that was made for all of them."""
+        """Return the partitions in the order of a Java hash table created for all of them."""
         wide = 1
         while wide < int((len(self._partitions) + 1) / 0.75) + 1:
             wide *= 2
-        # computeIfAbsent puts an entry at the head of its bucket.
+        # computeIfAbsent inserts an entry at the head of its bucket.
         return hash_order(reversed(self._by_partition), self._hash_of, table_size(len(self._by_partition), wide))
 
     def _trim_member(self, number: int) -> None:
@@ -152,9 +155,9 @@ class _Sharing:
             del self._by_member[number][partition]
 
     def _fill(self) -> None:
-        """Give partitions to members with room, one after the other, round and round.
+        """Assign partitions to members with room, in a round-robin fashion.
 
-        A member may come again for the partition that it has just got; Kafka counts that, too.
+        A member can be assigned the same partition twice. Kafka counts that, too.
         """
         open_members = [number for number in sorted(self._room) if self._has_room(number)]
         place, gave = 0, False

@@ -1,6 +1,6 @@
-"""As many partitions for each member as for any other, and as few moves as that allows (Kafka's `UniformAssignor`).
+"""The uniform assignor: members get about the same number of partitions, with few moves (Kafka's `UniformAssignor`).
 
-Where all members subscribe to the same topics a count decides (`UniformHomogeneousAssignmentBuilder`).
+If all members subscribe to the same topics, only counts matter (`UniformHomogeneousAssignmentBuilder`).
 """
 
 from minibroker.coordinators.groups.assignors.range import GroupSpec
@@ -18,12 +18,12 @@ from minibroker.coordinators.java_order import (
 
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:
-    """Assign all partitions of all topics with a subscriber, as since Kafka 4.0."""
+    """Assign all partitions of all subscribed topics, as since Kafka 4.0."""
     return _assign(group, since_4_0=True)
 
 
 def assign_uniformly_as_3_9(group: GroupSpec) -> dict[str, Partitions]:
-    """Assign all partitions of all topics with a subscriber, as before Kafka 4.0."""
+    """Assign all partitions of all subscribed topics, as before Kafka 4.0."""
     return _assign(group, since_4_0=False)
 
 
@@ -36,10 +36,10 @@ def _assign(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
 
 
 def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
-    """All members read the same topics.
+    """Assign topics to which all members subscribe.
 
-    If some must have one partition more than others, these are the first members; since Kafka 4.0 first of all members
-    that have one more already.
+    If some members must have one more partition than others, these are the first members. Since Kafka 4.0, members that
+    already have one more come first.
     """
     members = hash_order(group.members, string_hash)
     subscribed = group.members[members[0]].topics
@@ -83,7 +83,7 @@ def _without_owner(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition
 
 
 def _share(assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], free: list[TopicPartition]) -> None:
-    """Give partitions to members that lack some, one member after the other."""
+    """Assign free partitions to members that lack some, one member after another."""
     left = iter(free)
     for member_id, missing in lacking.items():
         for _, (topic, index) in zip(range(missing), left, strict=False):
@@ -91,7 +91,7 @@ def _share(assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], 
 
 
 def _keep(had: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:
-    """Return the partitions that a member keeps, and those that it has to give to others."""
+    """Return the partitions that a member keeps, and those that are free for others."""
     kept: dict[bytes, set[int]] = {}
     given_up: list[TopicPartition] = []
     for topic in hash_order(had, uuid_hash):

@@ -1,9 +1,9 @@
 """The uniform assignment of a group whose members subscribe to different topics, as since Kafka 4.0.
 
-Kafka's `UniformHeterogeneousAssignmentBuilder`: members keep what they have. Then one topic after the other is looked
-at, those with the most partitions for each subscriber first: partitions without an owner go to the subscribers with
-least, and after that partitions move from subscribers with more to those with less. Topics are gone through until a
-whole round moves nothing, at most 16 times.
+In Kafka's `UniformHeterogeneousAssignmentBuilder`, members first keep their partitions. Then each topic is balanced,
+beginning with the most partitions per subscriber. Partitions without an owner go to the subscribers with the fewest
+partitions, and then partitions move from subscribers with more to those with fewer. This is repeated for all topics
+until a whole round moves nothing, at most 16 times.
 """
 
 from typing import Final
@@ -17,7 +17,10 @@ _NOBODY: Final = -1
 
 
 class AssignmentByTopic:
-    """One assignment in the making. Members are numbers: their places in the order of Kafka's hash table."""
+    """The computation of one assignment.
+
+    Members are numbers: their positions in the order of Kafka's hash table.
+    """
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
@@ -27,7 +30,7 @@ class AssignmentByTopic:
         self._owners: dict[bytes, list[int]] = {}
 
     def build(self) -> dict[str, Partitions]:
-        """Make the assignment."""
+        """Compute the assignment."""
         self._read_subscriptions()
         self._keep()
         topics = self._ordered()
@@ -47,7 +50,7 @@ class AssignmentByTopic:
         self._owners = {topic: [_NOBODY] * self._group.counts[topic] for topic in self._subscribers}
 
     def _ordered(self) -> list[bytes]:
-        """The topics: first those with the most partitions for each subscriber, of these those with the fewest."""
+        """Return the topics in descending order of partitions per subscriber, and then by fewest subscribers."""
         alike: dict[tuple[float, int], list[bytes]] = {}
         for topic, subscribers in self._subscribers.items():
             rank = -self._group.counts[topic] / len(subscribers), len(subscribers)
@@ -55,7 +58,7 @@ class AssignmentByTopic:
         return [topic for rank in sorted(alike) for topic in sorted(alike[rank], key=order_of_ids)]
 
     def _keep(self) -> None:
-        """Leave members what they have."""
+        """Keep the previous assignment."""
         for member, member_id in enumerate(self._members):
             spec = self._group.members[member_id]
             topics = frozenset(spec.topics) if spec.assigned else frozenset[bytes]()
@@ -67,7 +70,7 @@ class AssignmentByTopic:
                 self._sizes[member] += len(kept)
 
     def _give_rest(self, topic: bytes) -> None:
-        """Give the partitions of a topic that have no owner to the subscribers with the fewest."""
+        """Assign the partitions of a topic without an owner to the subscribers with the fewest partitions."""
         owners = self._owners[topic]
         free = [index for index, owner in enumerate(owners) if owner == _NOBODY]
         if not free:
@@ -79,7 +82,7 @@ class AssignmentByTopic:
             self._sizes[owner] += 1
 
     def _balance(self, topics: list[bytes]) -> None:
-        """Move partitions of one topic after the other, until each topic has been looked at since the last move."""
+        """Balance one topic after another, until every topic has been visited since the last move."""
         still = 0
         for number in range(_MOST_ROUNDS * len(topics)):
             still = 1 if self._balance_topic(topics[number % len(topics)]) or not number else still + 1
@@ -87,7 +90,7 @@ class AssignmentByTopic:
                 return
 
     def _balance_topic(self, topic: bytes) -> bool:
-        """Move partitions of a topic until no subscriber has two more than another one. Returns whether any moved."""
+        """Move partitions of a topic until no subscriber has two more than another, and return whether any moved."""
         sizes = [self._sizes[each] for each in self._subscribers[topic]]
         if max(sizes) - min(sizes) <= 1:
             return False
@@ -115,14 +118,14 @@ class AssignmentByTopic:
 
 
 class _Loads:
-    """The subscribers of a topic by how many partitions they have; two levels that come to meet each other.
+    """The subscribers of a topic, ordered by their number of partitions, with two levels that approach each other.
 
-    The lower level rises: those that are at it take one partition each, then it is one higher. The upper level sinks:
-    those that are at it give one each. The levels are where members come to when all at them have had their turn.
+    Members at the lower level take one partition each, and then the level rises by one. Members at the upper level give
+    one partition each, and then the level falls by one.
 
     Args:
-        members: the subscribers.
-        sizes: how many partitions each member of the group has, of all topics. The caller keeps it up to date.
+        members: The subscribers.
+        sizes: The number of partitions of each member of the group, in all topics. The caller keeps it up to date.
     """
 
     __slots__ = (
@@ -139,13 +142,13 @@ class _Loads:
 
     def __init__(self, members: list[int], sizes: list[int]) -> None:
         self._sizes = sizes
-        self._order = sorted(members, key=sizes.__getitem__)  # members come in the order of their numbers
+        self._order = sorted(members, key=sizes.__getitem__)  # The sort keeps the order of equal members.
         self._low = sizes[self._order[0]] - 1
         self._high = sizes[self._order[-1]] + 1
-        self._bottom_end: int = 0  # those before it are at the lower level
-        self._takers: int = 0  # the next one to take
-        self._top_begin = self._top_end = len(self._order)  # those between are at the upper level
-        self._givers = 0  # those at the upper level that may give yet
+        self._bottom_end: int = 0  # Members before this index are at the lower level.
+        self._takers: int = 0  # The index of the member that takes next.
+        self._top_begin = self._top_end = len(self._order)  # Members between these indexes are at the upper level.
+        self._givers = 0  # Members at the upper level that can still give.
 
     def differ(self) -> bool:
         """Return whether the levels are more than one apart."""
@@ -162,7 +165,7 @@ class _Loads:
         return self._order[self._takers - 1]
 
     def most(self) -> int | None:
-        """Return the next member that gives a partition, or None if no member is left that could."""
+        """Return the next member that gives a partition, or None if no member is left."""
         if not self._givers:
             if self._top_begin == self._top_end and self._top_begin:
                 self._high = self._size_at(self._top_begin - 1)
@@ -177,7 +180,7 @@ class _Loads:
         return self._order[self._top_begin + self._givers]
 
     def pass_over(self) -> None:
-        """Leave out the member that was to give, since it has no partition of the topic."""
+        """Skip the current giver, which has no partition of the topic."""
         place = self._top_begin + self._givers
         self._top_end -= 1
         self._order[place], self._order[self._top_end] = self._order[self._top_end], self._order[place]

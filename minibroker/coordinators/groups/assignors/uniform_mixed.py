@@ -1,11 +1,12 @@
 """The uniform assignment of a group whose members subscribe to different topics, as before Kafka 4.0.
 
-Kafka's `UniformHeterogeneousAssignmentBuilder` of 3.9: members keep what they have, the rest goes to those that have
-least, and then partitions move from those with more to those with less until no move helps. There Kafka gives up
-(UNKNOWN_SERVER_ERROR) where a member would give and take partitions of one topic to and from another one.
+In Kafka 3.9's `UniformHeterogeneousAssignmentBuilder`, members first keep their partitions, and members with the fewest
+partitions get the others. Then partitions move from members with more to those with fewer until no move helps. During
+this phase, Kafka fails (UNKNOWN_SERVER_ERROR) if a member would both give and take partitions of one topic to and from
+the same other member.
 
-Kafka looks at all members and partitions after each move to see whether the assignment is balanced. Here one topic
-with a move that would help is kept in mind, and the others are looked at only when that topic has no such move left.
+After each move, Kafka examines all members and partitions to see whether the assignment is balanced. Here one topic
+with a helpful move is remembered, and the others are examined only after that topic has no such move left.
 """
 
 import heapq
@@ -26,7 +27,7 @@ from minibroker_protocol.java_text import utf16_order
 
 
 class MixedAssignment:
-    """One assignment in the making."""
+    """The computation of one assignment."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
@@ -34,16 +35,16 @@ class MixedAssignment:
         self._subscribers: dict[bytes, list[str]] = {}
         self._topics: list[bytes] = []
         self._owners: dict[TopicPartition, str] = {}
-        self._owned: dict[bytes, dict[str, int]] = {}  # how many partitions of a topic each member has
+        self._owned: dict[bytes, dict[str, int]] = {}  # Number of partitions by topic and member.
         self._assigned: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in self._members}
         self._sizes = dict.fromkeys(self._members, 0)
         self._most: dict[str, int] = {}
         self._open: set[str] = set()
-        self._least: dict[bytes, int] = {}  # of the topics that were asked for since the last move
+        self._least: dict[bytes, int] = {}  # By topic, cleared by each move.
         self._unbalanced: bytes | None = None
 
     def build(self) -> dict[str, Partitions]:
-        """Make the assignment."""
+        """Compute the assignment."""
         self._read_subscriptions()
         ordered = self._ordered()
         self._keep()
@@ -64,9 +65,9 @@ class MixedAssignment:
         self._open = {member_id for member_id in self._members if self._has_room(member_id)}
 
     def _ordered(self) -> list[TopicPartition]:
-        """All partitions: of the topics with the most partitions for each subscriber first, and by their numbers.
+        """Return all partitions, beginning with the topics with the most partitions per subscriber, and then by index.
 
-        What is equal comes in the order of Kafka's hash table.
+        Equal partitions are in the order of Kafka's hash table.
         """
         counts = self._group.counts
         table = table_size(sum(counts[topic] for topic in self._topics))
@@ -85,7 +86,7 @@ class MixedAssignment:
         return -self._group.counts[topic] / subscribers, subscribers
 
     def _keep(self) -> None:
-        """Leave members what they have."""
+        """Keep the previous assignment."""
         counts = self._group.counts
         for member_id in self._members:
             member = self._group.members[member_id]
@@ -97,7 +98,7 @@ class MixedAssignment:
                             self._give((topic, index), member_id)
 
     def _give_rest(self, ordered: list[TopicPartition]) -> None:
-        """Give each partition without an owner to the subscriber with the least, of those that have room."""
+        """Assign each partition without an owner to the subscriber with the fewest partitions among those with room."""
         heaps: dict[bytes, list[tuple[int, bytes, str]]] = {}
         for partition in ordered:
             if partition in self._owners:
@@ -107,7 +108,7 @@ class MixedAssignment:
             if heap is None:
                 heap = heaps[topic] = [self._filled(each) for each in self._subscribers[topic]]
                 heapq.heapify(heap)
-            while True:  # sizes only grow here, so that an entry is right or too small
+            while True:  # Sizes only grow here, so an entry is either right or too small.
                 size, _, member_id = heap[0]
                 now = self._sizes[member_id]
                 if now >= self._most[member_id]:
@@ -154,7 +155,7 @@ class MixedAssignment:
     # Balance
 
     def _balance(self, movable: list[TopicPartition]) -> None:
-        """Move each partition once at most, until no member has two more than another one that could take one."""
+        """Move each partition at most once, until no member has two more than another that could take one."""
         has_moved = True
         while has_moved:
             was_moved = False
@@ -175,7 +176,7 @@ class MixedAssignment:
             movable = stayed
 
     def _fewest(self, topic: bytes) -> int:
-        """Return the least number of partitions that a subscriber of a topic has."""
+        """Return the smallest number of partitions of any subscriber of a topic."""
         return min(map(self._sizes.__getitem__, self._subscribers[topic]))
 
     def _is_balanced(self) -> bool:
@@ -193,13 +194,13 @@ class MixedAssignment:
         return True
 
     def _may_move(self, topic: bytes) -> bool:
-        """Return whether a member with a partition of the topic has two more than a subscriber with room."""
+        """Return whether an owner of the topic's partitions has at least two more than a subscriber with room."""
         sizes = self._sizes
         fewest = min((sizes[each] for each in self._subscribers[topic] if each in self._open), default=None)
         return fewest is not None and max(map(sizes.__getitem__, self._owned[topic]), default=0) > fewest + 1
 
     def _move(self, partition: TopicPartition, owner: str) -> None:
-        """Give a partition to the subscriber of its topic that has least."""
+        """Move a partition to the subscriber of its topic with the fewest partitions."""
         candidates = self._open.intersection(self._subscribers[partition[0]])
         new = min(candidates, key=self._filled)
         self._take(partition, owner)

@@ -1,16 +1,17 @@
-"""Members whose clients stall, or wait for a timer, because of the moment at which an answer comes.
+"""Workarounds for clients that stall, or wait for a timer, depending on when a response arrives.
 
-kafka-python 3 joins a group before it asks for the metadata of its topics. The first member of such a group leads
-without knowing its topics, assigns nothing, and joins again once it knows them. If a `poll` ends while this second join
-waits for its SyncGroup, the client takes itself for joined, and never fetches. So `Rebalances` holds the first
-rebalance of a group until its leader has asked for its topics. And a member that joins again unasked is refused its
-SyncGroup once, since that error makes the client see its join through.
+kafka-python 3 joins a group before it fetches the metadata of its topics. The first member of a group becomes its
+leader without knowing its topics, assigns nothing, and joins again after it knows them. If a `poll` ends while this
+second join waits for its SyncGroup, the client believes that it has joined, and never fetches. `Rebalances` therefore
+holds the first rebalance of a group until its leader has fetched the metadata. Also, the SyncGroup of a member that
+joins again without a rebalance is rejected once, because that error makes the client complete its join.
 
-sarama waits for 2 s if its SyncGroup is refused because another member has joined. It sends a heartbeat as soon as it
-has its assignment. So it learns of the other member just as soon if the JoinGroup of that one is served a little later.
+sarama waits for 2 s if its SyncGroup is rejected because another member has joined. It sends a heartbeat immediately
+after it has its assignment. If the JoinGroup of the other member is served a little later, sarama learns of the
+rebalance just as soon.
 
-aiokafka opens another connection between its lookup of a group and its JoinGroup. So when members start together, the
-first one often joins before the others are pending. Each lookup lets the group expect a member.
+aiokafka opens another connection between its lookup of a group and its JoinGroup. When members start together, the
+first one therefore often joins before the others are pending. After each lookup, the group expects a member.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,9 +21,9 @@ class EarlyJoiner:
     """A connection of kafka-python 3.
 
     Attributes:
-        group_ids: the groups whose coordinators it has looked up.
-        topics: those of its last Metadata request, which are all that the client knows.
-        on_metadata: called after each Metadata request, while a rebalance is held for one.
+        group_ids: The groups whose coordinators it has looked up.
+        topics: The topics of its last Metadata request, the only topics that the client knows.
+        on_metadata: Called after each Metadata request while a rebalance is held.
     """
 
     __slots__ = ("__weakref__", "group_ids", "on_metadata", "topics")
@@ -33,7 +34,7 @@ class EarlyJoiner:
         self.on_metadata: Callable[[], None] | None = None
 
     def note_metadata(self, topics: Iterable[str]) -> None:
-        """Note the topics that are about to be described to the client."""
+        """Record the topics in a Metadata response that is about to be sent."""
         self.topics = frozenset(topics)
         if self.on_metadata is not None:
             self.on_metadata()
@@ -55,5 +56,5 @@ def joins_after_lookup(software: tuple[str, str], client_id: str | None) -> bool
 
 
 def _name(software: tuple[str, str], client_id: str | None) -> str:
-    """Return a client's name and version; before version 3 of ApiVersions its default client id has to do."""
+    """Return a client's name and version, or its client id for a client without version 3 of ApiVersions."""
     return (client_id or "") if software[0] == "unknown" else "-".join(software)

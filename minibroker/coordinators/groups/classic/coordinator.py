@@ -1,7 +1,7 @@
 """Requests of members of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Kafka has them in `GroupMetadataManager`: `classicGroupJoin`, `classicGroupSync`, `classicGroupHeartbeat` and
-`classicGroupLeave`, which look whether the group is one of the consumer protocol.
+These are Kafka's `classicGroupJoin`, `classicGroupSync`, `classicGroupHeartbeat` and `classicGroupLeave` in
+`GroupMetadataManager`, which also check whether the group uses the consumer protocol.
 """
 
 import uuid
@@ -43,16 +43,16 @@ _FIRST_WITH_KNOWN_MEMBERS: Final = 4
 _FIRST_WITH_NULLABLE_PROTOCOL: Final = first_version(JoinGroupResponse, "protocol_type")
 _FIRST_WITH_SKIPPED_ASSIGNMENT: Final = first_version(JoinGroupResponse, "skip_assignment")
 _ID_PREFIX_BYTES: Final = 32_000
-"""Room for a UUID is left: a string of the older versions has at most 32,767 bytes."""
+"""The length to which the prefix of a member id is cut. A string of older versions has at most 32,767 bytes."""
 
 
 class JoiningClient(NamedTuple):
-    """The client that sends a JoinGroup.
+    """The client that sent a JoinGroup.
 
     Attributes:
-        node: the node that it asks.
-        version: the version of its request.
-        joins_early, backs_off: whether it is kafka-python 3, or sarama (`client_quirks`).
+        node: The node that got the request.
+        version: The version of the request.
+        joins_early, backs_off: Whether the client is kafka-python 3 or sarama (`client_quirks`).
     """
 
     client_id: str
@@ -81,8 +81,8 @@ class ClassicGroups:
     """The requests of members of classic groups, and of members of the classic protocol in consumer groups.
 
     Args:
-        status: returns whether requests for a group may be served by a node.
-        is_before_4_0: whether the broker emulates a release before Kafka 4.0.
+        status: Returns whether a node can serve requests for a group.
+        is_before_4_0: Whether the broker emulates a release before Kafka 4.0.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class ClassicGroups:
     def join(
         self, request: JoinGroupRequest, protocols: Sequence[Protocol], client: JoiningClient
     ) -> JoinGroupResponse | Reply:
-        """Let a member join; the response waits if other members have to join, too (`classicGroupJoin`)."""
+        """Join a member, and return its response, delayed if other members must join, too (`classicGroupJoin`)."""
         join = _Join(self, request, protocols, client)
         join.run()
         outcome: JoinGroupResponse | Reply = join.reply.outcome()
         return outcome
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
-        """Give a member its assignment, once the leader has handed it in (`classicGroupSync`)."""
+        """Return a member's assignment, delayed until the leader has sent it (`classicGroupSync`)."""
         consumers = self.store.get_consumer(request.group_id)
         if consumers is not None:
             try:
@@ -150,7 +150,7 @@ class ClassicGroups:
         return outcome
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Restart the session of a member (`classicGroupHeartbeat`)."""
+        """Restart a member's session (`classicGroupHeartbeat`)."""
         named = request.member_id, request.group_instance_id, request.generation_id
         consumers = self.store.get_consumer(request.group_id)
         if consumers is not None:
@@ -168,7 +168,7 @@ class ClassicGroups:
         return ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE
 
     def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
-        """Remove members; the others have to join again (`classicGroupLeave`). Return an error for each."""
+        """Remove members, and return the error of each. The others must join again (`classicGroupLeave`)."""
         group = self.store.find(group_id)
         if isinstance(group, ConsumerGroup):
             return self.members_of(group).leave(leaving)
@@ -190,7 +190,7 @@ class ClassicGroups:
 
 
 def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
-    """Return NONE if the member may have an assignment in this state of the group."""
+    """Return NONE if the member can get an assignment in the current state of the group, or an error."""
     code = group.validate_generation(request.member_id, request.group_instance_id, request.generation_id)
     if code:
         return code
@@ -201,7 +201,7 @@ def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
 
 
 class _Join:
-    """One JoinGroup, until its `reply` has an answer or waits for the group."""
+    """One JoinGroup, until its `reply` is answered or waits for the group."""
 
     __slots__ = ("_client", "_groups", "_is_late", "_protocols", "_rebalance_ms", "_rebalances", "_request", "reply")
 
@@ -217,13 +217,13 @@ class _Join:
         self._request = request
         self._protocols = tuple(protocols)
         self._client = client
-        self._is_late = False  # It has waited for the SyncGroup of others.
+        self._is_late = False  # True after it has waited for the SyncGroup of other members.
         named = client.version >= _FIRST_WITH_REBALANCE_TIMEOUT
         self._rebalance_ms = request.rebalance_timeout_ms if named else request.session_timeout_ms
         self.reply = _JoinReply(groups.core, client.version)
 
     def run(self) -> None:
-        """Answer `reply`, or have the group answer it later."""
+        """Answer `reply`, or store it in the group to be answered later."""
         request, config, store = self._request, self._groups.core.config, self._groups.store
         code = self._groups.status(request.group_id, self._client.node)
         if code:
@@ -244,7 +244,7 @@ class _Join:
         if group is None:
             self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
             return
-        if group is not found and not self._groups.is_before_4_0:  # Kafka 4 writes an empty group first.
+        if group is not found and not self._groups.is_before_4_0:  # Kafka 4 first writes an empty group.
             code = store.save_group(group)
             if code:
                 self._refuse(code)
@@ -263,7 +263,7 @@ class _Join:
     def _refuse(self, code: ErrorCode) -> None:
         self.reply.answer(join_error(code, self._request.member_id))
 
-    # Into a group of the consumer protocol
+    # Joining a group of the consumer protocol
 
     def _join_consumers(self, group: ConsumerGroup) -> None:
         """Join a consumer group, which assigns immediately (`classicGroupJoinToConsumerGroup`)."""
@@ -293,7 +293,7 @@ class _Join:
             )
         )
 
-    # Without a member id
+    # Joining without a member id
 
     def _join_newly(self, group: Group) -> None:
         request = self._request
@@ -331,7 +331,7 @@ class _Join:
         self._rebalances.add(group, member)
 
     def _replace(self, group: Group, instance_id: str, member_id: str) -> None:
-        """Let a static member that comes back take its old place (`updateStaticMemberThenRebalanceOrCompleteJoin`)."""
+        """Replace the member id of a returning static member (`updateStaticMemberThenRebalanceOrCompleteJoin`)."""
         old_id, old_leader = group.static_members[instance_id], group.leader
         member = group.members[old_id]
         group.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
@@ -342,7 +342,7 @@ class _Join:
         self._rebalances.restart_session(group, member)
         if group.is_in(GroupState.STABLE) and group.select_protocol() == group.protocol_name:
             code = self._groups.store.save_group(group)
-            if code:  # Nothing has happened.
+            if code:  # Undo all changes, because they could not be stored.
                 group.update(member, *before)
                 group.replace_static(instance_id, old_id)
                 self._rebalances.restart_session(group, member)
@@ -357,7 +357,7 @@ class _Join:
         group.park_join(member, self.reply)
         self._rebalances.maybe_prepare(group)
 
-    # With a member id
+    # Joining with a member id
 
     def _join_again(self, group: Group) -> None:
         request = self._request
@@ -377,7 +377,8 @@ class _Join:
         if not has_changed and (
             group.is_in(GroupState.COMPLETING_REBALANCE) or (group.is_in(GroupState.STABLE) and not leads)
         ):
-            # It has missed the response, or asks for the state of the group. A leader may have news, though.
+            # The member has missed the response, or wants the state of the group. A leader might have new metadata, so
+            # it starts a rebalance below.
             self.reply.answer(joined(group, member))
             return
         group.update(member, self._protocols, self._rebalance_ms, request.session_timeout_ms)
@@ -390,7 +391,7 @@ class _Join:
 
 
 def _has_room(group: Group, member_id: str, most: int) -> bool:
-    """Return whether one more may join. A rebalance gives room to the first members (`acceptJoiningMember`)."""
+    """Return whether the group has room for a member. A rebalance accepts the first members (`acceptJoiningMember`)."""
     if group.is_in(GroupState.EMPTY, GroupState.DEAD):
         return True
     member = group.members.get(member_id)

@@ -1,6 +1,6 @@
 """A group of the classic protocol and its members: state, generation, delayed requests (Kafka's `GroupMetadata`).
 
-The order of events, and the responses, are in `rebalances` and `coordinator`.
+The order of events is in `rebalances`, and the responses are in `coordinator`.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 
 CONSUMER: Final = "consumer"
-"""The protocol type of groups whose members' metadata are subscriptions."""
+"""The protocol type of consumers, whose metadata are subscriptions."""
 _NEVER: Final = -1
 
 
 class GroupState(Enum):
-    """Where a group stands; the values are the names that Kafka shows."""
+    """The state of a classic group. The values are Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -43,11 +43,14 @@ CAN_FOLLOW: Final = {
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
     GroupState.DEAD: set(GroupState),
 }
-"""By each state those that it can follow (Kafka's `ClassicGroupState.validPreviousStates`)."""
+"""The valid previous states of each state (Kafka's `ClassicGroupState.validPreviousStates`)."""
 
 
 class Protocol(NamedTuple):
-    """A way to assign partitions that a member offers, with its metadata for it (for consumers: its subscription)."""
+    """A protocol that a member supports, with the member's metadata for it.
+
+    A consumer's metadata is its subscription.
+    """
 
     name: str
     metadata: bytes
@@ -56,8 +59,8 @@ class Protocol(NamedTuple):
 class Reply(DelayedResponse):
     """The response to a request that may have to wait for other members.
 
-    It never leaves while another request is being handled: delivering it serves what waits behind it on its
-    connection, and a group in the middle of a change is no place for that.
+    It is never delivered while another request is handled. Delivering it also serves the requests behind it on its
+    connection, and these must not see a group in the middle of a change.
     """
 
     __slots__ = ("_call_soon", "_gone", "deliver", "response")
@@ -70,7 +73,7 @@ class Reply(DelayedResponse):
         self.response: Any = None
 
     def answer(self, response: Any) -> None:
-        """Answer, now or as soon as the present wake-up is done. Only the first response counts."""
+        """Answer the request, now or after the current wake-up. Later responses are ignored."""
         if self.response is not None:
             return
         self.response = response
@@ -78,7 +81,10 @@ class Reply(DelayedResponse):
             self._call_soon(partial(self._deliver, response))
 
     def cancel(self) -> None:
-        """Note that the client has disconnected. As in Kafka only the session timeout counts for the group."""
+        """Cancel the request because its client disconnected.
+
+        As in Kafka, the member stays in the group until its session times out.
+        """
         self._gone = True
         if hasattr(self, "deliver"):
             del self.deliver
@@ -88,7 +94,7 @@ class Reply(DelayedResponse):
         return "the other members of its group"
 
     def outcome(self) -> Any:
-        """Return the result of the handler: the response if there is one, else this."""
+        """Return the response if there is one, or else this delayed response."""
         return self if self.response is None else self.response
 
     def _deliver(self, response: Any) -> None:
@@ -98,17 +104,17 @@ class Reply(DelayedResponse):
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member of a classic group (Kafka's `MemberMetadata`); timeouts are in ms.
+    """A member of a classic group (Kafka's `MemberMetadata`). Timeouts are in milliseconds.
 
     Attributes:
-        group_instance_id: what a static member is known by; its member id changes whenever it starts again (KIP-345).
-        protocols: what it offers, the one that it prefers first.
-        assignment: what the leader has given it.
-        join, sync: its delayed JoinGroup or SyncGroup.
-        is_new: it has not got an answer to its first JoinGroup, so it cannot send heartbeats yet.
-        backs_off, joins_early: its client is sarama, or kafka-python 3 (`client_quirks`).
-        joins_twice: its next SyncGroup is refused, so that it joins once more.
-        session: when it is taken for dead; none while it is only read from the log.
+        group_instance_id: The permanent id of a static member, whose member id changes with each start (KIP-345).
+        protocols: The supported protocols, in order of preference.
+        assignment: The assignment from the leader.
+        join, sync: The delayed JoinGroup or SyncGroup.
+        is_new: Whether the first JoinGroup is still waiting, so that the member cannot send heartbeats yet.
+        backs_off, joins_early: Whether the client is sarama or kafka-python 3 (`client_quirks`).
+        joins_twice: Whether the next SyncGroup is rejected, so that the member joins again.
+        session: The deadline of the session, or None before the session begins.
     """
 
     member_id: str
@@ -129,15 +135,15 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place while it is away."""
+        """Whether the member keeps its place while it is absent."""
         return self.group_instance_id is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return its metadata for a protocol; nothing for one that it does not offer."""
+        """Return the member's metadata for a protocol, empty if it is not supported."""
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the topics that a consumer subscribes to; none for other members."""
+        """Return the topics to which a consumer subscribes, empty for other members."""
         try:
             subscription = decode_versioned(ConsumerProtocolSubscription, self.protocols[0].metadata)
         except DecodeError:
@@ -145,29 +151,29 @@ class Member:
         return frozenset(subscription.topics)
 
     def vote(self, candidates: set[str]) -> str:
-        """Return the candidate that it prefers; it offers all of them."""
+        """Return the preferred protocol among candidates that the member supports."""
         return next(each.name for each in self.protocols if each.name in candidates)
 
     def restart_session(self) -> None:
-        """Restart its session if it has begun."""
+        """Restart the session if it has begun."""
         if self.session is not None:
             self.session.restart(self.session_timeout_ms)
 
 
 class Group:
-    """One group.
+    """A classic group.
 
     Attributes:
-        state_timestamp_ms: when it came into its state; None when its record of an old format lacks it.
-        protocol_type: of its members, "consumer" for consumers; None for a group that never had any.
-        protocol_name: what its generation has agreed on.
-        members: by member id, in the order in which they came.
-        static_members: member ids by instance id.
-        pending: members that have been given an id and have not come back with it yet, with the ends of their sessions.
-        waiting_to_join: how many members have a delayed JoinGroup.
-        pending_sync: member ids that have not asked for their assignment yet.
-        new_member_added: a member has joined since the initial rebalance delay began.
-        offsets: what it has committed.
+        state_timestamp_ms: The time of the last state change, or None if a record of an old format lacks it.
+        protocol_type: The members' protocol type, "consumer" for consumers, or None if the group never had members.
+        protocol_name: The protocol selected for the current generation.
+        members: The members by member id, in the order of joining.
+        static_members: Member ids by instance id.
+        pending: The clients that got a member id and have not joined with it yet, with their deadlines.
+        waiting_to_join: The number of members with a delayed JoinGroup.
+        pending_sync: The ids of members that have not sent their SyncGroup yet.
+        new_member_added: Whether a member has joined since the initial rebalance delay began.
+        offsets: The committed offsets.
     """
 
     kind = "classic"
@@ -188,13 +194,13 @@ class Group:
         self.waiting_to_join = 0
         self.new_member_added = False
         self.offsets = GroupOffsets()
-        self._supported: Counter[str] = Counter()  # how many members offer a protocol
-        self._subscriptions: tuple[bytes, ...] | None = None  # of the generation; looked at when a request needs them
+        self._supported: Counter[str] = Counter()  # Number of members by protocol.
+        self._subscriptions: tuple[bytes, ...] | None = None  # Of the generation, decoded on first use.
         self._subscribed_topics: set[str] | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has neither members nor clients that are about to become members."""
+        """Whether the group has neither members nor joining clients."""
         return self.state is GroupState.EMPTY
 
     def die(self) -> None:
@@ -207,7 +213,11 @@ class Group:
         return self.state in states
 
     def move_to(self, state: GroupState) -> None:
-        """Change the state. AssertionError for a change that cannot happen."""
+        """Change the state.
+
+        Raises:
+            AssertionError: The current state does not allow the change.
+        """
         assert self.state in CAN_FOLLOW[state], f"{self.group_id}: {self.state} cannot become {state}"
         self.state = state
         self.state_timestamp_ms = self._clock.now_ms()
@@ -215,10 +225,10 @@ class Group:
     # Members
 
     def add(self, member: Member) -> None:
-        """Add a member; the first one leads."""
+        """Add a member. The first member becomes the leader."""
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
-        # As in Kafka: the first member assigns for all, until it leaves.
+        # As in Kafka, the first member stays the leader until it leaves.
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
@@ -226,7 +236,7 @@ class Group:
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, pending or not. If it led, the oldest member leads now."""
+        """Remove a member, pending or not. If it was the leader, the oldest member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supported.subtract({each.name for each in member.protocols})
@@ -247,11 +257,11 @@ class Group:
             deadline.cancel()
 
     def replace_static(self, instance_id: str, member_id: str) -> Member:
-        """Give a static member that has come back a new member id, and change nothing else."""
+        """Change only the member id of a returning static member, and return the member."""
         old = self.static_members[instance_id]
         member = self.members[old]
         member.member_id = member_id
-        self.members = {each.member_id: each for each in self.members.values()}  # everyone keeps his place
+        self.members = {each.member_id: each for each in self.members.values()}  # The order of members is kept.
         self.static_members[instance_id] = member_id
         if self.leader == old:
             self.leader = member_id
@@ -273,7 +283,7 @@ class Group:
         return protocol_type == self.protocol_type and any(self._supported[name] == everyone for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer, of those that all of them offer."""
+        """Return the protocol preferred by most members, among those that all members support."""
         everyone = len(self.members)
         candidates = {name for name, count in self._supported.items() if count == everyone}
         votes = Counter(member.vote(candidates) for member in self.members.values())
@@ -281,29 +291,33 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Milliseconds that the slowest member may take to join again."""
+        """The longest rebalance timeout of the members, in milliseconds."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def all_have_joined(self) -> bool:
-        """Whether all members have joined that the next generation waits for."""
+        """Whether all members required for the next generation have joined."""
         return not self.pending and self.waiting_to_join == len(self.members)
 
     def park_join(self, member: Member, reply: Reply) -> None:
-        """Let a member, or a client that is about to become one, wait for the next generation."""
+        """Store a JoinGroup that waits for the next generation, for a member or a new client."""
         if member.join is None:
             self.waiting_to_join += 1
         member.join = reply
 
     def answer_join(self, member: Member, response: Any) -> None:
-        """Answer a member's JoinGroup, if it waits for one."""
+        """Answer a member's waiting JoinGroup, if any."""
         if member.join is not None:
             self.waiting_to_join -= 1
             reply, member.join = member.join, None
             reply.answer(response)
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader has joined, electing another one if need be; False when no member has."""
+        """Elect a leader among the joined members, unless the current leader has joined.
+
+        Returns:
+            False if no member has joined.
+        """
         if self.leader is None:
             return False
         if self.members[self.leader].join is not None:
@@ -312,7 +326,7 @@ class Group:
         return self.members[self.leader].join is not None
 
     def begin_generation(self) -> None:
-        """Begin the next generation, whose members have all joined."""
+        """Begin the next generation, for which all members have joined."""
         self.generation += 1
         self.pending_sync.clear()
         if self.members:
@@ -324,7 +338,7 @@ class Group:
             self._note_subscriptions()
             self.move_to(GroupState.EMPTY)
 
-    # What a generation reads
+    # Subscriptions of a generation
 
     def _note_subscriptions(self) -> None:
         self._subscribed_topics = None
@@ -333,9 +347,9 @@ class Group:
             self._subscriptions = tuple(each.metadata(self.protocol_name) for each in self.members.values())
 
     def subscribed_topics(self) -> set[str] | None:
-        """Return the topics that the members of this generation read, or None if that is unknown.
+        """Return the topics to which the members of this generation subscribe, or None if unknown.
 
-        That is the case when they are no consumers, or when one of them speaks of its subscription in another way.
+        They are unknown if the members are not consumers, or if a subscription cannot be decoded.
         """
         if self._subscriptions is not None:
             try:
@@ -350,7 +364,7 @@ class Group:
     # Checks
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """FENCED_INSTANCE_ID when a static member has been replaced, UNKNOWN_MEMBER_ID for a stranger."""
+        """Return FENCED_INSTANCE_ID for a replaced static member, UNKNOWN_MEMBER_ID for a non-member, or NONE."""
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
             if current is not None and current != member_id:
@@ -360,7 +374,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def validate_generation(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-        """As `validate_member`, and ILLEGAL_GENERATION for a member that speaks of another generation."""
+        """Return NONE, an error of `validate_member`, or ILLEGAL_GENERATION for another generation."""
         code = self.validate_member(member_id, group_instance_id)
         return ErrorCode.ILLEGAL_GENERATION if not code and generation_id != self.generation else code
 
@@ -371,12 +385,12 @@ class Group:
         generation_id: int,
         *,
         is_transactional: bool,
-        version: int = 0,  # noqa: ARG002 - groups of the other kind go by it
+        version: int = 0,  # noqa: ARG002 - modern groups use it
     ) -> ErrorCode:
-        """Return whether a client may commit now: NONE, or an error (`validateOffsetCommit` and `doCommitOffsets`).
+        """Return NONE if a client can commit now, or an error (`validateOffsetCommit` and `doCommitOffsets`).
 
-        A client without a generation may while the group has no members. Transactional commits may come without a
-        member, since early versions of TxnOffsetCommit name none; and they may come during a rebalance.
+        Clients without a generation can commit while the group has no members. Transactional commits may come without a
+        member id, because early versions of TxnOffsetCommit have none. They are also allowed during a rebalance.
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -392,13 +406,13 @@ class Group:
         return ErrorCode.REBALANCE_IN_PROGRESS if joining else ErrorCode.NONE
 
     def note_activity(self, member_id: str) -> None:
-        """Restart the session of a member after a request that counts as a heartbeat."""
+        """Restart a member's session after a request that counts as a heartbeat."""
         member = self.members.get(member_id)
         if member is not None:
             member.restart_session()
 
     def settle(self, generation: int, protocol_type: str, members: Iterable[Member]) -> None:
-        """Be stable with these members, who have their assignments; the timers are not running yet."""
+        """Move to the state STABLE with members that have their assignments. Their sessions are not started."""
         self.generation = generation
         self.protocol_type = protocol_type
         for member in members:
@@ -407,10 +421,10 @@ class Group:
         self.state = GroupState.STABLE
         self._note_subscriptions()
 
-    # The record of the group
+    # Records
 
     def restore(self, value: GroupMetadataValue) -> None:
-        """Become what the record says; the timers of the members are not running yet."""
+        """Restore the group from its record. The sessions of the members are not started."""
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
@@ -419,7 +433,7 @@ class Group:
         self.static_members.clear()
         self._supported.clear()
         for each in value.members:
-            # Version 0 has no rebalance timeout: the session timeout stands for it.
+            # Version 0 has no rebalance timeout, so the session timeout is used instead.
             rebalance_ms = each.session_timeout if each.rebalance_timeout == _NEVER else each.rebalance_timeout
             self.add(
                 Member(
@@ -441,7 +455,7 @@ class Group:
         self._note_subscriptions()
 
     def to_value(self) -> GroupMetadataValue:
-        """Return the record that describes the group as it is now."""
+        """Return the record of the group's current state."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

@@ -1,8 +1,9 @@
 """Rebalances of a classic group, and session timeouts (`GroupCoordinator` in Kafka 3, `GroupMetadataManager` in 4).
 
-A rebalance waits for JoinGroup of every member (`DelayedJoin`), no longer than the slowest member's rebalance timeout;
-the first one of an empty group waits for `group.initial.rebalance.delay.ms` instead (`InitialDelayedJoin`). Then the
-members have as long again to ask for their assignment (`DelayedSync`). Members whose session ends are removed.
+A rebalance waits until every member has sent its JoinGroup (`DelayedJoin`), at most for the longest rebalance timeout
+of the members. The first rebalance of an empty group waits for `group.initial.rebalance.delay.ms` instead
+(`InitialDelayedJoin`). Then the members have the same time to send their SyncGroup (`DelayedSync`). Members whose
+session ends are removed.
 """
 
 import logging
@@ -25,11 +26,11 @@ from minibroker_protocol.messages.groups import JoinGroupResponse, JoinGroupResp
 NO_GENERATION: Final = -1
 NO_LEADER: Final = ""
 UNKNOWN_MEMBER: Final = ""
-"""The member id of a client that has none."""
+"""The member id of a client without one."""
 _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""A member that has not got its first answer cannot send heartbeats: it is waited for so long."""
+"""The session timeout of a member that waits for its first response, and therefore cannot send heartbeats."""
 _SHORTEST_WAIT_MS: Final = 10
-"""A member may name no time at all; a group that waits for it again and again still leaves the broker alone."""
+"""The minimum wait for members. A member can set a timeout of 0, and repeated waits must not overload the broker."""
 _FIRST_HOLD_MS: Final = 200
 _EXPECTED_JOIN_MS: Final = 100
 _METADATA_HEAD_START_MS: Final = 3
@@ -38,11 +39,11 @@ _logger = logging.getLogger(__name__)
 
 
 class _JoinWait:
-    """A rebalance that waits for members.
+    """The wait of a rebalance for its members.
 
     Attributes:
-        extension_ms: by how much an initial delay may still be extended.
-        may_end: returns whether the wait may end before its time is up.
+        extension_ms: The time by which an initial delay can still be extended.
+        may_end: Returns whether the wait can end before the timer fires.
     """
 
     __slots__ = ("extension_ms", "may_end", "timer")
@@ -70,13 +71,13 @@ class Rebalances:
         self._deferred_joins: dict[Group, list[Callable[[], None]]] = {}
         self._sync_waits: dict[Group, Timer] = {}
 
-    # Members come and go
+    # Joining and leaving members
 
     def add(self, group: Group, member: Member) -> None:
-        """Add a new member, whose JoinGroup is delayed already, and rebalance the group."""
+        """Add a new member, whose JoinGroup is already waiting, and rebalance the group."""
         member.is_new = True
-        # Each newcomer extends the initial delay: a fleet that starts together gets one rebalance, not one for each
-        # consumer.
+        # Each new member extends the initial delay, so that consumers started together share one rebalance instead of
+        # causing one each.
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.generation == 0:
             group.new_member_added = True
         group.add(member)
@@ -84,28 +85,28 @@ class Rebalances:
         self.maybe_prepare(group)
 
     def expect(self, group: Group, member_id: str, session_timeout_ms: int) -> None:
-        """Wait for a member to join again with the id that it got (KIP-394)."""
+        """Wait for a client to join again with its new member id (KIP-394)."""
         deadline = group.pending[member_id] = Deadline(self._clock, partial(self.remove_pending, group, member_id))
         deadline.restart(session_timeout_ms)
 
     def remove(self, group: Group, member: Member) -> None:
         """Remove a member that leaves or has failed. Its waiting requests get UNKNOWN_MEMBER_ID."""
         group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))  # Kafka does not answer this one at all
+        self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))  # Kafka never answers this SyncGroup.
         group.remove(member.member_id)
-        # It may have been the last one that was waited for.
+        # The rebalance may have waited only for this member.
         if group.is_in(GroupState.PREPARING_REBALANCE):
             self.maybe_complete_join(group)
         elif not group.is_in(GroupState.EMPTY, GroupState.DEAD):
             self.prepare(group)
 
     def remove_pending(self, group: Group, member_id: str) -> None:
-        """Remove a member that has left or expired before it joined with its new id."""
+        """Remove a pending member that has left or expired before joining with its new id."""
         group.remove(member_id)
         self.maybe_complete_join(group)
 
     def restart_session(self, group: Group, member: Member) -> None:
-        """Restart the session of a member."""
+        """Restart a member's session."""
         self._restart_session(group, member, member.session_timeout_ms)
 
     def _restart_session(self, group: Group, member: Member, timeout_ms: int) -> None:
@@ -114,7 +115,7 @@ class Rebalances:
         member.session.restart(timeout_ms)
 
     def _on_session_end(self, group: Group, member: Member) -> None:
-        # Who waits for an answer cannot send heartbeats; its session begins again with the answer.
+        # A member that waits for a response cannot send heartbeats. Its session restarts with the response.
         if member.is_new or (member.join is None and member.sync is None):
             _logger.info("Member %s of group %s has failed", member.member_id, group.group_id)
             self.remove(group, member)
@@ -123,18 +124,18 @@ class Rebalances:
                 self._advised.advise(LOST_GROUPS, group.group_id, about)
 
     def resume(self, group: Group) -> None:
-        """Start the sessions of the members of a group that was loaded."""
-        # `group.max.size` was lowered since: a rebalance lets the surplus go, as in Kafka (KIP-389).
+        """Start the sessions of the members of a loaded group."""
+        # If `group.max.size` was lowered meanwhile, a rebalance removes the excess members, as in Kafka (KIP-389).
         if len(group.members) > self._max_size:
             self.prepare(group)
         for member in tuple(group.members.values()):
             self.restart_session(group, member)
 
     def forget(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """Forget a group that is gone. Its waiting requests get `code`, by default NOT_COORDINATOR."""
+        """Forget a removed group. Its waiting requests get `code`, by default NOT_COORDINATOR."""
         is_idle = group.state is GroupState.EMPTY and not group.pending
         group.die()
-        if is_idle:  # as most of the groups that go together
+        if is_idle:  # Fast path: when many groups are removed together, most are idle.
             return
         self._end_join_wait(group)
         self._end_sync_wait(group)
@@ -163,24 +164,24 @@ class Rebalances:
     # Waiting for JoinGroup
 
     def maybe_prepare(self, group: Group) -> None:
-        """Begin a rebalance if the group is not in one."""
+        """Begin a rebalance unless one is in progress."""
         if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY):
             self.prepare(group)
 
     def prepare(self, group: Group) -> None:
-        """Begin a rebalance: all members have to join again."""
+        """Begin a rebalance, in which all members must join again."""
         if group.is_in(GroupState.COMPLETING_REBALANCE):
-            # They wait for an assignment of a generation that is over.
+            # These members wait for an assignment of the previous generation.
             self.end_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._end_sync_wait(group)
         is_initial = group.is_in(GroupState.EMPTY)
         group.move_to(GroupState.PREPARING_REBALANCE)
-        # All may have joined already, such as the only member: then there is no wait.
+        # All members may have joined already, for example if there is only one. The wait then ends immediately.
         if not is_initial and group.members:
             self._wait_for_joins(group)
             self.maybe_complete_join(group)
         elif is_initial and self._initial_delay_ms > 0:
-            # No member may wait for longer than its own rebalance timeout, however many come after it.
+            # No member waits longer than its own rebalance timeout, even if many others join after it.
             left_ms = max(group.rebalance_timeout_ms - self._initial_delay_ms, 0)
             self._wait_for_more(group, self._initial_delay_ms, left_ms)
         elif is_initial:
@@ -208,17 +209,17 @@ class Rebalances:
             self._hold_or_complete(group)
 
     def note_lookup(self, joiner: EarlyJoiner, group_ids: Iterable[str]) -> None:
-        """Note that an early joiner is about to join one of these groups."""
+        """Record that an early joiner is about to join one of these groups."""
         joiner.group_ids.update(group_ids)
         self._early_joiners.add(joiner)
 
     def expect_join(self, group_id: str) -> None:
-        """Expect a client that has looked a group up to join it, for a short while."""
+        """Expect for a short time that a client that has looked up a group will join it."""
         timer = self._clock.call_later(_EXPECTED_JOIN_MS, partial(self.end_expected_join, group_id))
         self._expected_joins.setdefault(group_id, []).append(timer)
 
     def end_expected_join(self, group_id: str) -> None:
-        """End the oldest expectation of a group: a member has joined, or none has in time."""
+        """Remove the oldest expected join of a group, because a member has joined or the time is over."""
         timers = self._expected_joins.get(group_id)
         if not timers:
             return
@@ -230,7 +231,7 @@ class Rebalances:
             self.maybe_complete_join(group)
 
     def _hold_or_complete(self, group: Group) -> None:
-        """Begin the first generation, or hold it shortly for what other requests are about to bring (`_may_begin`)."""
+        """Begin the first generation, or wait a short time for requests that should come first (`_may_begin`)."""
         self._end_join_wait(group)
         leader = group.members.get(group.leader or "")
         if leader is None or not self._works_around_clients:
@@ -249,16 +250,16 @@ class Rebalances:
             joiner.on_metadata = partial(self._on_metadata, group, wait)
 
     def _may_begin(self, group: Group, leader: Member, joiners: Iterable[EarlyJoiner], topics: frozenset[str]) -> bool:
-        """Return whether no member is pending or expected, and kafka-python 3 has asked for its topics.
+        """Return whether no member is pending or expected, and kafka-python 3 has fetched the metadata of its topics.
 
-        Static members are never pending, so they do not wait for others. Which of the connections that have looked the
-        group up is the leader's cannot be known, so all of them count.
+        Static members are never pending, so their groups do not wait. Any of the connections that have looked up the
+        group could be the leader's, so all of them must have the metadata.
         """
         is_expecting = group.pending or group.group_id in self._expected_joins
         return (leader.is_static or not is_expecting) and all(topics <= joiner.topics for joiner in joiners)
 
     def _on_metadata(self, group: Group, wait: _JoinWait) -> None:
-        # The two responses leave by different connections; the client has to see that of Metadata first.
+        # The two responses use different connections. The client must receive the Metadata response first.
         if self._join_waits.get(group) is wait and wait.may_end():
             wait.timer.cancel()
             wait.timer = self._clock.call_later(_METADATA_HEAD_START_MS, partial(self._complete_join, group))
@@ -275,26 +276,25 @@ class Rebalances:
             wait.timer.cancel()
 
     def _complete_join(self, group: Group) -> None:
-        """The next generation begins with those that are here; static members may be away (`onCompleteJoin`)."""
+        """Begin the next generation with the members that have joined, and absent static members (`onCompleteJoin`)."""
         self._end_join_wait(group)
         for member in [each for each in group.members.values() if each.join is None and not each.is_static]:
             group.remove(member.member_id)
-        # Only static members are left, and all are away: no one could assign. They keep their places for a session
-        # (KIP-345).
+        # All remaining members are static and absent, so none could assign. Their sessions keep their places (KIP-345).
         if group.members and not group.elect_leader():
-            self._wait_for_joins(group)  # until the sessions of those that are away have ended
+            self._wait_for_joins(group)  # The wait ends with their sessions.
             return
         group.begin_generation()
         if group.is_in(GroupState.EMPTY):
             code = self._store.save_group(group)
-            if code:  # after a start the last generation would be back, and its members would fail again
+            if code:  # A restart would restore the previous generation.
                 _logger.warning("Group %s is empty; its new state could not be stored: %s", group.group_id, code.name)
             return
         for member in tuple(group.members.values()):
             group.answer_join(member, joined(group, member))
             self.restart_session(group, member)
             member.is_new = False
-            # A member may send heartbeats and never sync: without this wait the group would hang (KAFKA-12890).
+            # A member can send heartbeats without ever syncing. Without this wait, the group would hang (KAFKA-12890).
             group.pending_sync.add(member.member_id)
         delay_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
         self._sync_waits[group] = self._clock.call_later(delay_ms, partial(self._on_sync_timeout, group))
@@ -302,19 +302,19 @@ class Rebalances:
     # Waiting for SyncGroup
 
     def note_sync(self, group: Group, member: Member) -> None:
-        """Note that a member has asked for its assignment."""
+        """Record that a member has sent its SyncGroup."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._end_sync_wait(group)
 
     def is_awaiting_sync(self, group: Group) -> bool:
-        """Return whether a member that backs off if its SyncGroup is refused has not sent it yet."""
+        """Return whether the group waits for the SyncGroup of a client that backs off after a rejected SyncGroup."""
         return group.is_in(GroupState.COMPLETING_REBALANCE) and any(
             member.backs_off and member.member_id in group.pending_sync for member in group.members.values()
         )
 
     def defer_join(self, group: Group, join: Callable[[], None]) -> None:
-        """Call `join` once all members have sent their SyncGroup, or a little later."""
+        """Call `join` after all members have sent their SyncGroup, or after a short timeout."""
         self._deferred_joins.setdefault(group, []).append(join)
         self._clock.call_later(_DEFERRED_JOIN_MS, partial(self._run_deferred_joins, group))
 
@@ -340,10 +340,10 @@ class Rebalances:
             self.prepare(group)
 
     def assign(self, group: Group, assignments: dict[str, bytes]) -> None:
-        """The leader has assigned: write it, then answer everyone; if writing fails, everyone joins again."""
+        """Store the leader's assignments and answer all members. If the write fails, all members join again."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        # On disk before any member gets it: after a crash all must find the same generation and leader.
+        # Stored before any member gets its assignment, so that all find the same generation and leader after a crash.
         code = self._store.save_group(group)
         self.end_syncs(group, code)
         if code:
@@ -352,7 +352,7 @@ class Rebalances:
             group.move_to(GroupState.STABLE)
 
     def end_syncs(self, group: Group, code: ErrorCode) -> None:
-        """Answer every delayed SyncGroup; with an error no member has an assignment (`propagateAssignment`)."""
+        """Answer all waiting SyncGroup requests (`propagateAssignment`). An error clears all assignments."""
         for member in group.members.values():
             if code:
                 member.assignment = b""
@@ -362,14 +362,14 @@ class Rebalances:
 
     @staticmethod
     def answer_sync(member: Member, response: SyncGroupResponse) -> None:
-        """Answer a member's SyncGroup, if it waits for one."""
+        """Answer a member's waiting SyncGroup, if any."""
         if member.sync is not None:
             reply, member.sync = member.sync, None
             reply.answer(response)
 
 
 def join_error(code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupResponse:
-    """Return a refusal to join."""
+    """Return a JoinGroup response with an error."""
     return JoinGroupResponse(
         error_code=code,
         generation_id=NO_GENERATION,
@@ -384,9 +384,9 @@ def join_error(code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupRes
 def joined(
     group: Group, member: Member, *, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """Return the generation that a member is part of; the response to the leader lists all members.
+    """Return a JoinGroup response for a member of the current generation. Only the leader's response lists all members.
 
-    With `leader` the response names another leader than the member itself.
+    With `leader`, the response names another leader than the member.
     """
     leads = leader is None and group.leader == member.member_id
     return JoinGroupResponse(
@@ -412,12 +412,12 @@ def _members(group: Group) -> list[JoinGroupResponseMember]:
 
 
 def sync_error(code: ErrorCode) -> SyncGroupResponse:
-    """Return the refusal of an assignment."""
+    """Return a SyncGroup response with an error."""
     return SyncGroupResponse(error_code=code, protocol_type=None, protocol_name=None, assignment=b"")
 
 
 def synced(group: Group, member: Member) -> SyncGroupResponse:
-    """Return a member's assignment."""
+    """Return a SyncGroup response with a member's assignment."""
     return SyncGroupResponse(
         error_code=ErrorCode.NONE,
         protocol_type=group.protocol_type,

@@ -1,7 +1,7 @@
 """Members of the classic protocol in a group of the consumer protocol (KIP-848, "Online Migration").
 
-To them the group's epochs are generations. The coordinator has assigned when they join, so that no member leads and
-none waits. They have to join again when there is something to give up, or something new for them.
+These members get group epochs as generations. The coordinator has made the assignment when they join, so none of them
+leads or waits. They must join again when they have to revoke partitions, or get new ones.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,10 @@ from minibroker_protocol.messages.groups import JoinGroupRequest, MemberIdentity
 
 
 class ClassicMembers:
-    """Requests of members of the classic protocol in one group. All methods raise GroupRefusedError."""
+    """Requests of members of the classic protocol in one group.
+
+    All methods raise GroupRefusedError for a rejected request.
+    """
 
     def __init__(self, groups: ConsumerGroups, group: ConsumerGroup, topics: Topics) -> None:
         self._groups = groups
@@ -31,7 +34,11 @@ class ClassicMembers:
     def check_joining(
         self, member_id: str, instance_id: str | None, protocol_type: str, protocols: Sequence[Protocol]
     ) -> None:
-        """Raise GroupRefusedError if the client may not become or stay a member."""
+        """Check whether a client can join the group.
+
+        Raises:
+            GroupRefusedError: INCONSISTENT_GROUP_PROTOCOL or GROUP_MAX_SIZE_REACHED.
+        """
         if self._groups.migration.is_disabled:
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self._groups.check_room(self._group, member_id, instance_id)
@@ -46,7 +53,7 @@ class ClassicMembers:
         rebalance_timeout_ms: int,
         client: tuple[str, str],
     ) -> ConsumerMember:
-        """Join, or join again; `client` is its id and its host."""
+        """Join a member, or update it if it joins again. `client` is its client id and host."""
         group, groups = self._group, self._groups
         try:
             subscription = subscription_in(protocols[0].metadata)
@@ -83,7 +90,7 @@ class ClassicMembers:
         return moved
 
     def sync(self, request: SyncGroupRequest) -> bytes:
-        """Return the assignment of a member, which exists since it joined."""
+        """Return a member's assignment, which was made when the member joined."""
         member = self._find(request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         first = member.classic.supported_protocols[0]
@@ -97,7 +104,11 @@ class ClassicMembers:
         return assignment_of(member.assigned, self._topics, like=bytes(first.metadata))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """Restart the session of a member; REBALANCE_IN_PROGRESS if it has to join again."""
+        """Restart a member's session.
+
+        Raises:
+            GroupRefusedError: REBALANCE_IN_PROGRESS if the member must join again, or an error of the member.
+        """
         member = self._find(member_id, instance_id, generation)
         timers = self._groups.restart_session(self._group, member.member_id)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._group.waits(member)
@@ -107,11 +118,11 @@ class ClassicMembers:
 
     @property
     def _latest_epoch(self) -> int:
-        """The epoch that a member comes to when it joins again."""
+        """The epoch that a member gets if it joins again."""
         return self._group.assignment_epoch if self._groups.rules.since_4_3 else self._group.epoch
 
     def leave(self, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
-        """Remove members, whatever protocol they speak. Return an error for each."""
+        """Remove members of either protocol, and return the error of each."""
         gone: list[str] = []
         codes: list[ErrorCode] = []
         for each in leaving:

@@ -1,7 +1,7 @@
 """The coordinator of consumer groups: heartbeats, departures, timeouts (Kafka's `GroupMetadataManager`).
 
-How a group comes to this protocol and back is in `migration`, and what members of the
-classic protocol may do in it in `classic_members`.
+`migration` moves groups between the classic and the consumer protocol. `classic_members` serves members of the classic
+protocol in consumer groups.
 """
 
 from collections.abc import Callable, Collection, Container
@@ -36,19 +36,16 @@ if TYPE_CHECKING:
 _NOT_SAID: Final = -1
 _SHORTEST_INTERVAL_MS: Final = 100
 _FIRST_EPOCH: Final = 1
-"""The epoch of a group before its first member."""
+"""The epoch of a group before its first member joins."""
 
 
 class ConsumerGroups(ModernGroups[ConsumerGroup]):
     """All groups of the consumer protocol.
 
-    Args:
-        rules: those of the release of Kafka that the broker emulates.
-
     Attributes:
-        rules: as given.
-        assignors: by name, the default one first.
-        migration: moves groups from one protocol to the other.
+        rules: The rules of the emulated Kafka release.
+        assignors: The assignors by name, the default one first.
+        migration: Moves groups between protocols.
     """
 
     group_type = ConsumerGroup
@@ -71,17 +68,18 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the configuration and the feature group.version, where the release has it, allow such groups."""
+        """Whether the configuration, and the feature group.version if the release has it, allow these groups."""
         features = self.core.features
         is_off = GROUP_VERSION in features.supported and not features.level(GROUP_VERSION)
         return not is_off and "consumer" in self.core.config.items("group.coordinator.rebalance.protocols")
 
     def heartbeat_interval_ms(self, group_id: str, *, is_short_at_first: bool = False) -> int:
-        """Return the milliseconds until the next heartbeat of a member.
+        """Return the time until a member's next heartbeat, in milliseconds.
 
-        They are few while a regular expression is being resolved, so that its members soon come for their partitions.
-        Members also hand over partitions step by step, and each step waits for a heartbeat. With `is_short_at_first`
-        the first intervals after a change of the group are half as long as the change is ago, at least 100 ms.
+        The interval is short while a regular expression is being resolved, so that members get their partitions soon.
+        Members also hand over partitions in several steps, and each step waits for a heartbeat. With
+        `is_short_at_first`, the interval is therefore half the time since the last change of the group, at least 100
+        ms.
         """
         interval_ms = self.core.configs.group(group_id).heartbeat_interval_ms
         group = self.store.get_consumer(group_id)
@@ -101,17 +99,17 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def heartbeat(
         self, request: "ConsumerGroupHeartbeatRequest", client: Client, may_describe: Callable[[str], bool]
     ) -> Answer:
-        """Let a member join, or restart its session.
+        """Join a member, or restart its session.
 
-        None in a request, and a rebalance timeout of -1, mean no change.
+        None in a request, or a rebalance timeout of -1, means no change.
 
         Args:
-            request: the heartbeat.
-            client: the member's.
-            may_describe: returns whether the member may know of a topic.
+            request: The heartbeat.
+            client: The member's client.
+            may_describe: Returns whether the member has the right to see a topic.
 
         Raises:
-            GroupRefusedError: The member is refused, or a record could not be written.
+            GroupRefusedError: The member is rejected, or a record could not be written.
         """
         joins = request.member_epoch == JOINING
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
@@ -166,7 +164,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             group.topics = update.topics
 
     def group_for(self, group_id: str, *, joins: bool) -> tuple[ConsumerGroup, list[NewRecord]]:
-        """Return the group of a member; a classic group with members becomes a consumer group where it may."""
+        """Return the group of a member. A classic group with members is converted if the migration policy allows it."""
         group = self.store.find(group_id)
         if joins and isinstance(group, Group) and not group.is_empty:
             upgraded = self.migration.upgrade(group, self.max_size)
@@ -182,17 +180,21 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         return group
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None = None) -> None:
-        """Raise GroupRefusedError (GROUP_MAX_SIZE_REACHED) if a new member does not fit."""
-        if not self.rules.since_4_4 or group.static_member(instance_id) is None:  # Since 4.4 it takes its old place.
+        """Check that the group has room for a member.
+
+        Raises:
+            GroupRefusedError: GROUP_MAX_SIZE_REACHED.
+        """
+        if not self.rules.since_4_4 or group.static_member(instance_id) is None:  # Since 4.4, it keeps its place.
             super().check_room(group, member_id)
 
     def _check_epoch(self, member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
-        """Check the epoch of a heartbeat. The previous one is accepted while the member reads nothing else."""
+        """Check the epoch of a heartbeat. The previous epoch is accepted while the member owns no other partitions."""
         reads_no_more = owned is not None and is_subset(owned, member.assigned)
         self.check_epoch(member, epoch, may_be_previous=reads_no_more)
 
     def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> GroupUpdate:
-        """Begin an update of a group; `may_describe` is of the member that makes it, if one does."""
+        """Begin an update of a group. `may_describe` checks the rights of the member that causes it, if any."""
         authorizer = self._authorizer
         may_match: MayMatch | None = EVERYTHING
         if authorizer is not None:
@@ -203,7 +205,11 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def advance(
         update: GroupUpdate, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None
     ) -> ConsumerMember:
-        """As `GroupUpdate.advance`. GroupRefusedError."""
+        """Call `GroupUpdate.advance`.
+
+        Raises:
+            GroupRefusedError: FENCED_MEMBER_EPOCH, because the state of the member is unknown.
+        """
         try:
             return update.advance(member, updated, owned)
         except UnknownStateError:
@@ -214,12 +220,16 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def finish(
         self, group: ConsumerGroup, update: GroupUpdate, member: ConsumerMember, before: Collection[NewRecord] = ()
     ) -> None:
-        """Write the update, and begin the member's session again. GroupRefusedError."""
+        """Write an update, and restart the member's session.
+
+        Raises:
+            GroupRefusedError: The update could not be written.
+        """
         known = group.members.get(member.member_id)
         self.save(group, update.changes, before)
         group.topics, group.has_new_meanings = update.topics, False
         timers = self.restart_session(group, member.member_id)
-        if len(group.timers) > len(group.members):  # The member has taken the place of another one.
+        if len(group.timers) > len(group.members):  # The member has replaced another one.
             for member_id in group.timers.keys() - group.members.keys():
                 self.end_session(group, member_id)
         if known is not None and known.to_current() == member.to_current():
@@ -238,7 +248,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         return self.fence(group, [member_id])
 
     def fence(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode:
-        """Members are gone. If the others all speak the classic protocol, the group does, too, where it may."""
+        """Remove members. If only classic members are left, convert the group if the migration policy allows it."""
         if self.migration.may_downgrade(group, gone):
             code = self.migration.downgrade(group, gone)
             if code is not None:
@@ -257,10 +267,13 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def replace_last(
         self, group: ConsumerGroup, update: GroupUpdate, known: ConsumerMember, member: ConsumerMember
     ) -> bool:
-        """Let a classic member replace a static member. Return whether the group is a classic one now.
+        """Replace a static member by a classic member, and return whether the group was converted to a classic group.
 
-        It becomes one where it may, if that was the last member of the consumer protocol, as in Kafka 4
-        (`validateOnlineDowngradeWithReplacedMember`); in 3.9.1 it does not. GroupRefusedError if it cannot be written.
+        If the replaced member was the last one of the consumer protocol, the group is converted if its policy allows
+        it, as in Kafka 4 (`validateOnlineDowngradeWithReplacedMember`). In 3.9.1 it is not converted.
+
+        Raises:
+            GroupRefusedError: The change could not be written.
         """
         if not self.migration.may_downgrade(group, [known.member_id], replaced=True):
             return False

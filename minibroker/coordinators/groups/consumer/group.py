@@ -26,7 +26,7 @@ RECORDS: Final = GroupRecords(
 )
 
 Epochs = Mapping[bytes, Mapping[int, int]]
-"""Epochs of partitions, by the ids of their topics and their numbers."""
+"""Assignment epochs by topic id and partition."""
 NO_EPOCHS: Final[Epochs] = {}
 
 
@@ -42,15 +42,16 @@ def _no_epochs() -> Epochs:
 class ConsumerMember(ModernMember):
     """A member of a consumer group (Kafka's `ConsumerGroupMember`).
 
-    A member speaks the consumer protocol, or the classic one while its group goes from one to the other.
+    While its group migrates, a member can use the classic protocol instead of the consumer protocol.
 
     Attributes:
-        regex: a regular expression of topics that it subscribes to, beside those that it names; empty for none.
-        server_assignor: the assignor that it prefers.
-        classic: the metadata of its JoinGroup, if it speaks the classic protocol.
-        assigned: the partitions that it reads, or may read as soon as a response has them.
-        revoking: the partitions that it has to give up first.
-        epochs: the epoch of the assignment that gave it each of these partitions; none before Kafka 4.3.
+        topics: The topic names to which the member subscribes.
+        regex: A regular expression for further topics, or an empty string.
+        server_assignor: The preferred assignor.
+        classic: The metadata of the JoinGroup of a member of the classic protocol.
+        assigned: The partitions that the member owns, or will own when it gets the next response.
+        revoking: The partitions that the member must revoke first.
+        epochs: The epochs in which these partitions were assigned, empty before Kafka 4.3.
     """
 
     topics: frozenset[str] = frozenset()
@@ -64,27 +65,27 @@ class ConsumerMember(ModernMember):
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol."""
+        """Whether the member uses the classic protocol."""
         return self.classic is not None
 
     @property
     def is_revoking(self) -> bool:
-        """Whether it has to give up partitions first."""
+        """Whether the member must revoke partitions first."""
         return self.state is MemberState.UNREVOKED_PARTITIONS
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether it reads what the assignment of this epoch has for it."""
+        """Return whether the member has reached its target of this assignment epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def epoch_of(self, topic_id: bytes, index: int) -> int | None:
-        """Return the epoch of the assignment that gave it a partition, or None if it does not have it."""
+        """Return the epoch in which a partition was assigned to the member, or None if the member does not have it."""
         for partitions in (self.assigned, self.revoking):
             if index in partitions.get(topic_id, ()):
                 return self.epochs.get(topic_id, {}).get(index, max(self.epoch, 0))
         return None
 
     def epochs_with(self, epoch: int, *several: Partitions) -> Epochs:
-        """Return the epochs of partitions: those that it reads keep theirs, and others get this one."""
+        """Return the assignment epochs of partitions: unchanged for the member's partitions, and `epoch` for others."""
         found: dict[bytes, dict[int, int]] = {}
         for partitions in several:
             for topic, indexes in partitions.items():
@@ -95,7 +96,7 @@ class ConsumerMember(ModernMember):
         return found
 
     def gone_for_a_while(self, *, has_epochs: bool) -> Self:
-        """Return the member while it is away; its partitions wait, and no late commit is too late."""
+        """Return the state of an absent static member. It keeps its partitions, and can commit late in any epoch."""
         epochs = {topic: dict.fromkeys(indexes, 0) for topic, indexes in self.assigned.items()}
         return replace(self, epoch=AWAY, revoking=NOTHING, epochs=epochs if has_epochs else NO_EPOCHS)
 
@@ -114,7 +115,7 @@ class ConsumerMember(ModernMember):
         )
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> Self:
-        """Return the member with the metadata of a record."""
+        """Return the member with the metadata in a record."""
         return replace(
             self,
             instance_id=value.instance_id,
@@ -139,7 +140,7 @@ class ConsumerMember(ModernMember):
         )
 
     def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> Self:
-        """Return the member with the current assignment of a record."""
+        """Return the member with the current assignment in a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -164,7 +165,7 @@ def _says_anything(classic: ClassicMemberMetadata | None) -> bool:
 
 
 def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
-    """Return the epochs of partitions; that of the member where a record of an earlier Kafka has none."""
+    """Return the assignment epochs in a record, or the member's epoch for records of earlier Kafka releases."""
     found: dict[bytes, dict[int, int]] = {}
     for each in named:
         epochs = each.assignment_epochs
@@ -175,7 +176,7 @@ def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
 
 
 class ConsumerGroupState(Enum):
-    """The state of a consumer group; the values are the names that Kafka shows."""
+    """The state of a consumer group. The values are Kafka's names."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -188,13 +189,13 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     """A group of the consumer protocol.
 
     Attributes:
-        seen_epoch, seen_ms: the epoch at the last heartbeat with short intervals, and the time when it was seen first.
-        has_topics_record: whether the log has a record of the subscribed topics, as before Kafka 4.1.
-        topics: the subscribed topics, by name, as far as they exist and once they were looked up.
-        regexes: the topics that each regular expression matches.
-        regexes_of: all topics that were matched then, and the version of the rights that counted.
-        is_matching: whether the topics of the members' regular expressions are being looked up.
-        has_new_meanings: whether that has changed their topics between two heartbeats.
+        seen_epoch, seen_ms: The group epoch at the last heartbeat with a short interval, and when it was first seen.
+        has_topics_record: Whether the log has a record of the subscribed topics, as before Kafka 4.1.
+        topics: The existing subscribed topics by name, after they were looked up.
+        regexes: The topics matched by each regular expression.
+        regexes_of: All topics at the time of the match, and the version of the access rights.
+        is_matching: Whether the members' regular expressions are being matched.
+        has_new_meanings: Whether the members' topics have changed in this way between two heartbeats.
     """
 
     kind = PROTOCOL_TYPE
@@ -209,11 +210,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self.regexes_of: tuple[Collection[str], int] | None = None
         self.is_matching = False
         self.has_new_meanings = False
-        self._joined: dict[tuple[frozenset[str], str], frozenset[str]] = {}  # of members with names and an expression
-        self._subscriptions: dict[frozenset[str], frozenset[str]] = {}  # one object for sets that are equal
+        self._joined: dict[tuple[frozenset[str], str], frozenset[str]] = {}  # By topic names and regular expression.
+        self._subscriptions: dict[frozenset[str], frozenset[str]] = {}  # Equal sets share one object.
         self._named_topics: frozenset[str] | None = frozenset()
         self._has_new_subscriptions = False
-        self._holders: dict[tuple[bytes, int], str] = {}  # of partitions, by member id
+        self._holders: dict[tuple[bytes, int], str] = {}  # Member ids by partition.
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -229,7 +230,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return ConsumerGroupState.RECONCILING
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """Return the target assignment of a member, or of the static one whose place it takes."""
+        """Return the target assignment of a member, or of the static member that it replaces."""
         before = self.static_member(member.instance_id)
         return self.target.get(member.member_id if before is None else before.member_id, NOTHING)
 
@@ -238,7 +239,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return (topic_id, partition) not in self._holders
 
     def waits(self, member: ConsumerMember) -> bool:
-        """Return whether another member still has a partition of a member's target."""
+        """Return whether another member still owns a partition of this member's target."""
         return any(
             index not in member.assigned.get(topic, frozenset()) and not self.is_free(topic, index)
             for topic, indexes in self.target.get(member.member_id, NOTHING).items()
@@ -246,12 +247,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         )
 
     def subscribed_topics(self) -> set[str]:
-        """Return the topics that the members subscribe to, whether they exist or not."""
+        """Return the topics to which the members subscribe, including missing ones."""
         return self.topics_of_all(self.members.values())
 
     @property
     def named_topics(self) -> frozenset[str] | None:
-        """The topics that the members name; None where one of them has a regular expression as well."""
+        """The topics to which the members subscribe by name, or None if any member also has a regular expression."""
         if self._has_new_subscriptions:
             members = self.members.values()
             has_regex = any(member.regex for member in members)
@@ -260,7 +261,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return self._named_topics
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the topics that a member names, and those that its regular expression matches."""
+        """Return a member's topics, subscribed by name or matched by its regular expression."""
         if not member.regex:
             return member.topics
         meant = self.regexes.get(member.regex, frozenset[str]())
@@ -273,29 +274,29 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return joined
 
     def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
-        """Return the topics that any of some members subscribes to."""
+        """Return the topics to which any of the given members subscribes."""
         # Most members of a group subscribe to the same topics.
         distinct = {id(topics): topics for topics in map(self.topics_of, members)}
         return set[str]().union(*distinct.values())
 
     def note_meanings(self, regexes: dict[str, frozenset[str]], of: tuple[Collection[str], int] | None) -> None:
-        """Note the topics that regular expressions match, of all topics in `of`."""
+        """Store the topics matched by regular expressions, among all topics in `of`."""
         self.regexes, self.regexes_of = regexes, of
         self._joined.clear()
 
     def assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
-        """Return the assignor that most members prefer."""
+        """Return the assignor preferred by most members."""
         wishes = Counter(member.server_assignor for member in members if member.server_assignor is not None)
         return max(hash_order(wishes, string_hash), key=wishes.__getitem__, default=default)
 
     # Members of the classic protocol
 
     def classic_members(self) -> list[ConsumerMember]:
-        """Return the members that speak the classic protocol."""
+        """Return the members that use the classic protocol."""
         return [member for member in self.members.values() if member.is_classic]
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether a member with these classic protocols may join."""
+        """Return whether a member with these classic protocols can join."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if self.is_empty:
@@ -312,7 +313,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
     # Checks
 
     def may_commit_late(self, member_id: str, epoch: int, places: Iterable[tuple[bytes, int]]) -> bool:
-        """Return whether a member has had partitions since an earlier epoch, and may commit in that one (KIP-1251)."""
+        """Return whether a member can commit in an earlier epoch, because it had the partitions then (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch:
             return False
@@ -349,7 +350,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
 
 
 def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Change:
-    """Return the record of the topics that the members subscribe to, as before Kafka 4.1."""
+    """Return the record of the subscribed topics, as before Kafka 4.1."""
     listed = [
         consumer_groups.TopicMetadata(
             topic_id=topic.topic_id,
@@ -368,7 +369,7 @@ def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Cha
 
 
 def _partitions_held(member: ConsumerMember) -> list[tuple[bytes, int]]:
-    """Return the partitions that a member reads, and those that it has to give up."""
+    """Return the partitions that a member owns or must revoke."""
     return [
         (topic, index)
         for partitions in (member.assigned, member.revoking)
@@ -385,6 +386,6 @@ def _topics_of(value: consumer_groups.ConsumerGroupPartitionMetadataValue) -> di
 
 
 def _racks_of(topic: consumer_groups.TopicMetadata) -> PartitionRacks:
-    """Return the racks of each partition; the record leaves out partitions without racks."""
+    """Return the racks of each partition. The record omits partitions without racks."""
     by_partition = {partition.partition: tuple(sorted(partition.racks)) for partition in topic.partition_metadata}
     return tuple(by_partition.get(index, ()) for index in range(topic.num_partitions)) if by_partition else ()

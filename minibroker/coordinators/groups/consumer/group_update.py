@@ -1,7 +1,7 @@
-"""An update of a consumer group: a member joins, changes or sends a heartbeat, and the records that follow.
+"""An update of a consumer group: a member joins, changes or sends a heartbeat, and records are made for the changes.
 
-Kafka's `GroupMetadataManager.consumerGroupHeartbeat` in the middle, and its way with a JoinGroup of a member of the
-classic protocol, which is the same.
+This is the middle part of Kafka's `GroupMetadataManager.consumerGroupHeartbeat`. Kafka handles a JoinGroup from a
+member of the classic protocol in the same way.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -31,15 +31,15 @@ _NEVER: Final = 0
 
 
 class GroupUpdate:
-    """The changes of one update of a group; none counts until all are written.
+    """The changes of one update of a group. They take effect after all of them are written.
 
     Attributes:
-        changes: the records so far.
-        downgrades: whether the group becomes a classic one with this update, and is assigned by its members then.
-        epoch: the group's, afterwards.
-        topics: those that are subscribed to, afterwards.
-        metadata_hash: stands for them.
-        has_new_regex: whether the member has brought a regular expression whose topics nobody has looked up yet.
+        changes: The records so far.
+        downgrades: Whether this update converts the group to a classic group, whose members make the assignment.
+        epoch: The group epoch after the update.
+        topics: The subscribed topics after the update.
+        metadata_hash: The hash of these topics.
+        has_new_regex: Whether the member has a new regular expression that has not been matched yet.
     """
 
     def __init__(
@@ -64,24 +64,33 @@ class GroupUpdate:
         self.has_new_regex = False
         self._target: tuple[int, Partitions] | None = None
 
-    # Who it is
+    # Members
 
     def take_over(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
-        """Let a static member that has come back under another member id keep its assignment."""
+        """Return a static member that has come back under another member id, and keeps its assignment."""
         epochs = before.epochs if self._rules.since_4_3 else NO_EPOCHS
         member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING, epochs=epochs)
         target = self._group.target.get(before.member_id, NOTHING)
         self.changes += RECORDS.replaced_member(self._group.group_id, before.member_id, member, target)
         return member
 
-    # What it wants
+    # Assignments
 
     def advance(self, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
-        """The member after the update; `updated` is what it has said of itself now. UnknownStateError."""
+        """Return the member after the update.
+
+        Args:
+            member: The member before the update.
+            updated: The member with the values in its heartbeat.
+            owned: The partitions that the member reports as owned, or None.
+
+        Raises:
+            UnknownStateError: The state of the member is unknown.
+        """
         group = self._group
         is_news = group.epoch == _NEVER or group.has_new_meanings
         has_new_topics = (updated.topics, updated.regex) != (member.topics, member.regex)
-        # The topics of a new expression come with the group's next epoch, once `resolve_new_regex` has looked them up.
+        # Topics of a new expression become part of the group's next epoch, after `resolve_new_regex` has matched them.
         is_new = updated.regex != member.regex and updated.regex not in group.regexes
         self.has_new_regex = bool(updated.regex) and is_new
         if updated != member:
@@ -107,14 +116,14 @@ class GroupUpdate:
         return moved
 
     def resolve_new_regex(self) -> None:
-        """Look up the topics of new regular expressions; the group's epoch goes up if they mean any."""
+        """Look up the topics of new regular expressions. If they match any, raise the group epoch."""
         group, members = self._group, self._group.members.values()
         known = group.regexes.keys()
         resolve(group, members, self._topics, self._may_match, self._core.slices)
         self._look_at_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - known))
 
     def _may_assign(self) -> bool:
-        """Return whether the last assignment is old enough (`canComputeNextTargetAssignment`)."""
+        """Return whether the assignment interval is over (`canComputeNextTargetAssignment`)."""
         if self.downgrades:
             return False
         group = self._group
@@ -122,7 +131,7 @@ class GroupUpdate:
         return not self._rules.since_4_3 or group.may_assign_again(interval_ms, self._core.clock.now_ms())
 
     def _changes_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:
-        """Do most members wish for another assignor now? Kafka assigns again since 4.4."""
+        """Return whether most members now prefer another assignor. Since 4.4, Kafka then makes a new assignment."""
         if not self._rules.since_4_4 or updated.server_assignor == member.server_assignor:
             return False
         return self._assignor_of(self._group.members) != self._assignor_of(self._members_with(updated))
@@ -131,13 +140,13 @@ class GroupUpdate:
         return self._group.assignor(members.values(), next(iter(self._assignors)))
 
     def _members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-        """Return the group's members after the update, without the one that it replaces."""
+        """Return the group's members after the update, without the one that is replaced."""
         members = {each.member_id: each for each in self._group.members.values() if not _is_same(each, updated)}
         members[updated.member_id] = updated
         return members
 
     def _may_be_news(self) -> bool:
-        """Is it worth a look at all members? Most heartbeats find everything as it was."""
+        """Return whether all members must be examined. Most heartbeats find nothing changed."""
         named = self._group.named_topics
         if named is None or self._group.epoch > self._group.assignment_epoch:
             return True
@@ -149,7 +158,7 @@ class GroupUpdate:
         return known_topics(self._topics, names, self._group.topics)
 
     def without(self, gone: Collection[str]) -> None:
-        """Members go; the group is one epoch further."""
+        """Remove members, and raise the group epoch."""
         group = self._group
         for member_id in gone:
             self.changes += RECORDS.without_member(group.group_id, member_id)
@@ -159,7 +168,7 @@ class GroupUpdate:
             self.changes.append(RECORDS.assignment_epoch(group.group_id, self.epoch))
 
     def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
-        """Note what is subscribed to, as it is now; the group's epoch goes up if that is news, or `changed`."""
+        """Look up the subscribed topics. Raise the group epoch if they have changed, or if `changed` is true."""
         group, listed = self._group, list(members)
         resolve(group, listed, self._topics, self._may_match, self._core.slices)
         self.topics = self._there_are(group.topics_of_all(listed))
@@ -180,7 +189,7 @@ class GroupUpdate:
         self.changes.append(RECORDS.group_epoch(self._group.group_id, self.epoch, self.metadata_hash))
 
     def _assign(self, members: Mapping[str, ConsumerMember], updated: ConsumerMember) -> None:
-        """Make the assignment of the new epoch (Kafka's `TargetAssignmentBuilder`)."""
+        """Make the target assignment of the new epoch (Kafka's `TargetAssignmentBuilder`)."""
         group = self._group
         present = dict(group.target)
         replaced = group.static_member(updated.instance_id)
@@ -196,7 +205,7 @@ class GroupUpdate:
                 ids[names] = listed
             specs[member_id] = MemberSpec(member.instance_id, listed, present.get(member_id, NOTHING))
         counts = {topic.topic_id: topic.partitions for topic in self.topics.values()}
-        # As in Kafka, topics that do not exist count: a member that subscribes to them alone differs from the others.
+        # Missing topics count, as in Kafka: a member that subscribes only to them differs from the others.
         assigned = self._assignors[self._assignor_of(members)](GroupSpec(specs, counts, homogeneous=len(ids) == 1))
         made = {member_id: assigned.get(member_id, NOTHING) for member_id in hash_order(specs, string_hash)}
         before = present if self._rules.since_4_4 else group.target
@@ -206,6 +215,6 @@ class GroupUpdate:
 
 
 def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:
-    """Return whether this is the member, or the one that it replaces."""
+    """Return whether two members are the same, or one replaces the other."""
     static = updated.instance_id is not None and member.instance_id == updated.instance_id
     return static or member.member_id == updated.member_id

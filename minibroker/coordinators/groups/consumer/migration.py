@@ -1,8 +1,8 @@
 """Migration of a group between the classic and the consumer protocol (KIP-848, "Online Migration").
 
-A group moves to the consumer protocol when a member joins that speaks it. It moves back when the last such member has
-gone while others stay, or comes back as a static member of the classic protocol. `group.consumer.migration.policy` says
-whether a group may move while it has members; an empty group always may.
+A group is upgraded to the consumer protocol when a member of that protocol joins. It is downgraded when the last such
+member leaves while others stay, or returns as a static member of the classic protocol.
+`group.consumer.migration.policy` restricts the migration of groups with members. An empty group can always migrate.
 """
 
 import logging
@@ -49,7 +49,7 @@ def _not_upgraded(group: Group, because: str) -> GroupRefusedError:
 
 
 class Migration:
-    """The ways between the two protocols."""
+    """Upgrades and downgrades groups."""
 
     def __init__(self, core: Core, store: GroupStore, rebalances: Rebalances, rules: Rules) -> None:
         self._core = core
@@ -63,15 +63,15 @@ class Migration:
 
     @property
     def is_disabled(self) -> bool:
-        """Whether no classic member may join a consumer group (since Kafka 4.3)."""
+        """Whether no classic member can join a consumer group (since Kafka 4.3)."""
         return self._policy == "disabled" and self._rules.since_4_3
 
     def upgrade(self, classic: Group, max_size: int) -> ConsumerGroup:
-        """Make a classic group with members a consumer group, and have its members join again.
+        """Convert a classic group with members to a consumer group, and make its members join again.
 
         Raises:
-            GroupRefusedError: GROUP_ID_NOT_FOUND in the words of `validateOnlineUpgrade` and `convertToConsumerGroup`,
-                or if the group cannot be written.
+            GroupRefusedError: GROUP_ID_NOT_FOUND with the messages of `validateOnlineUpgrade` and
+                `convertToConsumerGroup`, also if the group cannot be written.
         """
         if self._policy not in _UPGRADES:
             raise _not_upgraded(classic, "online upgrade is disabled.")
@@ -101,7 +101,12 @@ class Migration:
         ]
 
     def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
-        """Return a classic member as a member of the new group. Raise DecodeError or GroupRefusedError."""
+        """Convert a classic member to a member of the new group.
+
+        Raises:
+            DecodeError: The member's subscription or assignment is malformed.
+            GroupRefusedError: The group uses a custom assignor.
+        """
         assignment = assignment_in(member.assignment)
         if assignment.user_data:
             raise _not_upgraded(classic, _CUSTOM_ASSIGNOR)
@@ -129,9 +134,9 @@ class Migration:
         return hash_of(known_topics(self._core.topics, names, {}))
 
     def may_downgrade(self, group: ConsumerGroup, gone: Collection[str], *, replaced: bool = False) -> bool:
-        """Return whether the group may become a classic one once these members are gone.
+        """Return whether the group can become a classic group after these members are gone.
 
-        With `replaced`, a member of the classic protocol takes the place of the one that goes.
+        With `replaced`, a member of the classic protocol replaces the removed member.
         """
         left = [member for member in group.members.values() if member.member_id not in gone]
         size = len(left) + replaced
@@ -144,17 +149,21 @@ class Migration:
         )
 
     def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
-        """Make it a classic group of the members that stay, which rebalances; None if their metadata cannot be read."""
+        """Convert the group to a classic group of the remaining members, and rebalance it.
+
+        Returns:
+            The result of the write, or None if the members' metadata cannot be decoded.
+        """
         left = [member for member in group.members.values() if member.member_id not in gone]
         return self._downgrade(group, left, RECORDS.without_group(group.group_id, group.members), rebalances=True)
 
     def downgrade_with(
         self, group: ConsumerGroup, update: GroupUpdate, gone: str, member: ConsumerMember
     ) -> ErrorCode | None:
-        """As `downgrade`, but `member` comes in the place of the one that is gone, and `update` is how.
+        """Convert the group like `downgrade`, but replace the removed member by `member`, with the changes of `update`.
 
-        Everyone keeps what he is to read, so that the group goes on as it was; as in Kafka 4, it rebalances if there is
-        news in the update.
+        All members keep their targets, so the group continues without a rebalance. As in Kafka 4, it does rebalance if
+        the update raises the group epoch.
         """
         others = [each for each in group.members.values() if each.member_id != gone]
         renamed = [member.member_id if each == gone else each for each in group.members]
@@ -183,7 +192,11 @@ class Migration:
         return code
 
     def _classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
-        """Return a member as the classic group has it. Raise DecodeError."""
+        """Convert a member to a member of the classic group.
+
+        Raises:
+            DecodeError: The member's subscription has no version.
+        """
         assert member.classic is not None
         supported = member.classic.supported_protocols
         protocols = tuple(Protocol(each.name, bytes(each.metadata)) for each in supported)
@@ -200,19 +213,27 @@ class Migration:
 
 
 def subscription_in(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Return the subscription of a classic member. Raise DecodeError."""
+    """Return the subscription of a classic member.
+
+    Raises:
+        DecodeError: The metadata is malformed.
+    """
     return decode_versioned(ConsumerProtocolSubscription, metadata)
 
 
 def assignment_in(assignment: bytes) -> ConsumerProtocolAssignment:
-    """Return the assignment of a member; it has no partitions before its first SyncGroup. Raise DecodeError."""
+    """Return the assignment of a member, which has no partitions before its first SyncGroup.
+
+    Raises:
+        DecodeError: The assignment is malformed.
+    """
     if not assignment:
         return ConsumerProtocolAssignment(assigned_partitions=[])
     return decode_versioned(ConsumerProtocolAssignment, assignment)
 
 
 def with_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
-    """Return partitions by the ids of their topics, as far as these exist."""
+    """Return partitions by topic id, without missing topics."""
     found: dict[bytes, set[int]] = {}
     for each in named:
         topic = topics.get(each.topic)
@@ -222,7 +243,11 @@ def with_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
 
 
 def assignment_of(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
-    """Return an assignment in the version of a member's subscription. Raise DecodeError if that has none."""
+    """Return an encoded assignment in the version of the member's subscription.
+
+    Raises:
+        DecodeError: The subscription has no version.
+    """
     named = [
         TopicPartition(topic=topic.name, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()

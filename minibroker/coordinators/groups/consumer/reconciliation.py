@@ -1,7 +1,7 @@
-"""Reconciliation of a member's current with its target assignment (Kafka's `CurrentAssignmentBuilder`).
+"""Reconciliation of a member's current assignment with its target assignment (Kafka's `CurrentAssignmentBuilder`).
 
-It gives up first what it has to, and says so by no longer naming it; then it comes to the epoch of the assignment and
-has what is free of it. The rest it gets when the members that had it have given it up.
+The member first revokes partitions, and confirms that by no longer reporting them. Then it moves to the epoch of the
+assignment and gets the free partitions of its target. It gets the others after their owners have revoked them.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, fr
 
 
 class Rules(NamedTuple):
-    """The releases of Kafka whose changes hold; all of them unless the broker emulates an earlier one.
+    """The Kafka releases whose changes apply. All are true unless the broker emulates an earlier release.
 
     Attributes:
-        since_4_0: who leaves for a while need not name itself in version 0 of ConsumerGroupHeartbeat. The uniform
-            assignor lets members keep one partition more than others, and balances one topic after the other where
-            members subscribe to different ones.
-        since_4_1: a group keeps a hash of its topics, and no longer a record of them.
-        since_4_2: a member gives up at once what it no longer subscribes to; it comes to another epoch only with the
-            assignment of that epoch.
-        since_4_3: a group begins in epoch 1. Partitions have the epoch that they were assigned in, for late commits
-            (KIP-1251). An assignment has a time, and is kept for `consumer.assignment.interval.ms`.
-        since_4_4: the target's epoch of an emptied group goes up; the group assigns again when most of its members wish
-            for another assignor; a static member that comes back has its place in a full group.
+        since_4_0: A member that leaves temporarily may omit its member id in version 0 of ConsumerGroupHeartbeat. The
+            uniform assignor lets members keep one partition more than others. If members subscribe to different topics,
+            it balances one topic after another.
+        since_4_1: A group stores a hash of its topics instead of a record of them.
+        since_4_2: A member immediately revokes partitions of unsubscribed topics. It moves to another epoch only
+            together with the assignment of that epoch.
+        since_4_3: A group begins in epoch 1. Partitions have assignment epochs, for late commits (KIP-1251). An
+            assignment has a time, and is kept for `consumer.assignment.interval.ms`.
+        since_4_4: The target epoch of an emptied group is raised. The group makes a new assignment when most members
+            prefer another assignor. A returning static member keeps its place in a full group.
     """
 
     since_4_0: bool = True
@@ -37,23 +37,26 @@ class Rules(NamedTuple):
 
     @classmethod
     def of(cls, is_before: Callable[[str], bool]) -> Self:
-        """Return the rules of a broker; `is_before` returns whether it emulates an earlier release than a given one."""
+        """Return the rules of a broker.
+
+        `is_before` returns whether it emulates a release earlier than the given one.
+        """
         return cls(*(not is_before(release) for release in ("4.0", "4.1", "4.2", "4.3", "4.4")))
 
 
 class UnknownStateError(Exception):
-    """The member is in a state of a later Kafka, and still reads something: it has to join again."""
+    """The member is in a state of a later Kafka release and still owns partitions, so it must join again."""
 
 
 class Aim(NamedTuple):
     """The target of a member.
 
     Attributes:
-        epoch: that of the assignment.
-        target: what it is to read then.
-        subscribed: the ids of the topics that it subscribes to now, which may be others than in that epoch.
-        is_subscription_new: whether it has changed with this heartbeat.
-        is_free: whether a partition has no owner, by topic id and number.
+        epoch: The epoch of the assignment.
+        target: The member's partitions in that epoch.
+        subscribed: The ids of the topics to which the member subscribes now, possibly others than in that epoch.
+        is_subscription_new: Whether the subscription has changed with this heartbeat.
+        is_free: Returns whether a partition, given by topic id and index, has no owner.
     """
 
     epoch: int
@@ -64,26 +67,29 @@ class Aim(NamedTuple):
 
 
 def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
-    """Return the member after its next step, or the same member if there is none.
+    """Return the member after its next transition, or the same member if there is none.
 
     Args:
-        member: as it stands.
-        aim: where it has to go.
-        owned: what it says that it reads; None when it says nothing.
-        rules: those of the release.
+        member: The member's current state.
+        aim: The member's target.
+        owned: The partitions that the member reports as owned, or None if it reports nothing.
+        rules: The rules of the release.
+
+    Raises:
+        UnknownStateError: The state of the member is unknown.
     """
     epoch = member.epoch
     if member.state is MemberState.STABLE:
         if epoch == aim.epoch:
             return _without_unsubscribed(member, aim, owned, rules)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
-        # The member still reads what it is to give up: until it says otherwise, no other member may have it.
+        # The member still owns partitions that it must revoke. Until it reports otherwise, no other member gets them.
         if _owns(owned, member.revoking):
             return _without_unsubscribed(member, aim, owned, rules)
-        # Before 4.2 the next epoch began with the revocation, not with the assignment.
+        # Before 4.2, the next epoch began with the revocation instead of the assignment.
         epoch += not rules.since_4_2
     elif member.state is MemberState.UNKNOWN:
-        # A state of a newer release: only a member that holds nothing goes on; others are fenced, and join again.
+        # In a state of a newer release, only a member that owns nothing can continue. Others are fenced and join again.
         if owned is None or owned:
             raise UnknownStateError
         epoch = aim.epoch
@@ -91,12 +97,12 @@ def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules:
 
 
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
-    """Return whether the member may still read some of these; it may if it reports nothing."""
+    """Return whether the member may still own any of these partitions, as it may if it reports nothing."""
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
 
 def _without_unsubscribed(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
-    """Return the member without unsubscribed topics, which need no new assignment."""
+    """Return the member without unsubscribed topics, which require no new assignment."""
     gone = {topic: indexes for topic, indexes in member.assigned.items() if topic not in aim.subscribed}
     if not (rules.since_4_2 and aim.is_subscription_new and gone):
         return member
@@ -141,7 +147,7 @@ def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None
         waiting = member.revoking
     kept = frozen({topic: indexes & target.get(topic, frozenset()) for topic, indexes in has.items()})
     revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in has.items()})
-    # Revoke first, assign later: a partition never has two readers (KIP-848).
+    # Revoke before assigning, so that a partition never has two owners (KIP-848).
     if revoked and _owns(owned, revoked):
         return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, rules)
     missing = {topic: indexes - kept.get(topic, frozenset()) for topic, indexes in target.items()}
@@ -149,7 +155,7 @@ def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None
         topic: {index for index in indexes if index in waiting.get(topic, ()) or aim.is_free(topic, index)}
         for topic, indexes in missing.items()
     }
-    # The member gets what is free at once, and the rest as soon as others have let it go.
+    # The member gets free partitions immediately, and the others as soon as their owners have revoked them.
     state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     assigned = {topic: kept.get(topic, frozenset()) | free.get(topic, set()) for topic in (*kept, *free)}
     return _moved(member, aim.epoch, state, frozen(assigned), NOTHING, rules)

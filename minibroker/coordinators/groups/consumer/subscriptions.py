@@ -1,7 +1,7 @@
-"""The topics that members subscribe to by regular expressions.
+"""Subscriptions by regular expression.
 
-Expressions are matched in slices of the event loop, after the response to the heartbeat that brings them. The group's
-next epoch has their topics, as in Kafka, which matches on another thread
+After the response to the heartbeat, expressions are matched in time slices of the event loop. Their topics are part of
+the group's next epoch, as in Kafka, which matches on another thread
 (`GroupMetadataManager.maybeUpdateRegularExpressions`).
 """
 
@@ -20,11 +20,11 @@ _logger = logging.getLogger(__name__)
 
 
 class MayMatch(NamedTuple):
-    """The topics that the regular expressions of a group may mean, as the rights of a client have it.
+    """The topics that the regular expressions of a group can match, given by a client's access rights.
 
     Attributes:
-        allows: may the client know of a topic?
-        rules: another number whenever rights may have changed.
+        allows: Returns whether the client has the right to see a topic.
+        rules: A number that changes whenever access rights may have changed.
     """
 
     allows: Callable[[str], bool]
@@ -41,9 +41,9 @@ EVERYTHING: Final = MayMatch(_anything)
 def resolve(
     group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Topics, may_match: MayMatch | None, slices: Slices
 ) -> None:
-    """Note which topics the members' regular expressions mean, or begin to find out.
+    """Store the topics matched by the members' regular expressions, or begin to match them in steps.
 
-    Without `may_match` there is no client whose rights could decide about new names: expressions keep their topics.
+    Without `may_match` no client's rights apply, so expressions keep their topics.
     """
     regexes = {member.regex for member in members if member.regex}
     if not regexes:
@@ -67,7 +67,7 @@ def resolve(
     if isinstance(found, Work):
         group.is_matching = True
         has_matched = partial(_has_matched, group, known, of)
-        found.then(has_matched, partial(_has_failed, group))  # pyright: ignore[reportUnknownMemberType] - of any result
+        found.then(has_matched, partial(_has_failed, group))  # pyright: ignore[reportUnknownMemberType] - the result has any type
     else:
         group.note_meanings({**{regex: known[regex] for regex in regexes if regex in known}, **found}, of)
 
@@ -78,7 +78,7 @@ def _has_matched(
     of: tuple[Collection[str], int],
     found: Mapping[str, frozenset[str]],
 ) -> None:
-    """Store the meanings for the next heartbeat, which checks whether they still hold."""
+    """Store the matched topics for the next heartbeat, which checks whether they are still up to date."""
     group.is_matching = False
     group.has_new_meanings |= any(meant != group.regexes.get(regex, frozenset()) for regex, meant in found.items())
     group.note_meanings({**known, **found}, of)
@@ -92,7 +92,7 @@ def _has_failed(group: ConsumerGroup, error: Exception) -> None:
 def _match(
     group_id: str, regexes: Iterable[str], names: Collection[str], allows: Callable[[str], bool]
 ) -> Steps[dict[str, frozenset[str]]]:
-    """Find the topics that expressions mean; an expression that cannot be used means none, as in Kafka."""
+    """Match regular expressions. An unusable expression matches nothing, as in Kafka."""
     meanings: dict[str, frozenset[str]] = {}
     for regex in regexes:
         try:

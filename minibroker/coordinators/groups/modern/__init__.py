@@ -1,1 +1,1 @@
-"""The parts that consumer, share and streams groups have in common: Kafka calls these groups modern."""
+"""The code shared by consumer, share and streams groups, which Kafka calls modern groups."""

@@ -1,6 +1,6 @@
-"""The parts of a coordinator that are the same for consumer, share and streams groups.
+"""The base of the coordinators of consumer, share and streams groups.
 
-Kafka has them in `GroupMetadataManager`: how a member finds its group, timeouts, departures, refusals.
+It looks up groups and members, and handles timeouts, departures and errors. Kafka has this in `GroupMetadataManager`.
 """
 
 import logging
@@ -25,14 +25,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Client(NamedTuple):
-    """The client of a member: its client id, and its host as Kafka writes addresses."""
+    """The client of a member: its client id, and its host in Kafka's format."""
 
     id: str
     host: str
 
 
 class Answer(NamedTuple):
-    """The response to a member; `assignment` is None if it has not changed."""
+    """The response to a member. `assignment` is None if it has not changed."""
 
     member_id: str
     epoch: int
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class GroupRefusedError(Exception):
-    """A request that is refused: Kafka's code, and a message for people."""
+    """A rejected request, with Kafka's error code and message."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)
@@ -52,15 +52,14 @@ G = TypeVar("G", bound=AnyModernGroup)
 
 
 class ModernGroups(Generic[G]):
-    """All groups of one kind.
+    """All groups of one type.
 
     Args:
-        forgotten: groups that were deleted by a reset; their members have to join again.
+        forgotten: The ids of groups deleted by a reset. Their members must join again.
 
     Attributes:
-        group_type: the class of the groups.
-        replaces_classic: whether a group may take the place of an empty classic one.
-        core, store: as given.
+        group_type: The class of the groups.
+        replaces_classic: Whether a new group can replace an empty classic group.
     """
 
     group_type: ClassVar[type[AnyModernGroup]]
@@ -74,18 +73,18 @@ class ModernGroups(Generic[G]):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the configuration and Kafka's features allow such groups."""
+        """Whether the configuration and Kafka's features allow these groups."""
         raise NotImplementedError
 
     @property
     def max_size(self) -> int:
-        """The most members that a group may have."""
+        """The maximum number of members in a group."""
         return self.core.config.integer(f"group.{self._kind}.max.size")
 
     # Groups and members
 
     def find(self, group_id: str) -> G | None:
-        """Return the group, or None if there is none of this kind."""
+        """Return the group, or None if no group of this type has the id."""
         group: Any = self.store.find(group_id)
         return cast("G", group) if isinstance(group, self.group_type) else None
 
@@ -102,13 +101,13 @@ class ModernGroups(Generic[G]):
         return group
 
     def new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> G:
-        """Return a new group, which is known once its first records are written."""
+        """Return a new group, which becomes known when its first records are written."""
         raise NotImplementedError
 
     def group_for(self, group_id: str, *, joins: bool) -> tuple[G, list[NewRecord]]:
-        """Return the group of a member, and the records that have to be written before any of the group.
+        """Return the group of a member, and records that must be written before any others of the group.
 
-        A member that joins makes the group if need be, in the place of an empty classic group.
+        A joining member creates the group if necessary, and can replace an empty classic group.
 
         Raises:
             GroupRefusedError: GROUP_ID_NOT_FOUND, or UNKNOWN_MEMBER_ID for a group that a reset has deleted.
@@ -120,22 +119,27 @@ class ModernGroups(Generic[G]):
             return self.new_group(group_id, other.offsets), self.store.tombstones(other)
         if other is None:
             if group_id in self._forgotten:
-                raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # It joins again.
+                # Its members join again.
+                raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")
             message = f"{self._kind.capitalize()} group {group_id} not found."
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, message)
         return self.existing(group_id), []
 
     def check_room(self, group: G, member_id: str) -> None:
-        """Raise GroupRefusedError (GROUP_MAX_SIZE_REACHED) if a new member does not fit."""
+        """Check that the group has room for a member.
+
+        Raises:
+            GroupRefusedError: GROUP_MAX_SIZE_REACHED.
+        """
         if len(group.members) >= self.max_size and member_id not in group.members:
             message = f"The {self._kind} group has reached its maximum capacity of {self.max_size} members."
             raise GroupRefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
     def member(self, group: G, member_id: str, instance_id: str | None = None) -> Any:
-        """Return a member; one with an instance id has to have this member id, too.
+        """Return a member. If an instance id is given, its member must have the given member id, too.
 
         Raises:
-            GroupRefusedError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+            GroupRefusedError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
         """
         if instance_id is None:
             member = group.members.get(member_id)
@@ -155,7 +159,11 @@ class ModernGroups(Generic[G]):
 
     @staticmethod
     def check_released(known: ModernMember, member_id: str) -> None:
-        """Raise GroupRefusedError (UNRELEASED_INSTANCE_ID) if a static member has not left before another joins."""
+        """Check that a static member has left before another member joins with its instance id.
+
+        Raises:
+            GroupRefusedError: UNRELEASED_INSTANCE_ID.
+        """
         if known.epoch != AWAY:
             raise GroupRefusedError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -164,13 +172,16 @@ class ModernGroups(Generic[G]):
             )
 
     def check_epoch(self, member: ModernMember, epoch: int, *, may_be_previous: bool = True, clause: str = "") -> None:
-        """Raise GroupRefusedError (FENCED_MEMBER_EPOCH) unless a heartbeat has the member's epoch.
+        """Check that a heartbeat has the member's epoch.
 
         Args:
-            member: the member.
-            epoch: the epoch of the heartbeat.
-            may_be_previous: whether the previous epoch will do.
-            clause: Kafka's addition to the message where the epoch is too small.
+            member: The member.
+            epoch: The epoch in the heartbeat.
+            may_be_previous: Whether the previous epoch is accepted, too.
+            clause: Kafka's addition to the message for an epoch that is too small.
+
+        Raises:
+            GroupRefusedError: FENCED_MEMBER_EPOCH.
         """
         if epoch == member.epoch or (may_be_previous and epoch < member.epoch and epoch == member.previous_epoch):
             return
@@ -182,19 +193,27 @@ class ModernGroups(Generic[G]):
         )
 
     def save(self, group: G, changes: Iterable[Change], before: Iterable[NewRecord] = ()) -> None:
-        """Write changes and apply them. Raise GroupRefusedError if they cannot be written."""
+        """Write changes and apply them.
+
+        Raises:
+            GroupRefusedError: The changes could not be written.
+        """
         code = self.store.save_changes(group, changes, before)
         if code:
             raise GroupRefusedError(code)
 
     def rebalance(self, group: G) -> ErrorCode:
-        """Start a new assignment, as if a member had joined or left."""
+        """Begin a new group epoch, as if a member had joined or left. The next heartbeat makes the assignment."""
         return self.store.save_changes(group, [group.next_epoch()])
 
     # Departures
 
     def leave(self, group_id: str, member_id: str, instance_id: str | None, epoch: int) -> Answer:
-        """Remove a member, or note that a static one will come back. Raise GroupRefusedError."""
+        """Remove a member, or mark a static member as temporarily absent.
+
+        Raises:
+            GroupRefusedError: The member or group is unknown, or the change could not be written.
+        """
         group = self.existing(group_id)
         member = self.member(group, member_id, instance_id)
         if epoch == AWAY and instance_id is not None:
@@ -208,14 +227,14 @@ class ModernGroups(Generic[G]):
         return Answer(member_id, epoch, None)
 
     def _gone_for_a_while(self, member: Any) -> Any:
-        """Return a static member as it is while it is away."""
+        """Return the temporarily absent state of a static member."""
         raise NotImplementedError
 
     def _fence(self, group: G, member_id: str) -> ErrorCode:
-        """Remove a member. Return the error if that cannot be written."""
+        """Remove a member, and return an error if that cannot be written."""
         group_id, records = group.group_id, group.records
         changes = [*records.without_member(group_id, member_id), self._epoch_without(group, member_id)]
-        if group.members.keys() == {member_id}:  # No member is left to make a target for, since Kafka 4.4.
+        if group.members.keys() == {member_id}:  # Since Kafka 4.4: no member is left to assign to.
             changes.append(records.assignment_epoch(group_id, group.epoch + 1))
         code = self.store.save_changes(group, changes)
         if not code:
@@ -223,11 +242,11 @@ class ModernGroups(Generic[G]):
         return code
 
     def _epoch_without(self, group: G, member_id: str) -> Change:
-        """Return the record of the epoch in which a member is gone."""
+        """Return the record of the group epoch after the removal of a member."""
         del member_id
         return group.next_epoch()
 
-    # Time
+    # Sessions
 
     def _session_timeout_ms(self, group: G, member_id: str) -> int:
         raise NotImplementedError
@@ -241,14 +260,14 @@ class ModernGroups(Generic[G]):
         return timers
 
     def restart_session(self, group: G, member_id: str) -> MemberTimers:
-        """Restart the session of a member. Return its deadlines."""
+        """Restart a member's session, and return the member's deadlines."""
         timers = self.timers(group, member_id)
         timers.heard(self._session_timeout_ms(group, member_id))
         return timers
 
     @staticmethod
     def end_session(group: G, member_id: str) -> None:
-        """Cancel the deadlines of a member that has left."""
+        """Cancel all deadlines of a removed member."""
         timers = group.timers.pop(member_id, None)
         if timers is not None:
             timers.cancel()
@@ -259,7 +278,7 @@ class ModernGroups(Generic[G]):
         _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
         session_ms = self._session_timeout_ms(group, member_id)
         code = self._fence(group, member_id)
-        if code:  # The next try follows after another session timeout.
+        if code:  # The removal is tried again after another session timeout.
             _logger.warning("%s has left group %s; this could not be stored: %s", member_id, group.group_id, code.name)
             self.timers(group, member_id).heard(session_ms)
         elif not group.members:
@@ -267,14 +286,14 @@ class ModernGroups(Generic[G]):
             self.core.advised.advise(LOST_GROUPS, group.group_id, about)
 
     def resume(self, group: G) -> None:
-        """Start the sessions of a group that was loaded, or that another protocol had before."""
+        """Start the sessions of a group that was loaded or converted from another protocol."""
         for member in tuple(group.members.values()):
             timers = self.restart_session(group, member.member_id)
             if member.is_revoking:
                 timers.must_revoke(member.rebalance_timeout_ms)
 
     def forget(self, group: G, *, is_gone: bool = True) -> None:
-        """Cancel all deadlines of a group that is gone, or of another protocol now."""
+        """Cancel all deadlines of a group that is gone, or that was converted to another protocol."""
         if is_gone:
             group.die()
         for timers in group.timers.values():

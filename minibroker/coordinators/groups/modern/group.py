@@ -1,6 +1,6 @@
-"""The parts of a group that all modern groups have (Kafka's `ModernGroup`, and `AbstractGroup` of streams groups).
+"""The base of modern groups (Kafka's `ModernGroup`, and `AbstractGroup` for streams groups).
 
-A group changes by its records alone (`apply`): those that are written now, and those that are loaded.
+Only records change a group (`apply`), both when they are written and when they are loaded.
 """
 
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker_protocol.error_codes import ErrorCode
 
 JOINING: Final = 0
-"""The member epoch of a member that joins."""
+"""The member epoch of a joining member."""
 LEAVING: Final = -1
 """The member epoch of a member that leaves for good."""
 AWAY: Final = -2
-"""The member epoch of a static member that leaves and means to come back."""
+"""The member epoch of a static member that leaves temporarily."""
 _FIRST_WITH_EPOCHS: Final = 9
-"""The first version of OffsetCommit that is made for members with epochs."""
+"""The first version of OffsetCommit for members with epochs."""
 _FIRST_TRANSACTIONAL_WITH_EPOCHS: Final = 6
-"""The first version of TxnOffsetCommit that knows STALE_MEMBER_EPOCH; earlier ones get ILLEGAL_GENERATION."""
+"""The first version of TxnOffsetCommit with STALE_MEMBER_EPOCH. Earlier versions get ILLEGAL_GENERATION."""
 _GONE: Final = -1
 
 
 class MemberState(IntEnum):
-    """The state of a member of a consumer or share group on its way to its target; the numbers are those of records."""
+    """The reconciliation state of a member of a consumer or share group, numbered as in records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -36,7 +36,7 @@ class MemberState(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "MemberState":
-        """Return the state of a record; one of a later Kafka is UNKNOWN."""
+        """Return the state in a record, or UNKNOWN for a state of a later Kafka release."""
         return cls(number) if number in _STATES else cls.UNKNOWN
 
 
@@ -45,13 +45,13 @@ _STATES: Final = frozenset(int(state) for state in MemberState)
 
 @dataclass(frozen=True, slots=True)
 class ModernMember:
-    """A member of a modern group, as its records describe it. It is immutable.
+    """A member of a modern group, as described by its records. It is immutable.
 
     Attributes:
-        instance_id: the name of a static member.
-        rebalance_timeout_ms: the time that it may take to give up what it has to; -1 until its first heartbeat.
-        epoch: the group's epoch that it has come to; see `JOINING`, `LEAVING` and `AWAY`.
-        previous_epoch: the epoch before; a heartbeat whose response was lost may still carry it.
+        instance_id: The instance id of a static member.
+        rebalance_timeout_ms: The maximum time for revoking partitions, or -1 until the first heartbeat.
+        epoch: The member's epoch. See `JOINING`, `LEAVING` and `AWAY`.
+        previous_epoch: The epoch before, which a heartbeat may still contain after its response was lost.
     """
 
     member_id: str
@@ -65,12 +65,12 @@ class ModernMember:
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol, as only members of consumer groups may."""
+        """Whether the member uses the classic protocol. Only members of consumer groups can."""
         return False
 
     @property
     def is_revoking(self) -> bool:
-        """Whether it has to give something up first."""
+        """Whether the member must revoke something first."""
         return False
 
 
@@ -82,17 +82,17 @@ class ModernGroup(Generic[M, T]):
     """A group of members `M` whose coordinator makes a target assignment `T` for each of them.
 
     Attributes:
-        kind: "consumer", "share" or "streams"; `protocol_type` is the same.
-        records: the records that describe such groups.
-        epoch: rises when members come or go, and when the partitions that they read change.
-        metadata_hash: the hash of the topics that the members read; 0 before Kafka 4.1.
-        assignment_epoch: the epoch that `target` was made for.
-        assigned_ms: the time of that, in ms since 1970; 0 if another target may follow immediately.
-        members: by member id.
-        static_members: member ids by instance id.
-        target: the target assignments by member id.
-        offsets: the committed offsets; share groups have none.
-        timers: the deadlines of each member; none while the group is only read from the log.
+        kind: "consumer", "share" or "streams". `protocol_type` is the same.
+        records: The records that describe these groups.
+        epoch: The group epoch, raised when members join or leave, and when their topics change.
+        metadata_hash: The hash of the subscribed topics, 0 before Kafka 4.1.
+        assignment_epoch: The epoch for which `target` was made.
+        assigned_ms: When `target` was made, in Unix time, or 0 if another target may follow immediately.
+        members: The members by member id.
+        static_members: Member ids by instance id.
+        target: The target assignments by member id.
+        offsets: The committed offsets. Share groups have none.
+        timers: The deadlines of each member, empty before the group is resumed.
     """
 
     kind: ClassVar[str]
@@ -113,12 +113,12 @@ class ModernGroup(Generic[M, T]):
 
     @property
     def protocol_type(self) -> str:
-        """The protocol type that the group is listed with."""
+        """The protocol type in lists of groups."""
         return self.kind
 
     @property
     def state(self) -> Enum:
-        """The state of the group; the values are the names that Kafka shows."""
+        """The state of the group. The values are Kafka's names."""
         raise NotImplementedError
 
     @property
@@ -127,7 +127,7 @@ class ModernGroup(Generic[M, T]):
         return not self.members
 
     def die(self) -> None:
-        """Note that the group is deleted, or has moved to another coordinator."""
+        """Mark the group as deleted, or as moved to another coordinator."""
         self.is_dead = True
 
     def static_member(self, instance_id: str | None) -> M | None:
@@ -150,9 +150,9 @@ class ModernGroup(Generic[M, T]):
         is_transactional: bool,
         version: int,
     ) -> ErrorCode:
-        """Return whether a client may commit offsets now: NONE, or the reason why not (`validateOffsetCommit`).
+        """Return NONE if a client can commit offsets now, or an error (`validateOffsetCommit`).
 
-        As in Kafka 4, a transaction may come without a member; 3.9 answers UNKNOWN_MEMBER_ID then.
+        As in Kafka 4, a transaction may commit without a member. Kafka 3.9 returns UNKNOWN_MEMBER_ID in this case.
         """
         names_nobody = not member_id and group_instance_id is None
         if generation_id < 0 and (self.is_empty or (is_transactional and names_nobody)):
@@ -167,23 +167,23 @@ class ModernGroup(Generic[M, T]):
         return ErrorCode.ILLEGAL_GENERATION if code and is_early else code
 
     def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return whether a member may read committed offsets; so may a request without one (`validateOffsetFetch`)."""
+        """Return NONE if a member, or a request without one, can fetch committed offsets (`validateOffsetFetch`)."""
         if member_id is None and epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")
         return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _epoch_error(member, epoch)
 
     def note_activity(self, member_id: str) -> None:
-        """Do nothing: a commit is no heartbeat here."""
+        """Do nothing, because a commit is not a heartbeat in a modern group."""
 
     # Records
 
     def next_epoch(self) -> Change:
-        """Return the record of the next epoch, in which nothing else has changed."""
+        """Return the record of the next group epoch without any other change."""
         return self.records.group_epoch(self.group_id, self.epoch + 1, self.metadata_hash)
 
     def apply(self, key: Any, value: Any | None) -> None:
-        """Apply a record that is written or read; None is a tombstone."""
+        """Apply a written or loaded record. A value of None is a tombstone."""
         records = self.records
         if isinstance(key, records.group):
             self._apply_metadata(value)
@@ -207,10 +207,10 @@ class ModernGroup(Generic[M, T]):
         self.metadata_hash = 0 if value is None else value.metadata_hash
 
     def _apply_own(self, key: Any, value: Any | None) -> None:
-        """Apply a record that only this kind of groups has."""
+        """Apply a record that only this type of group has."""
 
     def _target_in(self, value: Any) -> T:
-        """Return the target assignment of a record."""
+        """Return the target assignment in a record."""
         target: Any = partitions_of(value.topic_partitions)
         return cast("T", target)
 
@@ -218,11 +218,11 @@ class ModernGroup(Generic[M, T]):
         raise NotImplementedError
 
     def member_or_new(self, member_id: str) -> M:
-        """Return a member, or a new one with the id."""
+        """Return the member with an id, or a new one."""
         return self.members.get(member_id) or self._new_member(member_id)
 
     def _put(self, member_id: str, member: M | None) -> M | None:
-        """Store a member, or remove it if it is None. Return the member as it was before."""
+        """Store a member, or remove it if it is None. Return the previous member, or None."""
         before = self.members.pop(member_id, None)
         instance_id = None if before is None else before.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:

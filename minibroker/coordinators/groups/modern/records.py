@@ -1,7 +1,7 @@
-"""Records of modern groups, as they are written (Kafka's `GroupCoordinatorRecordHelpers`).
+"""The records of modern groups (Kafka's `GroupCoordinatorRecordHelpers`).
 
-Kafka names the records of each kind of group alike, so one class makes those of all kinds. The changes of one step are
-written as one batch, and count when it is in the log (`ModernGroup.apply`).
+Kafka names the records of all group types alike, so one class creates all of them. The changes of one update are
+written as one batch, and take effect after it is in the log (`ModernGroup.apply`).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -17,32 +17,32 @@ _VALUE_VERSION: Final = 0
 
 
 class Change(NamedTuple):
-    """The key of a record and its value; a value of None is a tombstone."""
+    """The key and value of a record. A value of None is a tombstone."""
 
     key: Any
     value: Any | None
 
     def encode(self, now_ms: int) -> NewRecord:
-        """Return the record as it is written."""
+        """Return the encoded record."""
         value = None if self.value is None else encode_versioned(self.value, _VALUE_VERSION)
         return NewRecord(self.encode_key(), value, now_ms)
 
     def encode_key(self) -> bytes:
-        """Return the key as it is written; its version is the type of the record."""
+        """Return the encoded key. Its version is the record type."""
         return encode_versioned(self.key, schema_of(self.key.__class__).versions.first)
 
 
 class GroupRecords:
-    """The records that every kind of modern group has.
+    """The records common to all modern groups, for one group type.
 
     Args:
-        module: declares the records of the kind.
-        kind: the first part of their names, such as "ConsumerGroup".
-        before_group, after_group: keys of a kind's own, whose tombstones Kafka writes before or after the group's.
-        target_value: makes the value of a member's target assignment, where that is not of partitions.
+        module: Declares the records of the group type.
+        kind: The prefix of their names, such as "ConsumerGroup".
+        before_group, after_group: Keys specific to the type, whose tombstones Kafka writes before or after the group's.
+        target_value: Makes the value of a member's target assignment, if it does not consist of partitions.
 
     Attributes:
-        group, member, current, target, target_metadata: the keys.
+        group, member, current, target, target_metadata: The classes of the keys.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GroupRecords:
         return self._target_value(topic_partitions=listed)
 
     def group_epoch(self, group_id: str, epoch: int, metadata_hash: int, **fields: Any) -> Change:
-        """Return the record of a group's epoch, with the hash of its topics: 0 before Kafka 4.1."""
+        """Return the record of a group's epoch, with the hash of its topics, which is 0 before Kafka 4.1."""
         value = self._group_value(epoch=epoch, metadata_hash=metadata_hash, **fields)
         return Change(self.group(group_id=group_id), value)
 
@@ -95,20 +95,20 @@ class GroupRecords:
         return Change(self.target(group_id=group_id, member_id=member_id), self._make_target(target))
 
     def assignment_epoch(self, group_id: str, epoch: int, made_ms: int = 0) -> Change:
-        """Return the record of the target's epoch and time; a time of 0 lets another target follow immediately."""
+        """Return the record of the target's epoch and time. With a time of 0, another target may follow immediately."""
         value = self._target_metadata_value(assignment_epoch=epoch, assignment_timestamp=made_ms)
         return Change(self.target_metadata(group_id=group_id), value)
 
     def new_target(
         self, group_id: str, target: Mapping[str, Any], before: Mapping[str, Any], epoch: int, made_ms: int
     ) -> list[Change]:
-        """Return the records of a target assignment, of those members that it changes."""
+        """Return the records of a new target assignment, for the members whose targets have changed."""
         changed = ((member_id, each) for member_id, each in target.items() if before.get(member_id) != each)
         changes = [self.target_assignment(group_id, member_id, each) for member_id, each in changed]
         return [*changes, self.assignment_epoch(group_id, epoch, made_ms)]
 
     def replaced_member(self, group_id: str, before: str, member: Any, target: Any) -> list[Change]:
-        """Return the records of a static member that has come back, under another id perhaps, and keeps its target."""
+        """Return the records of a returning static member, which keeps its target, possibly under another member id."""
         return [
             *self.without_member(group_id, before),
             self.member_metadata(group_id, member),
@@ -117,12 +117,12 @@ class GroupRecords:
         ]
 
     def without_member(self, group_id: str, member_id: str) -> list[Change]:
-        """Return the tombstones of a member, in the order in which Kafka insists on them."""
+        """Return the tombstones of a member, in the order that Kafka requires."""
         keys = self.current, self.target, self.member
         return [Change(key(group_id=group_id, member_id=member_id), None) for key in keys]
 
     def without_group(self, group_id: str, members: Collection[str]) -> list[Change]:
-        """Return the tombstones of a group with all its members."""
+        """Return the tombstones of a group and all its members."""
         current, target, metadata = (
             [Change(key(group_id=group_id, member_id=member_id), None) for member_id in members]
             for key in (self.current, self.target, self.member)

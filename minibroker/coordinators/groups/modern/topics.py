@@ -1,4 +1,4 @@
-"""Partitions by topic id, the topics that a modern group subscribes to, and the hash of these."""
+"""Partitions by topic id, and the subscribed topics of a modern group with their hash."""
 
 import struct
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ from minibroker.cluster.replicas import PartitionRacks
 from minibroker.cluster.topics import Topic, Topics
 
 Partitions = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id; no topic has an empty set."""
+"""Partitions by topic id, without topics that have no partitions."""
 NOTHING: Final[Partitions] = {}
 _HASH_FORMAT_VERSION: Final = b"\0"
 _LENGTH_BYTES: Final = 4
 
 
 def partitions_of(topics: Iterable[Any]) -> Partitions:
-    """Return the partitions that a message or a record names: its elements have a `topic_id` and `partitions`."""
+    """Return the partitions in elements of a message or record with a `topic_id` and `partitions`."""
     partitions: dict[bytes, frozenset[int]] = {}
     for topic in topics:
         if topic.partitions:
@@ -30,21 +30,21 @@ def partitions_of(topics: Iterable[Any]) -> Partitions:
 
 
 def frozen(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
-    """Return partitions as immutable sets, without topics that have none."""
+    """Return partitions as immutable sets, without empty ones."""
     sets = {topic: frozenset(indexes) for topic, indexes in partitions.items()}
     return {topic: indexes for topic, indexes in sets.items() if indexes}
 
 
 def is_subset(some: Partitions, of: Partitions) -> bool:
-    """Return whether `of` has all of `some`."""
+    """Return whether `of` contains all partitions in `some`."""
     return all(indexes <= of.get(topic, frozenset()) for topic, indexes in some.items())
 
 
 class TopicMetadata(NamedTuple):
-    """A topic as it was at the last heartbeat that looked it up.
+    """The state of a topic at the last heartbeat that looked it up.
 
     Attributes:
-        racks: the racks of the replicas of each partition, sorted; empty if no broker has a rack.
+        racks: The sorted racks of the replicas of each partition, or an empty tuple if no broker has a rack.
     """
 
     topic_id: bytes
@@ -55,7 +55,13 @@ class TopicMetadata(NamedTuple):
 def known_topics(
     topics: Topics, names: AbstractSet[str], known: Mapping[str, TopicMetadata]
 ) -> Mapping[str, TopicMetadata]:
-    """Return those of some topics that exist; `known` itself, the result of an earlier call, if nothing has changed."""
+    """Return the existing topics among `names`.
+
+    Args:
+        topics: All topics.
+        names: The names of subscribed topics.
+        known: The result of an earlier call, which is returned again if nothing has changed.
+    """
     if known.keys() <= names and all(_is_as_before(topics, *before) for before in known.items()):
         unknown = names - known.keys()
         if not any(topics.get(name) for name in unknown):
@@ -74,9 +80,9 @@ def _is_as_before(topics: Topics, name: str, before: TopicMetadata) -> bool:
 
 
 def hash_of(topics: Mapping[str, TopicMetadata]) -> int:
-    """Return a signed hash of 64 bits; 0 for no topics (Kafka's `Utils.computeGroupHash` and `computeTopicHash`).
+    """Return a signed 64-bit hash, 0 without topics (Kafka's `Utils.computeGroupHash` and `computeTopicHash`).
 
-    A coordinator that loads a group compares it, to learn whether the topics and their racks are still the same.
+    A coordinator that has loaded a group compares the hash to see whether the topics or their racks have changed.
     """
     if not topics:
         return 0
@@ -93,7 +99,7 @@ def _topic_hash(name: str, topic: TopicMetadata) -> int:
 
 
 def _end_of(index: int, racks: tuple[str, ...]) -> bytes:
-    """Return the hashed bytes of a partition; a rack has its length on either side."""
+    """Return the hashed bytes of a partition. Each rack has its length on both sides."""
     texts = map(_text, racks)
     return index.to_bytes(4, "little") + b"".join(text[-_LENGTH_BYTES:] + text for text in texts)
 

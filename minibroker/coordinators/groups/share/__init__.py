@@ -1,1 +1,1 @@
-"""Share groups: the coordinator assigns partitions, several members read one, and each record goes to one of them."""
+"""Share groups: several members can share a partition, and each record is delivered to one of them at a time."""

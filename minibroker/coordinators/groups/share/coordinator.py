@@ -1,7 +1,7 @@
 """The coordinator of share groups: heartbeats, departures, timeouts (`GroupMetadataManager.shareGroupHeartbeat`).
 
-A partition is assigned once the share coordinator has a state for it. That is made after the heartbeat that brings its
-topic, so that a later heartbeat assigns it.
+A partition can be assigned after the share coordinator has a state for it. The state is initialized after the heartbeat
+that subscribes to its topic, so that a later heartbeat assigns the partition.
 """
 
 import logging
@@ -42,20 +42,17 @@ if TYPE_CHECKING:
     from minibroker_protocol.messages.share_group import ShareGroupHeartbeatRequest
 
 _BEFORE_MEMBERS: Final = 1
-"""The epoch of a new group: its first member makes the next one, since Kafka 4.3."""
+"""The epoch of a new group since Kafka 4.3. The first member starts the next epoch."""
 _LEAST_TOPIC_BYTES: Final = 24
-"""The bytes of a topic with one partition in the record of a group's share-partitions, without its name."""
+"""The size of a topic with one partition in the record of a group's share-partitions, in bytes, without its name."""
 _logger = logging.getLogger(__name__)
 
 
 class ShareGroups(ModernGroups[ShareGroup]):
     """All share groups.
 
-    Args:
-        states: the share coordinator.
-
     Attributes:
-        states: as given; the coordinator is made on its first use.
+        states: Returns the share coordinator, which is created on the first call.
     """
 
     group_type = ShareGroup
@@ -70,16 +67,16 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the feature share.version allows such groups."""
+        """Whether the feature share.version allows share groups."""
         return self.core.features.level(SHARE_VERSION) > 0
 
     @property
     def retry_ms(self) -> int:
-        """Milliseconds after which a state that was asked for and is not there is asked for again."""
+        """The time after which the initialization of a missing state is tried again, in milliseconds."""
         return self.core.config.integer("group.share.initialize.retry.interval.ms")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Return the milliseconds between two heartbeats of a member."""
+        """Return the interval of a member's heartbeats, in milliseconds."""
         return self.core.configs.group(group_id).share_heartbeat_interval_ms
 
     def new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> ShareGroup:
@@ -90,7 +87,11 @@ class ShareGroups(ModernGroups[ShareGroup]):
     # Heartbeats
 
     def heartbeat(self, request: "ShareGroupHeartbeatRequest", client: Client) -> Answer:
-        """Let a member join, or restart its session; None in a request means no change. Raise GroupRefusedError."""
+        """Join a member, or restart its session. None in a request means no change.
+
+        Raises:
+            GroupRefusedError: The member is rejected, or a record could not be written.
+        """
         joins = request.member_epoch == JOINING
         names = request.subscribed_topic_names
         group, _ = self.group_for(request.group_id, joins=joins)
@@ -114,7 +115,11 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return Answer(moved.member_id, moved.epoch, moved.assigned if has_assignment else None)
 
     def _advance(self, group: ShareGroup, member: ShareMember, updated: ShareMember) -> ShareMember:
-        """Write the changes of a heartbeat. Return the member after them. Raise GroupRefusedError."""
+        """Write the changes of a heartbeat, and return the member after them.
+
+        Raises:
+            GroupRefusedError: A record could not be written.
+        """
         changes: list[Change] = []
         if updated != member:
             changes.append(RECORDS.member_metadata(group.group_id, updated))
@@ -153,7 +158,11 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return moved
 
     def _check_size(self, group: ShareGroup, size: int) -> None:
-        """Raise GroupRefusedError if records of so many bytes cannot be written, before much work is done for them."""
+        """Check early whether records of this size, in bytes, can be written.
+
+        Raises:
+            GroupRefusedError: The records are too large.
+        """
         code = self.store.check_size(group.group_id, size)
         if code:
             raise GroupRefusedError(code)
@@ -168,7 +177,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         return partitions.missing(counts, self.store.now_ms(), self.retry_ms)
 
     def _may_assign(self, group: ShareGroup) -> bool:
-        """Return whether the last assignment is old enough, as it always is before Kafka 4.3."""
+        """Return whether the last assignment is older than the assignment interval. Always true before Kafka 4.3."""
         interval_ms = self.core.configs.group(group.group_id).share_assignment_interval_ms
         return not self._has_intervals or group.may_assign_again(interval_ms, self.store.now_ms())
 
@@ -186,7 +195,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
     # States of partitions
 
     def _begin(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
-        """Make states after the heartbeat that lacks them (`GroupCoordinatorService.persisterInitialize`)."""
+        """Initialize states after the heartbeat that needs them (`GroupCoordinatorService.persisterInitialize`)."""
         states, refused = self.states(), list[ErrorCode]()
 
         def initialize(key: SharePartitionKey) -> None:
@@ -208,7 +217,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         self.core.slices.run(work, conclude, partial(_log_failure, group))
 
     def _save_states(self, group: ShareGroup, partitions: StatePartitions) -> None:
-        """Store the share-partitions of a group, unless it was deleted while their states were made."""
+        """Store the share-partitions of a group, unless the group was deleted while their states were initialized."""
         if self.find(group.group_id) is group:
             code = self.store.save_changes(group, [state_partitions(group.group_id, partitions)])
             if code:
@@ -237,7 +246,7 @@ def _reconcile(
     *,
     has_new_topics: bool,
 ) -> ShareMember:
-    """Return the member with its target, as far as it subscribes to that (Kafka's `ShareGroupAssignmentBuilder`)."""
+    """Return the member with its target, limited to its subscribed topics (Kafka's `ShareGroupAssignmentBuilder`)."""
     if member.epoch == target_epoch and not has_new_topics:
         return member
     subscribed = {topics[name].topic_id for name in member.topics if name in topics}

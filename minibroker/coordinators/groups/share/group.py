@@ -27,7 +27,7 @@ RECORDS: Final = GroupRecords(share_groups, "ShareGroup", before_group=ShareGrou
 
 
 class TopicState(NamedTuple):
-    """Partitions of a topic, and the time when they were noted, in ms since 1970."""
+    """Partitions of a topic, and the time at which they were added, in milliseconds of Unix time."""
 
     name: str
     partitions: frozenset[int]
@@ -35,7 +35,7 @@ class TopicState(NamedTuple):
 
 
 Topics = Mapping[bytes, TopicState]
-"""By topic id; no topic has an empty set."""
+"""Partitions by topic id, without topics that have no partitions."""
 Indexes = Mapping[bytes, frozenset[int]]
 """Partitions by topic id."""
 NO_TOPICS: Final[Topics] = {}
@@ -44,12 +44,12 @@ NO_TOPICS: Final[Topics] = {}
 class StatePartitions(NamedTuple):
     """The share-partitions of a group (Kafka's `ShareGroupStatePartitionMetadataInfo`).
 
-    It is immutable: each change makes another one, and a record of it.
+    It is immutable. Methods that change it return another object, which is written as a record.
 
     Attributes:
-        initializing: the share coordinator was asked to make their state.
-        initialized: they have a state, and members may be assigned to them.
-        deleting: topics whose states are being deleted, with their names.
+        initializing: The partitions whose states are being initialized by the share coordinator.
+        initialized: The partitions with a state, which can be assigned to members.
+        deleting: The names of topics whose states are being deleted, by topic id.
     """
 
     initializing: Topics = NO_TOPICS
@@ -58,7 +58,7 @@ class StatePartitions(NamedTuple):
 
     @classmethod
     def of(cls, value: ShareGroupStatePartitionMetadataValue, now_ms: int) -> Self:
-        """Return the share-partitions of a record, as of now."""
+        """Return the share-partitions in a record, with the current time."""
         return cls(
             _topics_of(value.initializing_topics, now_ms),
             _topics_of(value.initialized_topics, now_ms),
@@ -66,7 +66,7 @@ class StatePartitions(NamedTuple):
         )
 
     def to_value(self) -> ShareGroupStatePartitionMetadataValue:
-        """Return the record."""
+        """Return the record of the share-partitions."""
         return ShareGroupStatePartitionMetadataValue(
             initializing_topics=_listed(self.initializing),
             initialized_topics=_listed(self.initialized),
@@ -78,13 +78,14 @@ class StatePartitions(NamedTuple):
         return {topic: each.partitions for topic, each in self.initialized.items()}
 
     def everything(self) -> dict[bytes, TopicState]:
-        """Return the partitions that have a state, or may have."""
+        """Return the partitions that have a state or may have one."""
         return _joined(self.initialized, self.initializing)
 
     def missing(self, counts: Mapping[bytes, tuple[str, int]], now_ms: int, retry_ms: int) -> dict[bytes, TopicState]:
-        """Return the partitions that need a state: those without, and those whose state was asked for too long ago.
+        """Return the partitions that need a state.
 
-        `counts` has names and numbers of partitions by topic id.
+        These are partitions without a state, and partitions whose initialization began more than `retry_ms` ago.
+        `counts` has the name and partition count of each topic by topic id.
         """
         fresh = {topic: each for topic, each in self.initializing.items() if now_ms - each.timestamp_ms < retry_ms}
         known = _joined(self.initialized, fresh) if fresh else self.initialized
@@ -96,18 +97,21 @@ class StatePartitions(NamedTuple):
         return found
 
     def begun(self, topics: Topics) -> Self:
-        """Note that the states of topics are being made; they are no longer being deleted."""
+        """Return the share-partitions after the initialization of some topics has begun.
+
+        These topics are no longer being deleted.
+        """
         deleting = {topic: name for topic, name in self.deleting.items() if topic not in topics}
         return self._replace(initializing=_joined(self.initializing, topics), deleting=deleting)
 
     def done(self, topics: Topics) -> Self:
-        """Note that the states of topics are made."""
+        """Return the share-partitions after some topics were initialized."""
         return self.given_up({topic: each.partitions for topic, each in topics.items()})._replace(
             initialized=_joined(self.initialized, topics)
         )
 
     def given_up(self, indexes: Indexes) -> Self:
-        """Note that the states of partitions are no longer being made."""
+        """Return the share-partitions after the initialization of some partitions was given up."""
         left: dict[bytes, TopicState] = {}
         for topic, each in self.initializing.items():
             partitions = each.partitions - indexes.get(topic, frozenset())
@@ -116,16 +120,16 @@ class StatePartitions(NamedTuple):
         return self._replace(initializing=left)
 
     def deletes(self, topics: Mapping[bytes, str]) -> Self:
-        """Note that the states of topics are being deleted."""
+        """Return the share-partitions after the deletion of some topics' states has begun."""
         kept = {topic: each for topic, each in self.initialized.items() if topic not in topics}
         return self._replace(initialized=kept, deleting={**self.deleting, **topics})
 
     def deleted(self, topics: Collection[bytes]) -> Self:
-        """Note that the states of topics are deleted."""
+        """Return the share-partitions after the states of some topics were deleted."""
         return self._replace(deleting={topic: name for topic, name in self.deleting.items() if topic not in topics})
 
     def without(self, topics: Collection[bytes]) -> Self:
-        """Remove topics that are deleted, with all their states."""
+        """Return the share-partitions without deleted topics."""
         return self.deleted(topics)._replace(
             initializing={topic: each for topic, each in self.initializing.items() if topic not in topics},
             initialized={topic: each for topic, each in self.initialized.items() if topic not in topics},
@@ -164,7 +168,8 @@ class ShareMember(ModernMember):
     """A member of a share group (Kafka's `ShareGroupMember`).
 
     Attributes:
-        assigned: the partitions that it fetches from.
+        topics: The names of the subscribed topics.
+        assigned: The partitions from which the member fetches.
     """
 
     topics: frozenset[str] = frozenset()
@@ -180,7 +185,7 @@ class ShareMember(ModernMember):
         )
 
     def with_metadata(self, value: ShareGroupMemberMetadataValue) -> Self:
-        """Return the member with the metadata of a record."""
+        """Return the member with the metadata in a record."""
         return replace(
             self,
             rack_id=value.rack_id,
@@ -200,7 +205,7 @@ class ShareMember(ModernMember):
         )
 
     def with_current(self, value: ShareGroupCurrentMemberAssignmentValue) -> Self:
-        """Return the member with the current assignment of a record."""
+        """Return the member with the current assignment in a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -210,7 +215,7 @@ class ShareMember(ModernMember):
 
 
 class ShareGroupState(Enum):
-    """The state of a share group; the values are the names that Kafka shows."""
+    """The state of a share group. The values are Kafka's names."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -218,12 +223,12 @@ class ShareGroupState(Enum):
 
 
 class ShareGroup(ModernGroup[ShareMember, Partitions]):
-    """A group whose members share partitions.
+    """A group whose members share the records of partitions.
 
     Attributes:
-        partitions: its share-partitions.
-        topics: the topics of `metadata_hash`, once they were looked up.
-        complete: topics, and the share-partitions in which none of theirs was missing.
+        partitions: The group's share-partitions.
+        topics: The topics of `metadata_hash`, after they were looked up.
+        complete: Topics and share-partitions for which no state was missing.
     """
 
     kind = "share"
@@ -246,13 +251,13 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def subscribed_topics(self) -> frozenset[str]:
-        """Return the topics that the members subscribe to, whether they exist or not."""
+        """Return the topics to which the members subscribe, including missing ones."""
         if self._subscribed is None:
             self._subscribed = topics_of_all(self.members.values())
         return self._subscribed
 
     def waits_for_assignment(self) -> bool:
-        """Return whether a partition has a state and a subscriber to its topic, but no reader."""
+        """Return whether any initialized partition of a subscribed topic is not assigned to a member."""
         if self._waits is None:
             self._waits = self._find_unassigned()
         return self._waits
@@ -274,13 +279,13 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         return any(assigned.get(topic) != indexes for topic, indexes in ready.items())
 
     def validate_commit(self, *_: Any, **__: Any) -> ErrorCode:
-        """Refuse: no offsets are committed in share groups (`validateOffsetCommit`)."""
+        """Return an error, because share groups have no committed offsets (`validateOffsetCommit`)."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     # Records
 
     def apply(self, key: Any, value: Any | None) -> None:
-        """Apply a record that is written or read; None is a tombstone."""
+        """Apply a written or loaded record. A value of None is a tombstone."""
         self._waits = None
         super().apply(key, value)
 
@@ -312,7 +317,7 @@ def state_partitions(group_id: str, partitions: StatePartitions) -> Change:
 
 
 def keys_of(group_id: str, topics: Topics) -> list[SharePartitionKey]:
-    """Return the share-partitions of a group in some partitions."""
+    """Return the keys of a group's share-partitions for some topics."""
     return [
         SharePartitionKey(group_id, topic_id, index)
         for topic_id, each in topics.items()
@@ -321,5 +326,5 @@ def keys_of(group_id: str, topics: Topics) -> list[SharePartitionKey]:
 
 
 def topics_of_all(members: Iterable[ShareMember]) -> frozenset[str]:
-    """Return the topics that any of some members subscribes to."""
+    """Return the topics to which any of the given members subscribes."""
     return frozenset[str]().union(*{member.topics for member in members})

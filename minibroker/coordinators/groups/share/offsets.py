@@ -1,7 +1,7 @@
-"""Start offsets of share groups, as administrators read, set and delete them, and the states of groups that go.
+"""The start offsets of share groups for requests of administrators, and the deletion of the groups' states.
 
-`GroupCoordinatorService.describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and
-`deleteShareGroups`. The share coordinator is asked for one share-partition after the other, in steps.
+These are `describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and `deleteShareGroups` of
+`GroupCoordinatorService`. They call the share coordinator for one share-partition after another, in steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _FIRST_EPOCH: Final = 1
 
 
 class StartOffset(NamedTuple):
-    """The start of a share group in a partition, or the error; UNKNOWN where there is none."""
+    """The start offset of a share group in a partition, or an error. Missing values are UNKNOWN."""
 
     code: ErrorCode = ErrorCode.NONE
     start_offset: int = UNKNOWN
@@ -47,10 +47,10 @@ class ShareOffsets:
         self._store = groups.store
         self._states = groups.states()
 
-    # Telling
+    # Describing
 
     def initialized(self, group_id: str) -> dict[str, list[int]]:
-        """Return the partitions of a group that have a state, by topic; none unless it is a share group."""
+        """Return a group's initialized partitions by topic, empty if it is not a share group."""
         group = self._groups.find(group_id)
         found: dict[str, list[int]] = {}
         for topic_id, state in () if group is None else group.partitions.initialized.items():
@@ -60,7 +60,7 @@ class ShareOffsets:
         return found
 
     def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
-        """Return the start of a group in a partition; an error of the share coordinator counts as no start."""
+        """Return the start offset of a group in a partition. After an error of the share coordinator, it is UNKNOWN."""
         topic = self._topics.get(topic_name)
         if topic is None:
             return StartOffset()
@@ -79,15 +79,15 @@ class ShareOffsets:
             lag = high_watermark - summary.start_offset - summary.delivery_complete_count
         return StartOffset(ErrorCode.NONE, summary.start_offset, summary.leader_epoch, lag)
 
-    # Setting
+    # Altering
 
     def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]]) -> ForEach[dict[str, dict[int, Outcome]]]:
-        """Set start offsets by topic and partition. Return work with an outcome for each.
+        """Set start offsets by topic and partition, and return work whose result has an outcome for each.
 
-        The group has to be empty; one that is not known is made.
+        The group must be empty. An unknown group is created.
 
         Raises:
-            GroupRefusedError: Also the work may raise it.
+            GroupRefusedError: The request is rejected. The returned work can raise it, too.
         """
         group, _ = self._groups.group_for(group_id, joins=True)
         _check_empty(group)
@@ -123,10 +123,10 @@ class ShareOffsets:
     # Deleting
 
     def delete(self, group_id: str, topics: Sequence[str]) -> ForEach[dict[str, Outcome]]:
-        """Delete the start offsets of an empty group in topics. Return work with an outcome for each.
+        """Delete an empty group's start offsets in some topics, and return work whose result has an outcome for each.
 
         Raises:
-            GroupRefusedError: Also the work may raise it.
+            GroupRefusedError: The request is rejected. The returned work can raise it, too.
         """
         group = self._groups.existing(group_id)
         _check_empty(group)
@@ -192,7 +192,7 @@ class ShareOffsets:
         return self._groups.find(group.group_id) is group
 
     def _first_epochs(self, group: ShareGroup) -> list[Change]:
-        """The epochs of a group that is made here: it has an assignment, of nothing."""
+        """Return the records of the epochs of a new group, with an empty assignment."""
         if self._is_there(group):
             return []
         return [

@@ -1,7 +1,7 @@
 """The coordinator of streams groups: heartbeats, departures and timeouts.
 
-Kafka's `GroupMetadataManager.streamsGroupHeartbeat` and what follows it. The internal topics that a topology lacks are
-made after the heartbeat that shows so, by its handler; the next heartbeat finds them.
+This is Kafka's `GroupMetadataManager.streamsGroupHeartbeat` with its helpers. After a heartbeat that finds internal
+topics missing, its handler creates them. The next heartbeat finds them.
 """
 
 import logging
@@ -55,12 +55,12 @@ _logger = logging.getLogger(__name__)
 
 
 class StreamsAnswer(NamedTuple):
-    """The answer to a heartbeat.
+    """The response to a heartbeat.
 
     Attributes:
-        tasks: the member's tasks; None if they are as before.
-        endpoints: of all members that have one; None if they are as before.
-        missing: the internal topics that have to be made.
+        tasks: The member's tasks, or None if they have not changed.
+        endpoints: The endpoints of all members that have one, or None if they have not changed.
+        missing: The internal topics that must be created.
     """
 
     member_id: str
@@ -85,20 +85,20 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the configuration and the feature streams.version allow such groups."""
+        """Whether the configuration and the feature streams.version allow streams groups."""
         is_allowed = "streams" in self.core.config.items("group.coordinator.rebalance.protocols")
         return is_allowed and self.core.features.level(STREAMS_VERSION) > 0
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Milliseconds between two heartbeats of a member."""
+        """Return the interval of a member's heartbeats, in milliseconds."""
         return self._setting(group_id, "heartbeat.interval.ms")
 
     def task_offset_interval_ms(self, group_id: str) -> int:
-        """Milliseconds after which a member tells the offsets of its tasks again."""
+        """Return the interval at which members report the offsets of their tasks, in milliseconds."""
         return self._setting(group_id, "task.offset.interval.ms")
 
     def acceptable_recovery_lag(self, group_id: str) -> int:
-        """Return the number of records that a copy of a task's state may lack where the task may be active."""
+        """Return the number of records by which a state's copy may lag behind when its task becomes active."""
         return self._setting(group_id, "acceptable.recovery.lag")
 
     def _setting(self, group_id: str, name: str) -> int:
@@ -113,17 +113,17 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     def heartbeat(
         self, request: StreamsGroupHeartbeatRequest, client: Client, *, knows_missing_tags: bool
     ) -> StreamsAnswer:
-        """Let a member join, or restart its session.
+        """Join a member, or restart its session.
 
-        None in a request, and a rebalance timeout of -1, mean no change.
+        None in a request, or a rebalance timeout of -1, means no change.
 
         Args:
-            request: the heartbeat.
-            client: the member's.
-            knows_missing_tags: whether the client understands the status MISSING_CLIENT_TAGS.
+            request: The heartbeat.
+            client: The member's client.
+            knows_missing_tags: Whether the client supports the status MISSING_CLIENT_TAGS.
 
         Raises:
-            GroupRefusedError: The member or its topology is refused, or a record could not be written.
+            GroupRefusedError: The member or its topology is rejected, or a record could not be written.
         """
         joins = request.member_epoch == JOINING
         owned = _owned(request)
@@ -151,7 +151,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             group.shutdown_by = moved.member_id
         has_other_tasks = moved.assigned != member.assigned
         has_other_endpoints = moved.endpoint != member.endpoint or (has_other_tasks and moved.endpoint is not None)
-        if has_other_endpoints and not is_new:  # Kafka's new groups begin with 0.
+        if has_other_endpoints and not is_new:  # As in Kafka, new groups begin with 0.
             group.endpoint_epoch += 1
         tasks = moved.assigned if joins or has_other_tasks else None
         missing_tags = update.missing_tags(moved) if knows_missing_tags else []
@@ -164,16 +164,16 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         request: StreamsGroupHeartbeatRequest,
         owned: Tasks | None,
     ) -> StreamsMember:
-        """Return the member before the heartbeat; a static member that comes back takes its old place.
+        """Return the member before the heartbeat, or the static member that it replaces.
 
         Args:
-            group: its group.
-            known: the member with the instance id of the heartbeat.
-            request: the heartbeat.
-            owned: the tasks that it reports.
+            group: The member's group.
+            known: The member with the instance id in the heartbeat.
+            request: The heartbeat.
+            owned: The tasks that the member reports.
 
         Raises:
-            GroupRefusedError: the member is unknown or fenced.
+            GroupRefusedError: The member is unknown or fenced.
         """
         joins, epoch = request.member_epoch == JOINING, request.member_epoch
         if joins and known is not None:
@@ -196,7 +196,11 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         *,
         is_new: bool,
     ) -> None:
-        """Find out what the heartbeat changes but for tasks. GroupRefusedError."""
+        """Collect the changes of a heartbeat except tasks.
+
+        Raises:
+            GroupRefusedError: The topology, a task or an offset in the heartbeat is rejected.
+        """
         group = update.group
         if updated != member:
             update.bumps = request.instance_id is None or not updated.has_same_config_as(member)
@@ -217,7 +221,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             reported = group.reported_by(updated.member_id).updated(request.task_offsets, request.task_end_offsets)
         except DuplicateOffsetError as error:
             raise GroupRefusedError(ErrorCode.INVALID_REQUEST, str(error)) from None
-        if reported is not NOTHING_REPORTED and not is_new:  # Kafka's new groups begin without any
+        if reported is not NOTHING_REPORTED and not is_new:  # As in Kafka, new groups begin without any.
             group.reported[updated.member_id] = reported
         update.take_configs(self._assignor_settings(group.group_id))
         update.advance_epoch()
@@ -227,13 +231,17 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             group.delay.restart(delay_ms)
 
     def _assignor_settings(self, group_id: str) -> dict[str, str]:
-        """Return the settings for the assignments of a group (`streamsGroupAssignmentConfigs`)."""
+        """Return the assignor settings of a group (`streamsGroupAssignmentConfigs`)."""
         settings = {STANDBYS: str(self._setting(group_id, "num.standby.replicas"))}
         tags = self.core.configs.group(group_id).items("streams.rack.aware.assignment.tags")
         return {**settings, RACK_TAGS: ",".join(tags)} if tags else settings
 
     def _advance(self, update: GroupUpdate, updated: StreamsMember, owned: Tasks | None) -> StreamsMember:
-        """Return the member with its new tasks. Raise GroupRefusedError."""
+        """Return the member with its new tasks.
+
+        Raises:
+            GroupRefusedError: The state of the member is unknown.
+        """
         group = update.group
         epoch, target = self._target(update, updated)
         if updated.is_reconciled(epoch):
@@ -249,7 +257,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return moved
 
     def _target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
-        """Return the epoch of the target and the member's part; make a new target if it is due."""
+        """Return the target's epoch and the member's tasks in it, after making a new target if it is due."""
         group = update.group
         member_id = "" if updated is None else updated.member_id
         if group.is_delayed:
@@ -267,11 +275,15 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return update.epoch, made.get(member_id, NO_TASKS)
 
     def _may_assign(self, group: StreamsGroup) -> bool:
-        """Return whether the last assignment is old enough, since Kafka 4.3."""
+        """Return whether the last assignment is older than the assignment interval, since Kafka 4.3."""
         return group.may_assign_again(self._setting(group.group_id, "assignment.interval.ms"), self.store.now_ms())
 
     def _save(self, update: GroupUpdate, moved: StreamsMember | None, before: list[NewRecord]) -> None:
-        """Write the changes. Raise GroupRefusedError."""
+        """Write the changes.
+
+        Raises:
+            GroupRefusedError: The changes could not be written.
+        """
         group = update.group
         code = self.store.save_changes(group, update.changes, before)
         if code:
@@ -281,7 +293,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         group.topics, group.configured = update.topics, update.configured
 
     def _assign_late(self, group: StreamsGroup) -> None:
-        """Make the first assignment, which was delayed until now (`computeDelayedTargetAssignment`)."""
+        """Make the first assignment after its delay (`computeDelayedTargetAssignment`)."""
         if group.is_empty or group.configured is None or group.epoch <= group.assignment_epoch:
             return
         update = GroupUpdate(group)
@@ -289,7 +301,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         self._target(update, None)
         try:
             self._save(update, None, [])
-        except GroupRefusedError as error:  # the next heartbeat tries again
+        except GroupRefusedError as error:  # The next heartbeat tries again.
             _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, error.code.name)
 
     # Departures
@@ -297,7 +309,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     def leave_with_shutdown(
         self, group_id: str, member_id: str, instance_id: str | None, epoch: int, *, shuts_down: bool
     ) -> StreamsAnswer:
-        """Remove a member, or note that a static one will come back; it may shut the application down."""
+        """Remove a member, or mark a static member as temporarily absent. It can shut down the application."""
         group = self.existing(group_id)
         if shuts_down and group.shutdown_by is None:
             group.shutdown_by = member_id
@@ -307,7 +319,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     def _gone_for_a_while(self, member: StreamsMember) -> StreamsMember:
         return member.gone_for_a_while()
 
-    # Time
+    # Sessions
 
     def _session_timeout_ms(self, group: StreamsGroup, member_id: str) -> int:
         del member_id
@@ -323,7 +335,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 def _assignment(
     group: StreamsGroup, members: Mapping[str, StreamsMember], topology: ConfiguredTopology, standbys: int
 ) -> dict[str, Tasks]:
-    """Make a target assignment; no member has any task while the topics of the topology are not ready."""
+    """Make a target assignment. No task is assigned before the topics of the topology are ready."""
     specs = {
         member_id: StreamsMemberSpec(
             member.process_id, member.assigned.without_epochs(), group.reported_by(member_id).reached
@@ -377,7 +389,7 @@ def _answer(
 
 
 def _owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
-    """Return the tasks that a member reports, or None if it reports none of any kind."""
+    """Return the tasks that a member reports, or None if any kind of task is missing in the report."""
     active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
     if active is None or standby is None or warmup is None:
         return None

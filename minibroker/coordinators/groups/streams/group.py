@@ -1,6 +1,6 @@
 """A streams group and its members: epochs, topology, target and current tasks (Kafka's `StreamsGroup`).
 
-Topics, endpoints and a shutdown are not in records, as in Kafka: a new coordinator learns of them from heartbeats.
+As in Kafka, records do not include topics, endpoints and shutdowns. A new coordinator gets them from heartbeats.
 """
 
 from collections.abc import Iterable, Mapping
@@ -70,7 +70,7 @@ RECORDS: Final = GroupRecords(
 
 
 class TaskState(IntEnum):
-    """The state of a member on its way to its target; the numbers are those of records."""
+    """The reconciliation state of a member, numbered as in records."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -79,7 +79,7 @@ class TaskState(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "TaskState":
-        """Return the state of a record; one of a later Kafka is UNKNOWN."""
+        """Return the state in a record, or UNKNOWN for a state of a later Kafka release."""
         return cls(number) if number in _STATES else cls.UNKNOWN
 
 
@@ -92,14 +92,14 @@ def _no_tags() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember(ModernMember):
-    """A member, which is a thread of an instance of the application (Kafka's `StreamsGroupMember`).
+    """A member of a streams group: one thread of an application instance (Kafka's `StreamsGroupMember`).
 
     Attributes:
-        topology_epoch: the epoch of the topology that it runs.
-        process_id: the instance that it is part of; no instance has a task twice.
-        endpoint: host and port for interactive queries, if it has them.
-        assigned: the tasks that it runs, or may run as soon as a response has them.
-        revoking: the tasks that it has to give up first.
+        topology_epoch: The epoch of the member's topology.
+        process_id: The id of its application instance, which never has the same task twice.
+        endpoint: The host and port for interactive queries, or None.
+        assigned: The tasks that the member runs, or will run when it gets the next response.
+        revoking: The tasks that the member must revoke first.
     """
 
     previous_epoch: int = 0
@@ -113,11 +113,11 @@ class StreamsMember(ModernMember):
 
     @property
     def is_revoking(self) -> bool:
-        """Whether it has to give up tasks first."""
+        """Whether the member must revoke tasks first."""
         return self.state is TaskState.UNREVOKED_TASKS
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether it runs what the assignment of this epoch has for it."""
+        """Return whether the member has reached its target of this assignment epoch."""
         return self.state is TaskState.STABLE and self.epoch == assignment_epoch
 
     def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = HOLDS_NOTHING) -> Self:
@@ -125,16 +125,16 @@ class StreamsMember(ModernMember):
         return replace(self, previous_epoch=self.epoch, epoch=epoch, state=state, assigned=assigned, revoking=revoking)
 
     def gone_for_a_while(self) -> Self:
-        """Return the member while it is away; its tasks wait for it, and no late commit is too late."""
+        """Return the state of an absent static member. It keeps its tasks, and can commit late in any epoch."""
         active = {each: dict.fromkeys(tasks, 0) for each, tasks in self.assigned.active.items()}
         return replace(self, epoch=AWAY, assigned=self.assigned._replace(active=active), revoking=HOLDS_NOTHING)
 
     def back_as(self, member_id: str) -> Self:
-        """Return the member when it has come back."""
+        """Return the state of a returning static member."""
         return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
 
     def has_same_config_as(self, other: "StreamsMember") -> bool:
-        """Return whether an assignor sees no difference (`hasEpochRelevantMemberConfigChanged`)."""
+        """Return whether both states are the same for an assignor (`hasEpochRelevantMemberConfigChanged`)."""
         return (self.topology_epoch, self.rack_id, self.tags, self.process_id) == (
             other.topology_epoch, other.rack_id, other.tags, other.process_id,
         )  # fmt: skip
@@ -155,7 +155,7 @@ class StreamsMember(ModernMember):
         )
 
     def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> Self:
-        """Return the member with the metadata of a record."""
+        """Return the member with the metadata in a record."""
         endpoint = value.user_endpoint
         return replace(
             self,
@@ -185,7 +185,7 @@ class StreamsMember(ModernMember):
         )
 
     def with_current(self, value: StreamsGroupCurrentMemberAssignmentValue) -> Self:
-        """Return the member with the current assignment of a record."""
+        """Return the member with the current assignment in a record."""
         return replace(
             self,
             epoch=value.member_epoch,
@@ -220,7 +220,10 @@ def _with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
 
 
 def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
-    """Return tasks with their epochs; that of the member where a record of an early Kafka has none."""
+    """Return the tasks in a record with their assignment epochs. Records of early releases lack them.
+
+    These tasks get the member's epoch.
+    """
     found: dict[str, dict[int, int]] = {}
     for each in named:
         epochs = each.assignment_epochs
@@ -232,7 +235,7 @@ def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
 
 
 class StreamsGroupState(Enum):
-    """The state of a streams group; the values are the names that Kafka shows."""
+    """The state of a streams group. The values are Kafka's names."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -243,21 +246,21 @@ class StreamsGroupState(Enum):
 
 
 class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
-    """A group of members that run the tasks of a topology.
+    """A group whose members run the tasks of a topology.
 
     Attributes:
-        validated_epoch: the epoch of the topology whose topics are ready; -1 where they are not.
-        configs: the settings that the last assignment was made with.
-        topology: the topology that the members run; None before the first has sent it.
-        description_epochs: the epochs of the topologies whose descriptions a plugin of Kafka's has stored and refused;
-            -1 for none. Only records of a Kafka with a plugin have others.
-        owners: the processes that have each task now.
-        delay: puts the first assignment off, once a member has joined.
-        topics: the topics of `metadata_hash`, once they were looked up.
-        configured: the topology beside those.
-        shutdown_by: the member that has asked all others to stop.
-        endpoint_epoch: goes up whenever tasks move between members with endpoints, or endpoints change.
-        reported: the offsets of tasks that members have reported, by member id.
+        validated_epoch: The epoch of the topology whose topics are ready, or -1.
+        configs: The assignor settings of the last assignment.
+        topology: The members' topology, or None before the first member has sent it.
+        description_epochs: The epochs of the topologies whose descriptions a Kafka plugin has stored and failed to
+            store, or -1. Only a Kafka broker with a plugin writes other values.
+        owners: The processes that own each task.
+        delay: The deadline that delays the first assignment after a member has joined.
+        topics: The topics of `metadata_hash`, after they were looked up.
+        configured: The topology configured for these topics.
+        shutdown_by: The member that has requested the shutdown of the application.
+        endpoint_epoch: Raised when tasks move between members with endpoints, and when endpoints change.
+        reported: The task offsets reported by members, by member id.
     """
 
     kind = "streams"
@@ -295,7 +298,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
 
     @property
     def is_delayed(self) -> bool:
-        """Whether the first assignment is put off."""
+        """Whether the first assignment is delayed."""
         return self.delay is not None and self.delay.is_set
 
     def subscribed_topics(self) -> set[str]:
@@ -307,11 +310,11 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return self.target.get(member_id, NO_TASKS)
 
     def reported_by(self, member_id: str) -> ReportedOffsets:
-        """Return the offsets of tasks that a member has reported."""
+        """Return the task offsets reported by a member."""
         return self.reported.get(member_id, NOTHING_REPORTED)
 
     def may_commit_late(self, member_id: str, epoch: int, places: Iterable[TopicPartition]) -> bool:
-        """Return whether a member may commit in an earlier epoch: it has had the tasks of partitions since then."""
+        """Return whether a member can commit in an earlier epoch, because it already had the partitions' tasks then."""
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch or self.topology is None:
             return False
@@ -327,7 +330,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
     # Records
 
     def epoch_record(self, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]) -> Change:
-        """Return the record of another epoch of the group."""
+        """Return the record of another group epoch."""
         stored, failed = self.description_epochs
         return RECORDS.group_epoch(
             self.group_id,
@@ -342,7 +345,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         )
 
     def next_epoch(self) -> Change:
-        """Return the record of the next epoch, in which nothing else has changed."""
+        """Return the record of the next group epoch without any other change."""
         return self.epoch_record(self.epoch + 1, self.metadata_hash, self.validated_epoch, self.configs)
 
     def _apply_metadata(self, value: streams_groups.StreamsGroupMetadataValue | None) -> None:
@@ -401,7 +404,7 @@ def _tasks_of(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
 
 
 class EndpointPartitions(NamedTuple):
-    """The source partitions of a member that answers interactive queries, by topic (`EndpointToPartitionsManager`)."""
+    """The source partitions of a member that serves interactive queries, by topic (`EndpointToPartitionsManager`)."""
 
     endpoint: tuple[str, int]
     active: list[tuple[str, list[int]]]
@@ -409,7 +412,7 @@ class EndpointPartitions(NamedTuple):
 
 
 def endpoints_of(group: StreamsGroup, members: Iterable[StreamsMember]) -> list[EndpointPartitions]:
-    """Return the partitions that each member with an endpoint serves; none while topics do not fit."""
+    """Return the partitions served by each member with an endpoint. Empty while the topology's topics do not fit."""
     subtopologies = None if group.configured is None else group.configured.subtopologies
     if subtopologies is None:
         return []
@@ -438,7 +441,7 @@ def _source_partitions(
 
 
 def partitions_of_tasks(group: StreamsGroup, tasks: Tasks, topics: Topics) -> Partitions:
-    """Return the partitions that active tasks read, by the ids of their topics."""
+    """Return the partitions read by active tasks, by topic id."""
     found: dict[bytes, frozenset[int]] = {}
     for subtopology, indexes in tasks.active.items():
         known = None if group.topology is None else group.topology.subtopologies.get(subtopology)

@@ -1,7 +1,7 @@
-"""The topology of a streams application, and its internal topics: their numbers of partitions, and which are missing.
+"""The topology of a streams application, and its internal topics: their partition counts, and which are missing.
 
-Kafka's `InternalTopicManager` with `RepartitionTopics`, `CopartitionedTopicsEnforcer` and `ChangelogTopics`. The
-sentences are Kafka's, since members show them to their users.
+This is Kafka's `InternalTopicManager` with `RepartitionTopics`, `CopartitionedTopicsEnforcer` and `ChangelogTopics`.
+The messages are Kafka's, because members show them to their users.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,15 +28,15 @@ _MOST_TOLD: Final = 3
 
 
 class DuplicateSubtopologyError(Exception):
-    """A topology that has a subtopology twice."""
+    """A topology with two subtopologies of the same id."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The topology of a streams application in one epoch, as its members send it (Kafka's `StreamsTopology`).
+    """The topology of a streams application in one epoch, as sent by its members (Kafka's `StreamsTopology`).
 
     Attributes:
-        subtopologies: by their ids, in the order in which they were sent.
+        subtopologies: The subtopologies by id, in the order in which they were sent.
     """
 
     epoch: int
@@ -44,7 +44,11 @@ class Topology:
 
     @classmethod
     def of(cls, value: StreamsGroupTopologyValue) -> Self:
-        """Return the topology of a record. Raise DuplicateSubtopologyError."""
+        """Return the topology in a record.
+
+        Raises:
+            DuplicateSubtopologyError: Two subtopologies have the same id.
+        """
         subtopologies = {each.subtopology_id: each for each in value.subtopologies}
         if len(subtopologies) < len(value.subtopologies):
             raise DuplicateSubtopologyError
@@ -52,13 +56,13 @@ class Topology:
 
     @cached_property
     def required_topics(self) -> frozenset[str]:
-        """The topics without which no task can run."""
+        """The topics required to run any task."""
         changelogs = (info.name for each in self.subtopologies.values() for info in each.state_changelog_topics)
         return frozenset(self.sources) | frozenset(changelogs)
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
-        """The topics that tasks read, with the id of the subtopology of each."""
+        """The topics read by tasks, with the subtopology id of each."""
         return {
             topic: subtopology_id
             for subtopology_id, each in self.subtopologies.items()
@@ -67,12 +71,12 @@ class Topology:
 
 
 def source_topics(subtopology: Subtopology) -> list[str]:
-    """Return the topics that the tasks of a subtopology read."""
+    """Return the topics read by the tasks of a subtopology."""
     return [*subtopology.source_topics, *(info.name for info in subtopology.repartition_source_topics)]
 
 
 def to_record(topology: streams_group_heartbeat.Topology) -> StreamsGroupTopologyValue:
-    """Return the record of a topology that a member has sent."""
+    """Return the record of a topology sent by a member."""
     return StreamsGroupTopologyValue(
         epoch=topology.epoch,
         subtopologies=[
@@ -108,7 +112,7 @@ def _copartition(group: streams_group_heartbeat.CopartitionGroup) -> Copartition
 
 
 class StatusCode(IntEnum):
-    """A condition of the group that its members have to know (Kafka's `StreamsGroupHeartbeatResponse.Status`)."""
+    """A group condition reported to its members (Kafka's `StreamsGroupHeartbeatResponse.Status`)."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -120,18 +124,18 @@ class StatusCode(IntEnum):
 
 
 class Status(NamedTuple):
-    """A status with its details."""
+    """A status code with a message."""
 
     code: StatusCode
     detail: str
 
 
 class InvalidTopologyError(Exception):
-    """A topology that cannot work, whatever topics there are."""
+    """A topology that cannot work with any topics."""
 
 
 class MalformedTopologyError(Exception):
-    """A topology on which Kafka's coordinator fails with an exception that it does not expect."""
+    """A topology on which Kafka's coordinator fails with an unexpected exception."""
 
 
 class _NotReadyError(Exception):
@@ -141,7 +145,7 @@ class _NotReadyError(Exception):
 
 
 class InternalTopic(NamedTuple):
-    """A topic that the application needs for itself; a replication factor of 0 leaves that to the broker."""
+    """An internal topic of the application. With a replication factor of 0, the broker's default is used."""
 
     name: str
     partitions: int
@@ -150,13 +154,14 @@ class InternalTopic(NamedTuple):
 
 
 class ConfiguredSubtopology(NamedTuple):
-    """A subtopology whose tasks are counted.
+    """A subtopology with a known number of tasks.
 
     Attributes:
-        tasks: how many there are.
-        sources: the topics that they read, those for repartitioning included.
-        sinks: the topics for repartitioning that they write.
-        repartition, changelogs: the internal topics that they read, and that hold their state.
+        tasks: The number of tasks.
+        sources: The topics read by the tasks, including repartition topics.
+        external_sources: The topics read by the tasks, without repartition topics.
+        sinks: The repartition topics written by the tasks.
+        repartition, changelogs: The internal topics that the tasks read, and those that store their state.
     """
 
     tasks: int
@@ -168,12 +173,12 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 class ConfiguredTopology(NamedTuple):
-    """A topology beside the topics that there are.
+    """A topology configured for the existing topics.
 
     Attributes:
-        subtopologies: by their ids, sorted; None where the topics that there are do not fit.
-        missing: the internal topics that have to be made, by name.
-        fault: why no task can run yet; None if they can.
+        subtopologies: The subtopologies sorted by id, or None if the existing topics do not fit.
+        missing: The internal topics that must be created, by name.
+        fault: The reason why no task can run yet, or None.
     """
 
     epoch: int
@@ -188,14 +193,15 @@ class ConfiguredTopology(NamedTuple):
 
 
 def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> ConfiguredTopology:
-    """Count the tasks of a topology.
+    """Compute the tasks and internal topics of a topology.
 
     Args:
-        topology: the topology.
-        topics: those of its topics that exist.
+        topology: The topology.
+        topics: The existing topics of the topology.
 
     Raises:
-        InvalidTopologyError, MalformedTopologyError: as they say.
+        InvalidTopologyError: The topology cannot work with any topics.
+        MalformedTopologyError: Kafka fails on the topology with an unexpected exception.
     """
     try:
         _refuse_missing_sources(topology, topics)
@@ -239,7 +245,7 @@ def _missing(
 
 
 class _Counts:
-    """The numbers of partitions of internal topics, as far as they are decided."""
+    """The partition counts of internal topics, decided one after another."""
 
     def __init__(self, topology: Topology, topics: Mapping[str, TopicMetadata]) -> None:
         self._topics = topics
@@ -258,7 +264,13 @@ class _Counts:
         return count
 
     def of_repartition_topics(self) -> None:
-        """Each has as many as the largest source of a subtopology that writes it, or the number that was sent."""
+        """Decide the partition counts of repartition topics.
+
+        Each has the count that was sent, or the count of the largest source of a subtopology that writes it.
+
+        Raises:
+            InvalidTopologyError: A count cannot be decided.
+        """
         sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
         found = {info.name: info.partitions for info in sources if info.partitions}
         if not self._follow_sources(found):
@@ -274,10 +286,10 @@ class _Counts:
         self._decided.update(found)
 
     def _follow_sources(self, found: dict[str, int]) -> bool:
-        """Give each sink as many as the largest source that is known when Kafka comes to it; whether all have a number.
+        """Give each sink the count of its largest source known so far, and return whether all sinks have a count.
 
-        Kafka goes through all sinks again and again until nothing is new. Here a sink has its turn, in the same order,
-        once it can have a number: a topology of n subtopologies in the wrong order would take n rounds.
+        Kafka visits all sinks repeatedly until nothing changes. Here a sink is visited, in the same order, when its
+        count can be decided. Otherwise a topology of n subtopologies in reverse order would take n rounds.
         """
         readers: dict[str, list[int]] = {}
         largest: list[int | None] = []
@@ -290,7 +302,7 @@ class _Counts:
         sinks = [
             (number, sink) for number, each in enumerate(self._subtopologies) for sink in each.repartition_sink_topics
         ]
-        first = [0] * (len(self._subtopologies) + 1)  # where the sinks of each subtopology begin
+        first = [0] * (len(self._subtopologies) + 1)  # The index of each subtopology's first sink.
         for number, _ in sinks:
             first[number + 1] += 1
         first = list(accumulate(first))
@@ -311,7 +323,7 @@ class _Counts:
         return all(sink in found for _, sink in sinks)
 
     def of_copartitioned_topics(self) -> None:
-        """Topics that are joined have the same number."""
+        """Give topics that are joined the same partition count."""
         sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
         fixed = {info.name for info in sources if info.partitions}
         internal = fixed | {info.name for info in sources}
@@ -327,7 +339,7 @@ class _Counts:
         if others:
             count = _same(others, others.values())
         elif fixed:
-            if self._fixed is None:  # those numbers were sent, and stay
+            if self._fixed is None:  # Counts that were sent are fixed.
                 self._fixed = {self._count_or_fail(name) for name in sorted(fixed)}
             count = _same(repartition, self._fixed)
         else:
@@ -342,7 +354,11 @@ class _Counts:
         return dict.fromkeys(repartition, count)
 
     def of_changelogs(self) -> None:
-        """Each has as many as its subtopology has tasks."""
+        """Give each changelog topic one partition per task of its subtopology.
+
+        Raises:
+            InvalidTopologyError: A subtopology has no source topics.
+        """
         for each in self._subtopologies:
             named = source_topics(each)
             if not named:
@@ -351,7 +367,7 @@ class _Counts:
             self._decided.update((info.name, tasks) for info in each.state_changelog_topics)
 
     def subtopology(self, subtopology: Subtopology) -> ConfiguredSubtopology:
-        """A subtopology with its numbers."""
+        """Return a subtopology with its tasks and internal topics."""
         named = source_topics(subtopology)
         return ConfiguredSubtopology(
             tasks=max(map(self._count_or_fail, named)),
@@ -372,7 +388,11 @@ class _Counts:
 
 
 def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
-    """Return the sets of topics that need the same number of partitions. Raise MalformedTopologyError."""
+    """Yield the sets of topics that must have the same partition count.
+
+    Raises:
+        MalformedTopologyError: An index is out of bounds.
+    """
     repartition = [info.name for info in subtopology.repartition_source_topics]
     for group in subtopology.copartition_groups:
         named = set(_at(subtopology.source_topics, group.source_topics))
@@ -387,7 +407,11 @@ def _at(names: list[str], indexes: Sequence[int]) -> list[str]:
 
 
 def _same(named: Mapping[str, int], counts: Iterable[int]) -> int:
-    """Return the one number that all topics have."""
+    """Return the common partition count of all topics.
+
+    Raises:
+        _NotReadyError: The counts differ.
+    """
     different = set(counts)
     if len(different) > 1:
         listed = ", ".join(f"{name}={count}" for name, count in sorted(named.items()))

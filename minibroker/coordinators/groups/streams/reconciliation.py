@@ -1,8 +1,8 @@
-"""Reconciliation of a member's current with its target tasks (Kafka's `CurrentAssignmentBuilder` of streams groups).
+"""Reconciliation of a member's current tasks with its target (Kafka's `CurrentAssignmentBuilder` for streams groups).
 
-It gives up first what it has to, and says so by no longer naming it; then it comes to the epoch of the assignment and
-has what is free of it. The rest it gets when the members that had it have given it up. Since Kafka
-4.4 a copy of the state of a task becomes active, or of the other kind, without being given up in between.
+The member first revokes tasks, and confirms that by no longer reporting them. Then it moves to the epoch of the
+assignment and gets the free tasks of its target. It gets the others after their owners have revoked them. Since Kafka
+4.4, a copy of a task's state becomes active, or another kind of copy, without being revoked in between.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Task
 
 
 class UnknownTaskStateError(Exception):
-    """The member is in a state of a later Kafka, and still has tasks: it has to join again."""
+    """The member is in a state of a later Kafka release and still has tasks, so it must join again."""
 
 
 class _Holdings(NamedTuple):
@@ -23,7 +23,7 @@ class _Holdings(NamedTuple):
 
 
 class _Difference:
-    """The tasks of one kind that a member keeps, gives up and gets."""
+    """The tasks of one kind that a member keeps, revokes and gets."""
 
     def __init__(self, has: frozenset[Task], target: frozenset[Task], is_free: Callable[[Task], bool]) -> None:
         missing = target - has
@@ -33,7 +33,7 @@ class _Difference:
         self.is_incomplete = len(self.free) < len(missing)
 
     def keep(self, tasks: set[Task]) -> None:
-        """Keep tasks that the member has as another kind; it gets them immediately."""
+        """Keep tasks that the member already has as another kind. It gets them immediately."""
         self.free -= tasks
         self.kept |= tasks
 
@@ -47,15 +47,18 @@ def reconcile(
     *,
     may_switch: bool = True,
 ) -> StreamsMember:
-    """Return the member after its next step, or the same member if there is none.
+    """Return the member after its next transition, or the same member if there is none.
 
     Args:
-        member: as it stands.
-        target_epoch: the epoch of the assignment.
-        target: what it is to run in `target_epoch`.
-        owned: what it says that it runs; None when it says nothing.
-        owners: the present owner of each task.
-        may_switch: whether tasks change their kind without being given up, as since Kafka 4.4.
+        member: The member's current state.
+        target_epoch: The epoch of the assignment.
+        target: The member's tasks in `target_epoch`.
+        owned: The tasks that the member reports, or None if it reports nothing.
+        owners: The current owners of each task.
+        may_switch: Whether tasks can change their kind without being revoked, as since Kafka 4.4.
+
+    Raises:
+        UnknownTaskStateError: The state of the member is unknown.
     """
     epoch = member.epoch
     if member.state is TaskState.STABLE:

@@ -1,9 +1,9 @@
 """The sticky assignor of streams groups (Kafka's `StickyTaskAssignor`).
 
-Tasks stay where they are, or go where there is a copy of their state, as long as no member has more than its part.
-The rest goes to the process with the least load. A standby of a task is never in the process that runs it. A member
-that has told an offset of a task has a copy of its state, too, and comes behind the standbys. Who of two equal ones is
-chosen depends on the order of Java's tables and queues.
+A task stays at its member, or moves to a member with a copy of its state, unless the member has its full share of
+tasks. The other tasks go to the process with the least load. A standby is never in the process that runs its task. A
+member that has reported an offset of a task also has a copy of its state, and is considered after the standbys. The
+choice between equal members depends on the order of Java's tables and queues.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class JavaQueue(Generic[T]):
-    """A queue like Java's `PriorityQueue`: the element with the least key first, and the same one of equal ones."""
+    """A queue like Java's `PriorityQueue`, with the smallest key first and the same order of equal keys."""
 
     __slots__ = ("_items", "_key")
 
@@ -31,7 +31,7 @@ class JavaQueue(Generic[T]):
         return len(self._items)
 
     def add(self, item: T) -> None:
-        """Put an element in, and let it rise while it is less than what is above it."""
+        """Insert an element, and move it up to its place in the heap."""
         items, key = self._items, self._key
         items.append(item)
         place, value = len(items) - 1, key(item)
@@ -44,7 +44,7 @@ class JavaQueue(Generic[T]):
         items[place] = item
 
     def poll(self) -> T | None:
-        """Take the first element out; None where there is none. The last one takes its place, and sinks."""
+        """Remove and return the first element, or return None if the queue is empty. The last element replaces it."""
         items, key = self._items, self._key
         if not items:
             return None
@@ -66,12 +66,12 @@ class JavaQueue(Generic[T]):
 
 
 class Process:
-    """An instance of the application while tasks are assigned: its members and their tasks (Kafka's `ProcessState`).
+    """An application instance during the assignment, with its members and their tasks (Kafka's `ProcessState`).
 
     Attributes:
-        load: tasks for each member.
-        counts: the tasks of each member, whatever they are.
-        active, standby: by member.
+        load: The number of tasks per member.
+        counts: The number of tasks of each member.
+        active, standby: The tasks by member id.
     """
 
     def __init__(self) -> None:
@@ -88,17 +88,20 @@ class Process:
         self.counts[member_id] = 0
 
     def has(self, task: Task) -> bool:
-        """Return whether one of its members has the task."""
+        """Return whether any of its members has a task."""
         return task in self._tasks
 
     def give(self, member_id: str, task: Task, *, is_active: bool) -> int:
-        """Give a member a task; returns how many it has."""
+        """Assign a task to a member, and return the member's number of tasks."""
         count = self._give(member_id, task, is_active=is_active)
         self._by_load = None
         return count
 
     def give_least_loaded(self, task: Task, *, is_active: bool) -> int:
-        """Give a task to the member with the fewest; returns how many that has. There has to be one."""
+        """Assign a task to the member with the fewest tasks, and return its number of tasks.
+
+        The process must have members.
+        """
         if len(self.counts) == 1:
             return self._give(next(iter(self.counts)), task, is_active=is_active)
         queue = self._by_load
@@ -125,7 +128,7 @@ def _count(entry: list[str | int]) -> int:
 
 
 class StreamsMemberSpec(NamedTuple):
-    """A member as the assignor sees it: its process, what it has now, and the offsets that it has told."""
+    """The assignor's view of a member: its process, its current tasks and its reported offsets."""
 
     process_id: str
     tasks: Tasks
@@ -133,7 +136,7 @@ class StreamsMemberSpec(NamedTuple):
 
 
 class TaskCounts(NamedTuple):
-    """A subtopology as the assignor sees it: its tasks, and whether they have state that a standby can copy."""
+    """The assignor's view of a subtopology: its number of tasks, and whether they have a state for standbys to copy."""
 
     tasks: int
     is_stateful: bool
@@ -154,12 +157,12 @@ def assign_sticky(
     """Assign the tasks of a topology.
 
     Args:
-        members: by their ids, in the order in which they came.
-        subtopologies: by their ids, sorted.
-        standbys: the number of standbys that a task with state is to have.
+        members: The members by id, in the order of joining.
+        subtopologies: The subtopologies by id, sorted.
+        standbys: The number of standbys for each task with a state.
 
     Returns:
-        the tasks of each member, in the order of Kafka's records.
+        The tasks of each member, in the order of Kafka's records.
     """
     assignment = _Assignment(members, subtopologies, standbys)
     if members:
@@ -170,7 +173,7 @@ def assign_sticky(
 
 
 class _Quota:
-    """The number of tasks that a member may have, while others fill up (`maybeUpdate...TasksPerMember`)."""
+    """The maximum number of tasks per member, adjusted as members reach it (`maybeUpdate...TasksPerMember`)."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks = tasks
@@ -178,7 +181,7 @@ class _Quota:
         self.each = self._share()
 
     def note(self, count: int) -> None:
-        """A member has so many now."""
+        """Adjust the quota if a member with `count` tasks has reached it."""
         if count == self.each:
             self._members -= 1
             self._tasks -= count
@@ -219,7 +222,7 @@ class _Assignment:
                     candidates.setdefault((subtopology, index), []).append((True, -reported[index], member))
         self._had_standby = {task: [each[2] for each in sorted(of, key=_rank)] for task, of in candidates.items()}
         at_least = 1 << max(len(members) - 1, 0).bit_length()
-        # Java's computeIfAbsent looks at the size before it inserts, and puts what is new in front of its bucket.
+        # Java's computeIfAbsent checks the size before it inserts, and inserts at the head of a bucket.
         ordered = hash_order(reversed(processes), string_hash, table_size(before, at_least))
         self._processes = [processes[each] for each in ordered]
 
@@ -232,7 +235,7 @@ class _Assignment:
         ]
 
     def assign_active(self) -> None:
-        """First where a task was active, then where it was a standby, then where the load is least."""
+        """Assign active tasks to their previous members, then to their standbys, and then where the load is least."""
         tasks = sorted(self._tasks(), key=_by_partition)
         left = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
         rest = [task for task in left if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None))]
@@ -255,7 +258,7 @@ class _Assignment:
         self._quota.note(count)
 
     def assign_standbys(self) -> None:
-        """First where a task was active or a standby, then where the load is least."""
+        """Assign standbys to previous members, active or standby, and then where the load is least."""
         left: list[tuple[Task, int]] = []
         for task in sorted(self._tasks(stateful_only=True), key=_by_partition, reverse=True):
             given = 0
@@ -266,7 +269,7 @@ class _Assignment:
         queue = JavaQueue(self._processes, _load)
         for task, copies in sorted(left, key=lambda each: _in_order(each[0]), reverse=True):
             for _ in range(copies):
-                if not self._give_standby(queue, task):  # more copies than processes
+                if not self._give_standby(queue, task):  # All processes already have the task.
                     break
 
     def _keep_standby(self, task: Task) -> bool:
@@ -306,7 +309,7 @@ class _Assignment:
 
 
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
-    """Return the least loaded member whose process lacks the task (`findPrevMemberWithLeastLoad`)."""
+    """Return the least loaded member whose process does not have the task (`findPrevMemberWithLeastLoad`)."""
     found = None
     for member in members or ():
         if task is not None and member.process.has(task):

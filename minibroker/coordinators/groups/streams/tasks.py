@@ -1,30 +1,31 @@
-"""Tasks of a streams group: partitions of subtopologies (Kafka's `TasksTuple` and `TasksTupleWithEpochs`).
+"""The tasks of a streams group: partitions of subtopologies (Kafka's `TasksTuple` and `TasksTupleWithEpochs`).
 
-A task is active, a standby, or a warm-up, which is about to become active.
+A task is active, a standby, or a warm-up, which will become active soon.
 """
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-if TYPE_CHECKING:  # Brokers without streams groups load no message of theirs.
+# Brokers without streams groups do not load these messages.
+if TYPE_CHECKING:
     from minibroker_protocol.messages.streams_group import TaskOffset
 
 Task = tuple[str, int]
-"""A subtopology and a partition."""
+"""A subtopology id and a partition."""
 TaskSets = Mapping[str, frozenset[int]]
-"""By subtopology; none has an empty set."""
+"""The partitions of tasks by subtopology, without empty sets."""
 TaskEpochs = Mapping[str, Mapping[int, int]]
-"""By subtopology, its tasks with the epoch in which each was assigned."""
+"""The assignment epochs of tasks by subtopology and partition."""
 TaskOffsets = Mapping[str, Mapping[int, int]]
-"""By subtopology, the sum of the offsets of a task's changelogs."""
+"""The sums of changelog offsets of tasks, by subtopology and partition."""
 
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Tasks(NamedTuple):
-    """Tasks that a member is to have, or says that it has."""
+    """Tasks that a member should have, or reports."""
 
     active: TaskSets = _NONE
     standby: TaskSets = _NONE
@@ -37,7 +38,7 @@ class Tasks(NamedTuple):
 
 
 class HeldTasks(NamedTuple):
-    """Tasks that a member has; active ones with the epoch in which it got them, which fences late commits."""
+    """Tasks that a member has. Active tasks have their assignment epochs, which fence late commits."""
 
     active: TaskEpochs = _NONE
     standby: TaskSets = _NONE
@@ -54,11 +55,11 @@ class HeldTasks(NamedTuple):
 
     @property
     def copies(self) -> TaskSets:
-        """The tasks whose state is copied."""
+        """The standby and warm-up tasks, whose state is copied."""
         return _united(self.standby, self.warmup)
 
     def merged(self, other: "HeldTasks") -> "HeldTasks":
-        """Return these tasks and others; the epochs of the others count."""
+        """Return the union of both. If both have an active task, the epoch of `other` wins."""
         active = {each: dict(tasks) for each, tasks in self.active.items()}
         for each, tasks in other.active.items():
             active.setdefault(each, {}).update(tasks)
@@ -66,11 +67,11 @@ class HeldTasks(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """The processes that have each task now.
+    """The processes that own each task.
 
     Attributes:
-        active: the process that runs it.
-        standby, warmup: the processes that hold a copy of its state.
+        active: The process that runs the task.
+        standby, warmup: The processes that have a copy of its state.
     """
 
     active: dict[Task, str]
@@ -79,22 +80,26 @@ class Owners(NamedTuple):
 
 
 class DuplicateOffsetError(ValueError):
-    """A member has told two offsets of one task."""
+    """A member has reported two offsets of one task."""
 
 
 class ReportedOffsets(NamedTuple):
-    """The offsets up to which a member has the state of tasks: of its own, and of those that are still on its disk.
+    """The offsets of the tasks whose state a member has, including tasks of earlier assignments on its disk.
 
     Attributes:
-        reached: the sum of a task's offsets in its changelogs.
-        ends: the sum of the end offsets of those.
+        reached: The sum of a task's changelog offsets.
+        ends: The sum of the end offsets of these changelogs.
     """
 
     reached: TaskOffsets = _NONE
     ends: TaskOffsets = _NONE
 
     def updated(self, reached: "Iterable[TaskOffset] | None", ends: "Iterable[TaskOffset] | None") -> "ReportedOffsets":
-        """Return the offsets after a heartbeat; None changes nothing. Raise DuplicateOffsetError."""
+        """Return the offsets after a heartbeat. None means no change.
+
+        Raises:
+            DuplicateOffsetError: A task has two offsets.
+        """
         if reached is None and ends is None:
             return self
         return ReportedOffsets(
@@ -109,7 +114,7 @@ NOTHING_REPORTED: Final = ReportedOffsets()
 
 
 def task_sets(named: Iterable[Any]) -> TaskSets:
-    """Return the tasks that a message or a record names: its elements have a `subtopology_id` and `partitions`."""
+    """Return the tasks in elements of a message or record with a `subtopology_id` and `partitions`."""
     return {each.subtopology_id: frozenset(each.partitions) for each in named if each.partitions}
 
 
@@ -127,7 +132,7 @@ def _by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
 
 
 def have_common(some: Tasks, others: Tasks) -> bool:
-    """Return whether both have a task in common, of the same kind."""
+    """Return whether any task is in both, as the same kind of task."""
     return any(
         tasks & theirs.get(subtopology, frozenset())
         for ours, theirs in zip(some, others, strict=True)
@@ -136,7 +141,7 @@ def have_common(some: Tasks, others: Tasks) -> bool:
 
 
 def are_within(some: Tasks, others: Tasks) -> bool:
-    """Return whether `others` have all tasks of `some`."""
+    """Return whether `others` contains all tasks in `some`."""
     return all(
         tasks <= theirs.get(subtopology, frozenset())
         for ours, theirs in zip(some, others, strict=True)

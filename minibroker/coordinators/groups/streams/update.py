@@ -1,4 +1,4 @@
-"""The changes that one heartbeat makes to a streams group, until they are written."""
+"""The changes that one heartbeat makes to a streams group."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,19 +23,19 @@ from minibroker_protocol.error_codes import ErrorCode
 
 STANDBYS: Final = "num.standby.replicas"
 RACK_TAGS: Final = "rack.aware.assignment.tags"
-"""The names of the settings of the assignor."""
+"""The names of the assignor's settings."""
 _NOT_READY: Final = -1
 
 
 class GroupUpdate:
-    """A group and what becomes of it.
+    """The changes of one update of a streams group. They take effect after they are written.
 
     Attributes:
-        changes: the records, in their order.
-        bumps: whether the group comes to another epoch.
-        epoch: the group's epoch then.
-        topology, topics, configured, configs: what the group has then.
-        statuses: those in the response to the member.
+        changes: The records, in order.
+        bumps: Whether the update raises the group epoch.
+        epoch: The group epoch after the update.
+        topology, topics, configured, configs: The group's values after the update.
+        statuses: The statuses in the response to the member.
     """
 
     topology: Topology
@@ -54,13 +54,13 @@ class GroupUpdate:
         self._validated_epoch = group.validated_epoch
 
     def take_over(self, known: StreamsMember, member: StreamsMember) -> None:
-        """Note that a static member has come back, under another id perhaps (`replaceStreamsMember`)."""
+        """Record that a static member has come back, possibly under another member id (`replaceStreamsMember`)."""
         target = self.group.target_of(known.member_id)
         self.changes += RECORDS.replaced_member(self.group.group_id, known.member_id, member, target)
         self._taken_over = known.member_id, member.member_id
 
     def target_of(self, member_id: str) -> Tasks:
-        """Return the target before the update of a member, or of the one that it replaces."""
+        """Return the target before the update of a member, or of the member that it replaces."""
         if self._taken_over is not None and member_id == self._taken_over[1]:
             member_id = self._taken_over[0]
         return self.group.target_of(member_id)
@@ -77,12 +77,16 @@ class GroupUpdate:
         return members, target
 
     def missing_tags(self, member: StreamsMember) -> list[str]:
-        """Return the tags for spreading standby tasks that this member lacks."""
+        """Return the tags for rack-aware standby assignment that a member lacks."""
         tags = self.configs.get(RACK_TAGS, "")
         return [tag for tag in tags.split(",") if tag not in member.tags] if tags else []
 
     def take_topology(self, value: StreamsGroupTopologyValue | None) -> None:
-        """Use a member's topology (`maybeUpdateTopology`). Raise GroupRefusedError if it is not the group's."""
+        """Use a member's topology (`maybeUpdateTopology`).
+
+        Raises:
+            GroupRefusedError: The topology is invalid, missing, or different from the group's.
+        """
         known = self.group.topology
         if value is None:
             if known is None:
@@ -106,7 +110,11 @@ class GroupUpdate:
             self.topology = known
 
     def take_topics(self, found: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
-        """Use the topics of the topology (`InternalTopicManager.configureTopics`). Raise GroupRefusedError."""
+        """Use the topics of the topology (`InternalTopicManager.configureTopics`).
+
+        Raises:
+            GroupRefusedError: The topology is invalid.
+        """
         group = self.group
         self.topics, self._metadata_hash = found, metadata_hash
         is_new = metadata_hash != group.metadata_hash
@@ -124,7 +132,11 @@ class GroupUpdate:
         self.bumps |= self._validated_epoch != group.validated_epoch
 
     def refuse_unknown_tasks(self, owned: Tasks | None) -> None:
-        """Raise GroupRefusedError if a member reports tasks that do not exist."""
+        """Check that the tasks reported by a member exist.
+
+        Raises:
+            GroupRefusedError: INVALID_REQUEST for a task that does not exist.
+        """
         if not self.configured.is_ready or owned is None:
             return
         subtopologies = self.configured.subtopologies or {}
@@ -144,12 +156,12 @@ class GroupUpdate:
                         )
 
     def take_configs(self, configs: Mapping[str, str]) -> None:
-        """Use these settings of the assignor."""
+        """Use the given assignor settings."""
         self.configs = configs
         self.bumps |= configs != self.group.configs
 
     def advance_epoch(self) -> None:
-        """Advance to the next epoch if anything requires it."""
+        """Raise the group epoch if any change requires it."""
         if self.bumps:
             self.epoch += 1
             self.changes.append(

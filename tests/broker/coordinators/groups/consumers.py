@@ -1,4 +1,4 @@
-"""A group of the consumer protocol as a test drives it."""
+"""A driver for groups of the consumer protocol."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ Owned = Mapping[str, Sequence[int]]
 
 
 class Consumers:
-    """The members of the group "g"; partitions are by the names of their topics. Assignments follow at once."""
+    """The members of a group without an assignment interval. Partitions are given by topic name."""
 
     def __init__(self, harness: Harness, group_id: str = "g") -> None:
         self.harness = harness
@@ -32,7 +32,7 @@ class Consumers:
         topics: Sequence[str] | None = None,
         **fields: Any,
     ) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat; who joins says what it has to."""
+        """Return a heartbeat, with the fields that a joining member must send."""
         if epoch == 0:
             owned = {} if owned is None else owned
             topics = ["t"] if topics is None and "subscribed_topic_regex" not in fields else topics
@@ -50,17 +50,17 @@ class Consumers:
         )
 
     def beat(self, member: str, epoch: int = 0, owned: Owned | None = None, *, version: int = 1, **fields: Any) -> Any:
-        """Send a heartbeat; the answer."""
+        """Send a heartbeat, and return the response."""
         return self.harness.ask(self.request(member, epoch, owned, **fields), version)
 
     def given(self, answer: Any) -> dict[str, list[int]] | None:
-        """The assignment in an answer."""
+        """Return the assignment in a response, or None."""
         if answer.assignment is None:
             return None
         return self.named(answer.assignment.topic_partitions)
 
     def named(self, partitions: Sequence[Any]) -> dict[str, list[int]]:
-        """Partitions by the names of their topics."""
+        """Return partitions by topic name."""
         found: dict[str, list[int]] = {}
         for each in partitions:
             topic = self.harness.core.topics.with_id(bytes(each.topic_id))
@@ -69,18 +69,18 @@ class Consumers:
         return found
 
     def describe(self, version: int = 1) -> Any:
-        """The group as ConsumerGroupDescribe has it, with its members in the order of their ids."""
+        """Return the group's ConsumerGroupDescribe response, with its members sorted by id."""
         request = ConsumerGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
         (group,) = self.harness.ask(request, version).groups
         group.members.sort(key=lambda member: member.member_id)
         return group
 
     def assigned(self) -> dict[str, dict[str, list[int]]]:
-        """The partitions of each member."""
+        """Return the partitions of each member."""
         return {each.member_id: self.named(each.assignment.topic_partitions) for each in self.describe().members}
 
     def settle(self, *members: str) -> dict[str, dict[str, list[int]]]:
-        """Let members give up and take what they have to, as clients do, until nothing changes; what each reads."""
+        """Send heartbeats until nothing changes, and return the partitions of each member."""
         for _ in range(10):
             before = self.describe()
             known = {each.member_id: each for each in before.members}
@@ -92,7 +92,7 @@ class Consumers:
         return self.assigned()
 
     def _kept(self, member: Any) -> dict[str, list[int]]:
-        """The partitions that a described member has and does not have to give up."""
+        """Return the partitions that a described member has and need not revoke."""
         target = self.named(member.target_assignment.topic_partitions)
         held = self.named(member.assignment.topic_partitions)
         kept = {name: [each for each in indexes if each in target.get(name, ())] for name, indexes in held.items()}

@@ -21,14 +21,14 @@ from tests.broker.harness import Harness, Pending
 
 
 class Members:
-    """The requests of a group's members, and the responses to them."""
+    """The requests of a group's members, and their responses."""
 
     def __init__(self, harness: Harness, group_id: str = "g") -> None:
         self.harness = harness
         self.group_id = group_id
 
     def begin_join(self, member_id: str = "", protocols: Offers = RANGE, *, version: int = 9, **fields: Any) -> Pending:
-        """Join, and have to wait."""
+        """Send a JoinGroup that must wait."""
         pending = self.harness.send(join_request(self.group_id, member_id, protocols, **fields), version)
         assert isinstance(pending, Pending), pending
         return pending
@@ -36,41 +36,41 @@ class Members:
     def join(
         self, member_id: str = "", protocols: Offers = RANGE, *, version: int = 9, **fields: Any
     ) -> JoinGroupResponse:
-        """Join, and be answered at once."""
+        """Send a JoinGroup that is answered immediately."""
         response = self.harness.ask(join_request(self.group_id, member_id, protocols, **fields), version)
         assert isinstance(response, JoinGroupResponse)
         return response
 
     def new_id(self, **fields: Any) -> str:
-        """The member id that a dynamic member is given before it joins."""
+        """Return the member id that a dynamic member gets before it joins."""
         return self.join(**fields).member_id
 
     def begin_sync(self, member_id: str, generation: int, *, version: int = 5, **fields: Any) -> Pending:
-        """Ask for an assignment, and have to wait."""
+        """Send a SyncGroup that must wait."""
         pending = self.harness.send(sync_request(self.group_id, member_id, generation, **fields), version)
         assert isinstance(pending, Pending), pending
         return pending
 
     def sync(self, member_id: str, generation: int, *args: Any, version: int = 5, **fields: Any) -> SyncGroupResponse:
-        """Ask for an assignment, and be answered at once."""
+        """Send a SyncGroup that is answered immediately."""
         response = self.harness.ask(sync_request(self.group_id, member_id, generation, *args, **fields), version)
         assert isinstance(response, SyncGroupResponse)
         return response
 
     def heartbeat(self, member_id: str, generation: int, *, instance: str | None = None) -> int:
-        """Send a heartbeat; its error code."""
+        """Send a heartbeat, and return its error code."""
         request = heartbeat_request(self.group_id, member_id, generation, instance=instance)
         return int(self.harness.ask(request, 4).error_code)
 
     def leave(self, *members: tuple[str, str | None] | str) -> list[int]:
-        """Have members leave; the error code of each."""
+        """Remove members, and return the error code of each."""
         named = [(each, None) if isinstance(each, str) else each for each in members]
         response = self.harness.ask(leave_request(self.group_id, *named), 5)
         assert response.error_code == 0
         return [each.error_code for each in response.members]
 
     def describe(self) -> DescribedGroup:
-        """The group as an operator sees it."""
+        """Return the description of the group."""
         (group,) = self.harness.ask(DescribeGroupsRequest(groups=[self.group_id]), 5).groups
         assert isinstance(group, DescribedGroup)
         return group
@@ -85,10 +85,10 @@ class Members:
         """The ids of the members."""
         return {each.member_id for each in self.describe().members}
 
-    # Groups that are there already
+    # Groups with members
 
     def alone(self, *, instance: str | None = None, **fields: Any) -> str:
-        """The id of the only member of a stable group of generation 1."""
+        """Make a stable group in generation 1, and return the id of its only member."""
         member = self.new_id(instance=instance, **fields)
         generation = 1
         if instance is None:
@@ -97,7 +97,10 @@ class Members:
         return member
 
     def unsynced_pair(self, **fields: Any) -> tuple[str, str, int]:
-        """The ids of two dynamic members of whom nobody has an assignment yet, and the generation; the first leads."""
+        """Make a group of two dynamic members without assignments, and return their ids and the generation.
+
+        The first member is the leader.
+        """
         first = self.alone(**fields)
         second = self.new_id(**fields)
         waiting = self.begin_join(second, **fields)
@@ -106,7 +109,10 @@ class Members:
         return first, second, generation
 
     def pair(self, **fields: Any) -> tuple[str, str, int]:
-        """The ids of two dynamic members of a stable group, and the generation; the first leads."""
+        """Make a stable group of two dynamic members, and return their ids and the generation.
+
+        The first member is the leader.
+        """
         first, second, generation = self.unsynced_pair(**fields)
         self.sync(first, generation, {first: b"for the first", second: b"for the second"})
         assert bytes(self.sync(second, generation).assignment) == b"for the second"
@@ -114,16 +120,16 @@ class Members:
 
 
 def answered(pending: Pending) -> Any:
-    """The response to a waiting request."""
+    """Return the response to a waiting request, which must be answered."""
     assert pending.is_answered
     return pending.response
 
 
 def are_waiting(*pending: Pending) -> bool:
-    """Is none of them answered?"""
+    """Return whether none of the requests is answered."""
     return not any(each.is_answered for each in pending)
 
 
 def names_of(members: Iterable[Any]) -> set[str]:
-    """The member ids in a list of members."""
+    """Return the member ids in a list of members."""
     return {each.member_id for each in members}

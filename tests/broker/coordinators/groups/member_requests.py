@@ -1,4 +1,4 @@
-"""The requests of members of groups, as functions."""
+"""Functions that make the requests of group members."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ Offers = Sequence[tuple[str, bytes]]
 
 
 def subscription(*topics: str) -> bytes:
-    """The metadata of a consumer that reads some topics."""
+    """Return the metadata of a consumer that subscribes to some topics."""
     return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)
 
 
@@ -39,7 +39,7 @@ def join_request(
     rebalance_ms: int = REBALANCE_MS,
     protocol_type: str = "consumer",
 ) -> JoinGroupRequest:
-    """A JoinGroup."""
+    """Return a JoinGroup."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=session_ms,
@@ -61,7 +61,7 @@ def sync_request(
     instance: str | None = None,
     protocol: tuple[str | None, str | None] = ("consumer", "range"),
 ) -> SyncGroupRequest:
-    """A SyncGroup; only the leader's has assignments."""
+    """Return a SyncGroup. Only the leader sends assignments."""
     given = [SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in (assignments or {}).items()]
     return SyncGroupRequest(
         group_id=group_id,
@@ -77,14 +77,14 @@ def sync_request(
 def heartbeat_request(
     group_id: str, member_id: str, generation: int, *, instance: str | None = None
 ) -> HeartbeatRequest:
-    """A Heartbeat."""
+    """Return a Heartbeat."""
     return HeartbeatRequest(
         group_id=group_id, generation_id=generation, member_id=member_id, group_instance_id=instance
     )
 
 
 def leave_request(group_id: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:
-    """A LeaveGroup of (member id, instance id)s; before version 3 the first one leaves."""
+    """Return a LeaveGroup for pairs of (member id, instance id). Before version 3, only the first member leaves."""
     return LeaveGroupRequest(
         group_id=group_id,
         member_id=members[0][0] if members else "",

@@ -1,4 +1,4 @@
-"""The requests about committed offsets, as functions."""
+"""Functions that make the requests for committed offsets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -27,11 +27,11 @@ from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import Harness
 
 NOTHING: Final = (-1, -1, "", 0)
-"""The response of OffsetFetch without a committed offset: offset, leader epoch, metadata, error code."""
+"""OffsetFetch without a committed offset: offset, leader epoch, metadata and error code."""
 MEMBER: Final[dict[str, Any]] = {"member_id": "m", "generation_id_or_member_epoch": 3}
-"""The commits of the member of `with_members`."""
+"""Request fields for commits of the member in `with_members`."""
 FIRST_WITH_TOPIC_IDS: Final = 10
-"""The version of OffsetCommit and OffsetFetch that names topics by their ids."""
+"""The first version of OffsetCommit and OffsetFetch with topic ids."""
 Place = tuple[str, int]
 Found = tuple[int, int, str, int]
 
@@ -39,7 +39,7 @@ Found = tuple[int, int, str, int]
 def commit_request(
     offsets: Mapping[Place, int], group_id: str = "g", *, metadata: str | None = "", **fields: Any
 ) -> OffsetCommitRequest:
-    """A request that commits an offset for each (topic, partition); `fields` of partitions begin with `each_`."""
+    """Return a commit of an offset for each (topic, partition). Partition fields in `fields` begin with `each_`."""
     each = {name.removeprefix("each_"): fields.pop(name) for name in list(fields) if name.startswith("each_")}
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
@@ -55,7 +55,7 @@ def commit_request(
 
 
 def with_ids(broker: Asks, topics: Sequence[Any]) -> dict[bytes, str]:
-    """Put the ids of topics into a request; the names of all ids. Topics that do not exist get ids that nobody has."""
+    """Set the topic ids in a request, and return topic names by id. A missing topic gets an id that no topic has."""
     names: dict[bytes, str] = {
         topic.topic_id: topic.name for topic in broker.ask(MetadataRequest(topics=None), 12).topics
     }
@@ -69,7 +69,7 @@ def with_ids(broker: Asks, topics: Sequence[Any]) -> dict[bytes, str]:
 def commit(
     broker: Asks, offsets: Mapping[Place, int], group_id: str = "g", *, version: int = 9, **fields: Any
 ) -> dict[Place, int]:
-    """Commit; the error code of each partition."""
+    """Commit offsets, and return the error code of each partition."""
     request = commit_request(offsets, group_id, **fields)
     names = with_ids(broker, request.topics) if version >= FIRST_WITH_TOPIC_IDS else {}
     response = broker.ask(request, version)
@@ -83,7 +83,7 @@ def commit(
 def fetch(
     broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
 ) -> dict[Place, Found]:
-    """The committed offsets of some partitions, or without any of all; asserts that the group has no error."""
+    """Return the committed offsets of some partitions, or of all without any. The group must not have an error."""
     code, found = fetch_with_error(broker, *places, group_id=group_id, version=version, stable=stable)
     assert code == 0
     return found
@@ -92,7 +92,7 @@ def fetch(
 def fetch_with_error(
     broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
 ) -> tuple[int, dict[Place, Found]]:
-    """The error code of the group, and what is committed."""
+    """Return the error code of the group, and its committed offsets."""
     topics: dict[str, list[int]] = {}
     names: dict[bytes, str] = {}
     for topic, partition in places:
@@ -122,12 +122,12 @@ def fetch_with_error(
 
 
 def offsets_of(broker: Asks, group_id: str = "g") -> dict[Place, int]:
-    """All committed offsets of a group."""
+    """Return all committed offsets of a group."""
     return {place: found[0] for place, found in fetch(broker, group_id=group_id).items()}
 
 
 def delete(broker: Asks, *places: Place, group_id: str = "g") -> tuple[int, dict[Place, int]]:
-    """OffsetDelete: the error code of the whole, and that of each partition."""
+    """Send an OffsetDelete, and return the error code of the response and of each partition."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in places:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
@@ -148,7 +148,7 @@ def with_members(
     generation: int = 3,
     subscription: bytes | None = None,
 ) -> Group:
-    """A stable group whose members are subscribed to some topics, without the requests that lead there."""
+    """Make a stable group whose members subscribe to some topics, without sending requests."""
     if subscription is None:
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 0)
     group = harness.services.groups.store.get_or_create(group_id)

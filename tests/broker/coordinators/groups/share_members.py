@@ -1,4 +1,4 @@
-"""A share group as a test drives it, beneath the requests."""
+"""A driver for share groups that calls the coordinator directly."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ ASSIGNMENT_MS = 1_000
 
 
 class ShareMembers:
-    """The members of the group "g"; partitions are by the names of their topics."""
+    """The members of a share group. Partitions are given by topic name."""
 
     def __init__(self, harness: Harness, group_id: str = "g") -> None:
         self.harness = harness
@@ -26,12 +26,12 @@ class ShareMembers:
 
     @property
     def group(self) -> ShareGroup:
-        """The group as the coordinator has it."""
+        """The coordinator's group."""
         assert not self.harness.services.groups.status(self.group_id)
         return self.groups.existing(self.group_id)
 
     def beat(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> Answer:
-        """Send a heartbeat, and let what follows it happen."""
+        """Send a heartbeat, and run the callbacks that it schedules."""
         if epoch == 0 and topics is None:
             topics = ["t"]
         self.status()
@@ -40,7 +40,7 @@ class ShareMembers:
         return answer
 
     def send(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> Answer:
-        """Send a heartbeat, and nothing else."""
+        """Send a heartbeat without running any callbacks."""
         named = None if topics is None else list(topics)
         request = ShareGroupHeartbeatRequest(
             group_id=self.group_id, member_id=member, member_epoch=epoch, subscribed_topic_names=named
@@ -48,7 +48,7 @@ class ShareMembers:
         return self.groups.heartbeat(request, Client("client", "/host"))
 
     def refused(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> ErrorCode:
-        """Send a heartbeat that is refused; the error."""
+        """Send a heartbeat that is rejected, and return the error."""
         try:
             self.beat(member, epoch, topics)
         except GroupRefusedError as error:
@@ -56,12 +56,12 @@ class ShareMembers:
         raise AssertionError("it was not refused")
 
     def status(self) -> None:
-        """Have the coordinator ready."""
+        """Make sure that the coordinator can serve the group."""
         self.harness.services.groups.store.log.ensure()
         assert not self.harness.services.groups.status(self.group_id)
 
     def settle(self, *members: str, topics: Sequence[str] | None = None) -> dict[str, dict[str, list[int]]]:
-        """Let members join, and beat until all is assigned; what each reads."""
+        """Join members, send heartbeats until everything is assigned, and return the partitions of each member."""
         for member in members:
             if member not in self.known():
                 self.beat(member, topics=topics)
@@ -72,13 +72,13 @@ class ShareMembers:
         return self.assigned()
 
     def known(self) -> set[str]:
-        """The member ids."""
+        """Return the member ids."""
         self.status()
         group = self.harness.services.groups.store.find(self.group_id)
         return set(group.members) if isinstance(group, ShareGroup) else set()
 
     def assigned(self) -> dict[str, dict[str, list[int]]]:
-        """The partitions of each member."""
+        """Return the partitions of each member."""
         return {
             member_id: {self.name(topic): sorted(indexes) for topic, indexes in member.assigned.items()}
             for member_id, member in self.group.members.items()
@@ -90,7 +90,7 @@ class ShareMembers:
         return topic.name
 
     def initialized(self) -> dict[str, list[int]]:
-        """The partitions that have a state."""
+        """Return the partitions that have a state."""
         return {each.name: sorted(each.partitions) for each in self.group.partitions.initialized.values()}
 
     def pass_time(self, delay_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Since Kafka 4.3 partitions have the epoch of their assignment, and an assignment has a time."""
+"""Assignment epochs of partitions and the assignment interval, both new in Kafka 4.3."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -22,7 +22,7 @@ STALE = ErrorCode.STALE_MEMBER_EPOCH
 
 
 def commit(consumers: Consumers, member: str, epoch: int, *indexes: int) -> set[int]:
-    """Commit an offset of partitions of the topic "four"; the codes."""
+    """Commit an offset for partitions of the topic "four", and return the error codes."""
     partitions = [
         OffsetCommitRequestPartition(partition_index=each, committed_offset=1, committed_metadata="")
         for each in indexes
@@ -38,7 +38,10 @@ def commit(consumers: Consumers, member: str, epoch: int, *indexes: int) -> set[
 
 
 def halves(harness: Harness, first: int) -> Consumers:
-    """A group whose first member has two partitions since the epoch `first`, and the second one two since the next."""
+    """Make a group of two members with two partitions each, and return its driver.
+
+    The first member has had its partitions since epoch `first`, and the second since the next epoch.
+    """
     harness.create("four", 4)
     consumers = Consumers(harness)
     consumers.beat("a", topics=["four"])

@@ -1,4 +1,4 @@
-"""Groups whose clients would stall, or wait for a timer, because of the moment at which an answer comes."""
+"""Groups of clients that would stall, or wait for a timer, depending on when a response arrives."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ HEAD_START_S = 0.005
 
 
 class Consumer:
-    """A consumer with a connection to a broker and one to its coordinator, as kafka-python 3 has them."""
+    """A consumer with separate connections to a broker and to its coordinator, like kafka-python 3."""
 
     def __init__(self, address: tuple[str, int], software: str = "kafka-python", version: str = "3.0.12") -> None:
         self.ends = ExitStack()
@@ -33,11 +33,11 @@ class Consumer:
         self.broker.ask(FindCoordinatorRequest(key="g", key_type=0), 2)
 
     def ask_for_metadata(self, *topics: str) -> None:
-        """Ask for the metadata of topics."""
+        """Request the metadata of topics."""
         self.broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics]), 8)
 
     def is_held(self) -> bool:
-        """Whether the coordinator has not answered, although the broker has."""
+        """Return whether the coordinator has not responded yet, after the broker has."""
         for _ in range(20):
             self.broker.ask(ListGroupsRequest(), 1)
         self.coordinator.socket.setblocking(False)
@@ -51,7 +51,7 @@ class Consumer:
 
 
 def running(config: Mapping[str, Any] | None = None) -> Broker:
-    """A broker with the topics that the members read."""
+    """Return a broker with the members' topics."""
     return Broker(topics=["t", "u"], config=dict(config or {}), clock=ManualClock())
 
 

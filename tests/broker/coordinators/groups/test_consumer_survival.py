@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol after starts of brokers, failures of the disk, and moves of leaders."""
+"""Groups of the consumer protocol after restarts of brokers, disk failures, and leader moves."""
 
 from collections.abc import Callable
 

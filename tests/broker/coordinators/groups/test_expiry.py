@@ -1,4 +1,4 @@
-"""Committed offsets that nobody needs any more: Kafka's rules of KIP-211."""
+"""Expiration of committed offsets, by Kafka's rules (KIP-211)."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ T0, U0 = ("t", 0), ("u", 0)
 
 @pytest.fixture
 def harness(configured: Make) -> Harness:
-    """A broker that keeps offsets for ten minutes and looks every minute; with topics t and u."""
+    """Return a broker with topics "t" and "u" that keeps offsets for ten minutes and checks them every minute."""
     made = configured({"offsets.retention.minutes": "10", "offsets.retention.check.interval.ms": "60000"})
     made.create("u")
     return made
@@ -64,7 +64,7 @@ def test_the_record_of_a_group_goes_with_its_last_offset(harness: Harness) -> No
     commit(harness, {T0: 1})
     pass_time(harness, 11 * MINUTE_MS)
     log = log_of(harness, "__consumer_offsets", harness.services.groups.store.partition_of("g"))
-    assert log.log_end_offset == 4  # the group, the offset, and a tombstone for each
+    assert log.log_end_offset == 4  # The group, the offset and two tombstones.
     harness.restart()
     offsets_of(harness)
     assert harness.services.groups.store.get("g") is None

@@ -13,13 +13,13 @@ from tests.broker.coordinators.groups.member_requests import subscription
 
 
 def member(member_id: str, *protocols: str, instance: str | None = None, topics: tuple[str, ...] = ("t",)) -> Member:
-    """A member that offers some protocols, all with the same subscription."""
+    """Return a member that supports some protocols, all with the same subscription."""
     offers = tuple(Protocol(name, subscription(*topics)) for name in protocols or ("range",))
     return Member(member_id, instance, "client", "/127.0.0.1", 60_000, 10_000, offers)
 
 
 def group(*members: Member, protocol_type: str = "consumer") -> Group:
-    """A group whose members have just begun a generation."""
+    """Return a group whose members have just begun a generation."""
     made = Group("g", ManualClock(1_000))
     made.protocol_type = protocol_type
     for each in members:

@@ -1,4 +1,4 @@
-"""The groups of a partition are found without a look at the others, and forgotten when their coordinator moves."""
+"""The groups of a partition, found without visiting others, and forgotten when their coordinator moves."""
 
 from tests.broker.harness import Harness
 

@@ -1,4 +1,4 @@
-"""Partitions of `__consumer_offsets` are loaded in steps, and requests wait for their groups."""
+"""Loading of `__consumer_offsets` partitions in steps, while requests wait for their groups."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ T0 = ("t", 0)
 
 @pytest.fixture
 def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
-    """A broker whose only partition of many groups has to be read again; one step is done in a turn."""
+    """Return a broker that must reload its only partition with many groups, one step per turn of the event loop."""
     harness = Harness(str(tmp_path / "data"), {"offsets.topic.num.partitions": "1"})
     harness.create()
     for number in range(GROUPS):
@@ -44,7 +44,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
 
 
 def begin(harness: Harness, request: Any, version: int) -> Pending:
-    """Send a request that has to wait; the memory that it came in is used again at once."""
+    """Send a request that must wait, and overwrite the memory in which it arrived."""
     frame = bytearray(frame_of(request, version))
     outcome = accept(memoryview(frame), harness.session())
     frame[:] = bytes(len(frame))
@@ -57,7 +57,7 @@ def fetch_request(*groups: str) -> OffsetFetchRequest:
 
 
 def turns(harness: Harness, until: Callable[[], bool]) -> int:
-    """The number of turns of the event loop until something is true."""
+    """Return the number of turns of the event loop until a condition is true."""
     for number in range(100_000):
         if until():
             return number

@@ -1,4 +1,4 @@
-"""Deletions of more offsets than go in one step, with others served in between."""
+"""Deletions of many offsets in several steps, with other requests served in between."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ PARTITIONS = 300
 
 @pytest.fixture
 def many(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
-    """Return a broker with a group that has an offset for each partition; 20 of them are deleted per step."""
+    """Return a broker with a group that has an offset for each partition, deleted in steps of 20."""
     monkeypatch.setattr(store, "_TOMBSTONES_PER_STEP", 20)
     harness.create("many", PARTITIONS)
     commit(harness, {("many", index): index for index in range(PARTITIONS)})
@@ -33,7 +33,7 @@ def many(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
 
 
 def begun(harness: Harness, request: Any, version: int) -> Pending:
-    """Take the first steps of a request; the others follow when callbacks run."""
+    """Run the first steps of a request. The others run with the scheduled callbacks."""
     harness.core.slices.slice_s = 0.0
     outcome = harness.accept(request, version)
     assert isinstance(outcome, Waiting)

@@ -1,4 +1,4 @@
-"""Groups that come from the classic protocol to that of consumers and back, and groups with members of both."""
+"""Groups that migrate between the classic and the consumer protocol, and groups with members of both."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def offers(*owned: int) -> tuple[tuple[str, bytes], ...]:
-    """The protocol of a classic consumer of the topic "four" that reads some of it."""
+    """Return the protocol of a classic consumer of the topic "four" that owns the given partitions."""
     has = [TopicPartition(topic="four", partitions=list(owned))]
     return (("range", encode_versioned(ConsumerProtocolSubscription(topics=["four"], owned_partitions=has), 1)),)
 
@@ -34,14 +34,14 @@ def everything() -> bytes:
 
 
 def read(response: Any) -> dict[str, list[int]]:
-    """The assignment of a SyncGroup."""
+    """Return the assignment in a SyncGroup response."""
     assert response.error_code == 0
     assigned = decode_versioned(ConsumerProtocolAssignment, bytes(response.assignment)).assigned_partitions
     return {each.topic: list(each.partitions) for each in assigned}
 
 
 class Both:
-    """The group "g" as members of either protocol see it; "c" is a classic member that reads "four"."""
+    """Members of either protocol in the group "g". The classic members subscribe to the topic "four"."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
@@ -50,7 +50,7 @@ class Both:
         self.consumers = Consumers(harness)
 
     def begin_classic(self) -> str:
-        """A classic group, stable with one member."""
+        """Make a stable classic group, and return the id of its only member."""
         member = str(self.classic.join("", offers()).member_id)
         self.classic.join(member, offers())
         assert read(self.classic.sync(member, 1, {member: everything()})) == {"four": [0, 1, 2, 3]}

@@ -1,4 +1,4 @@
-"""Members do what they like, in any order; whatever they do, no promise of a group may break."""
+"""Random requests of group members in any order, after which the invariants of the group must hold."""
 
 import tempfile
 from typing import Any, Final
@@ -25,13 +25,13 @@ CLIENTS: Final = 5
 LONGEST_MS: Final = 60_000
 OFFERS: Final[tuple[Offers, ...]] = (RANGE, CHANGED, BOTH, (("sticky", b"?"), ("range", b"?")))
 CODES: Final = {0, 16, 22, 23, 25, 27, 79, 81, 82}
-"""The errors that members may get; no fault of the broker's is among them."""
+"""The error codes that members can get, without any caused by a fault of the broker."""
 
 clients = st.integers(0, CLIENTS - 1)
 
 
 class Client:
-    """The state of a client; the last two are static members."""
+    """The state of a client. The last two clients are static members."""
 
     def __init__(self, number: int) -> None:
         self.instance = f"static-{number}" if number >= CLIENTS - 2 else None
@@ -43,7 +43,7 @@ class Client:
 
 @settings(stateful_step_count=40, suppress_health_check=list(HealthCheck))
 class GroupMachine(RuleBasedStateMachine):
-    """A group of at most four, and five clients that want to be in it."""
+    """A group of at most four members, and five clients that try to join it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.generation = 0
 
     def teardown(self) -> None:
-        """Every waiting member gets a response in the end, and nobody stays."""
+        """Check that every waiting member gets a response in the end, and that no member is left."""
         for _ in range(6):
             self.harness.clock.advance(LONGEST_MS)
             self.harness.run_soon()
@@ -64,7 +64,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.directory.cleanup()
 
     def ask(self, client: Client, request: Any, version: int) -> None:
-        """Send what a client has to say, unless it still waits for an answer."""
+        """Send a client's request, unless the client is still waiting for a response."""
         self.take(client)
         if client.waiting is not None:
             return
@@ -77,13 +77,13 @@ class GroupMachine(RuleBasedStateMachine):
             self.take(each)
 
     def take(self, client: Client) -> None:
-        """Take the answer that a client was waiting for."""
+        """Receive the response for which a client has been waiting, if there is one."""
         if client.waiting is not None and client.waiting.is_answered:
             response, client.waiting = client.waiting.response, None
             self.learn(client, response)
 
     def learn(self, client: Client, response: Any) -> None:
-        """Take a response into the state of a client."""
+        """Update the state of a client with a response."""
         assert response.error_code in CODES, response
         if type(response).__name__ == "JoinGroupResponse":
             if response.error_code in {0, 79}:
@@ -145,7 +145,7 @@ class GroupMachine(RuleBasedStateMachine):
         else:
             self.harness.restart()
         self.harness.run_soon()
-        self.generation = 0  # a generation that nobody has an assignment of is forgotten
+        self.generation = 0  # A generation without assignments is lost.
 
     @invariant()
     def the_group_is_whole(self) -> None:
@@ -158,7 +158,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 def check(group: Group) -> None:
-    """The invariants of a group while no request is being handled."""
+    """Check the invariants of a group while no request is being handled."""
     members = group.members
     joining = [member for member in members.values() if member.join is not None]
     syncing = [member for member in members.values() if member.sync is not None]
@@ -175,7 +175,7 @@ def check(group: Group) -> None:
     assert all(member.member_id == member_id for member_id, member in members.items())
     assert not set(group.pending) & set(members)
     assert group.pending_sync <= set(members)
-    # Everyone will be missed: either his session ends some day, or he is waited for no longer than that.
+    # Every member is removed at some time, because either its session ends or its request times out.
     assert all(deadline.is_set for deadline in group.pending.values())
     for member in members.values():
         assert member.session is not None

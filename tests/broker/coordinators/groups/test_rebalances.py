@@ -1,4 +1,4 @@
-"""Responses to waiting members, and their moments; `tests/kafka/test_groups.py` holds the same against Kafka."""
+"""Responses to waiting members, and their timing. `tests/kafka/test_groups.py` compares both with Kafka."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ UNKNOWN_MEMBER_ID = 25
 
 @pytest.fixture
 def sized(configured: Callable[[dict[str, str]], Harness]) -> Callable[[dict[str, str]], Members]:
-    """A function that makes a group on a broker of a configuration."""
+    """Return a function that makes a group on a broker with the given configuration."""
     return lambda config: Members(configured(config))
 
 
@@ -73,7 +73,7 @@ def test_every_request_of_a_member_counts_as_a_heartbeat(members: Members) -> No
     first, second, generation = members.pair()
     members.harness.clock.advance(SESSION_MS - 1)
     members.sync(first, generation)
-    members.join(second)  # answered at once, since nothing has changed
+    members.join(second)  # Answered immediately, because nothing has changed.
     members.heartbeat(second, generation)
     members.harness.clock.advance(SESSION_MS - 1)
     assert members.ids == {first, second}
@@ -90,7 +90,7 @@ def test_waiting_for_an_answer_is_no_silence(members: Members) -> None:
     assert members.ids == {first, second}
     assert members.join(second, **fields).generation_id == generation + 1
     members.harness.clock.advance(SESSION_MS - 1)
-    assert members.ids == {first, second}  # the sessions of both began with the answer
+    assert members.ids == {first, second}  # Both sessions began with the response.
     members.harness.clock.advance(1)
     assert members.state == "Empty"
 
@@ -226,7 +226,7 @@ def test_nothing_happens_any_more_after_the_broker_was_closed(members: Members) 
 
 
 class Counted(ManualClock):
-    """A clock that counts the timers that are asked of it."""
+    """A clock that counts its timers."""
 
     timers = 0
 
@@ -236,7 +236,7 @@ class Counted(ManualClock):
 
 
 def deadline(clock: Clock) -> tuple[Deadline, list[float]]:
-    """A deadline, and the moments at which it called."""
+    """Return a deadline, and the times of its calls."""
     calls: list[float] = []
     return Deadline(clock, lambda: calls.append(clock.monotonic_ms())), calls
 

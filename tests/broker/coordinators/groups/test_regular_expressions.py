@@ -1,4 +1,4 @@
-"""Consumer groups whose regular expressions take more than a slice of the event loop."""
+"""Consumer groups whose regular expressions need several time slices of the event loop."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ HALVES = ({"four": [0, 1]}, {"four": [2, 3]})
 
 
 class Slow(Consumers):
-    """The members of a group whose work does not end within the first slice."""
+    """The members of a group whose work needs several time slices."""
 
     def beat_first(
         self,
@@ -26,7 +26,7 @@ class Slow(Consumers):
         topics: Sequence[str] | None = None,
         **fields: Any,
     ) -> Any:
-        """Send a heartbeat whose work goes on behind it; the answer."""
+        """Send a heartbeat whose work continues after the response, and return the response."""
         slices = self.harness.core.slices
         slices.slice_s = -1.0
         answer = self.harness.accept(self.request(member, epoch, owned, topics, **fields), 1)

@@ -1,4 +1,4 @@
-"""The replay of `__consumer_offsets`, whatever is in it; held against Kafka's."""
+"""The replay of any records in `__consumer_offsets`, compared with Kafka's behavior."""
 
 import logging
 import struct
@@ -42,14 +42,14 @@ GROUP_KEY = encode_versioned(GroupMetadataKey(group="g"), 2)
 
 
 class Partition:
-    """A partition that is written record by record."""
+    """A partition written record by record."""
 
     def __init__(self) -> None:
         self.log = bytearray()
         self.end = 0
 
     def add(self, record_key: bytes | None, record_value: bytes | None, producer_id: int = -1) -> None:
-        """One record in a batch of its own; with a producer id in its transaction."""
+        """Append a batch with one record. With a producer id, it is part of that producer's transaction."""
         transactional = producer_id >= 0
         self.log += build_batch(
             [NewRecord(record_key, record_value, TIME)],
@@ -61,7 +61,7 @@ class Partition:
         self.end += 1
 
     def mark(self, producer_id: int, marker: int) -> None:
-        """The end of a transaction."""
+        """Append a transaction marker."""
         self.log += build_batch(
             [NewRecord(struct.pack(">hh", 0, marker), struct.pack(">hi", 0, 0), TIME)],
             base_offset=self.end,
@@ -73,21 +73,21 @@ class Partition:
         self.end += 1
 
     def replayed(self) -> Replay:
-        """The rest of it."""
+        """Return the finished replay of the partition."""
         replay = Replay("__consumer_offsets-0")
         replay.read(iter_batches(self.log))
         drain(steps_of(replay.finish()))
         return replay
 
     def committed(self) -> dict[tuple[str, int], int]:
-        """The offsets of group "g" that count."""
+        """Return the committed offsets of group "g" after the replay."""
         _, offsets = self.replayed().groups.get("g", (None, None))
         return {} if offsets is None else {at: found.offset for at in offsets if (found := offsets.get(*at))}
 
 
 @pytest.fixture
 def partition() -> Partition:
-    """A partition without records."""
+    """Return a partition without records."""
     return Partition()
 
 
@@ -181,7 +181,7 @@ def test_a_marker_without_a_record_is_passed_over(partition: Partition) -> None:
         (None, b""),
         (b"", b"x"),
         (b"\x00", b"x"),
-        (struct.pack(">h", 3) + b"share", b"x"),  # of the consumer protocol
+        (struct.pack(">h", 3) + b"share", b"x"),  # A key of the consumer protocol.
         (struct.pack(">h", -1), b"x"),
         (key()[:-1], value(1)),
         (key("u"), b""),
@@ -209,7 +209,7 @@ def test_a_batch_that_cannot_be_read_is_logged_and_passed_over(
     partition.add(key(), value(1))
     damaged = len(partition.log)
     partition.add(key("u"), value(1))
-    partition.log[damaged + 61] = 0x7F  # the length of the first record
+    partition.log[damaged + 61] = 0x7F  # The length of the first record.
     partition.add(key("v"), value(2))
     with caplog.at_level(logging.WARNING):
         assert partition.committed() == {("t", 0): 1, ("v", 0): 2}

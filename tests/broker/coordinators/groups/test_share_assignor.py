@@ -1,4 +1,4 @@
-"""The simple assignor by itself; `tests/kafka/test_share_assignor.py` holds it against Kafka's."""
+"""The simple assignor. `tests/kafka/test_share_assignor.py` compares it with Kafka's."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ ONE, TWO = b"1" * 16, b"2" * 16
 def assign(
     subscribed: Mapping[str, Sequence[bytes]], ready: Partitions, had: Mapping[str, Partitions] | None = None
 ) -> dict[str, Partitions]:
-    """Assign `ready` to members, who had something or nothing."""
+    """Assign the partitions `ready` to members with the previous assignment `had`."""
     members = {name: MemberSpec(None, topics, (had or {}).get(name, NOTHING)) for name, topics in subscribed.items()}
     homogeneous = len({frozenset(topics) for topics in subscribed.values()}) == 1
     return assign_simply(members, ready, homogeneous=homogeneous)

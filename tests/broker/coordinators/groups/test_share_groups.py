@@ -1,4 +1,4 @@
-"""Share groups: epochs, assignment, sessions, the states of their partitions, and what a restart keeps."""
+"""Share groups: epochs, assignment, sessions, states of their partitions, and restarts."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> N
     assert topic is not None
     summary = states.summary(SharePartitionKey("g", topic.id, 3))
     assert (summary.code, summary.state_epoch, summary.start_offset) == (0, 2, UNKNOWN)
-    assert members.beat("a", 2).assignment is None  # the last assignment is too young
+    assert members.beat("a", 2).assignment is None  # The last assignment is too recent.
     members.pass_time(ASSIGNMENT_MS)
     answer = members.beat("a", 2)
     assert (answer.epoch, answer.assignment) == (3, {topic.id: frozenset(range(4))})
@@ -98,7 +98,7 @@ def test_another_subscription_brings_another_assignment(members: ShareMembers) -
     members.harness.create("other", 1)
     members.settle("a", "b", topics=["four"])
     members.beat("b", members.group.members["b"].epoch, ["other"])
-    assert members.assigned()["b"] == {}  # at once: it does not subscribe to the topic any more
+    assert members.assigned()["b"] == {}  # The member has unsubscribed.
     assert members.settle("a", "b") == {"a": {"four": [0, 1, 2, 3]}, "b": {"other": [0]}}
 
 
@@ -149,7 +149,7 @@ def test_a_state_is_made_once_however_many_heartbeats_lack_it(
         return initialize(key, epoch, offset)
 
     monkeypatch.setattr(states, "initialize", noting)
-    members.harness.core.slices.slice_s = 0.0  # Each state is made in a turn of its own.
+    members.harness.core.slices.slice_s = 0.0  # Each state is initialized in its own turn.
     for member in "abc":
         members.send(member, topics=["four"])
     members.harness.run_soon()

@@ -1,4 +1,4 @@
-"""Committed offsets across restarts, crashes, compaction and deletions, and how they are loaded."""
+"""Committed offsets after restarts, crashes, compaction and deletions, and how they are loaded."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +52,7 @@ GENERATIONS: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart,
 
 @pytest.fixture(params=GENERATIONS)
 def again(request: pytest.FixtureRequest) -> Callable[[Harness], None]:
-    """A new start of the broker: after a clean stop, and after kill -9."""
+    """Return a function that restarts a broker after a clean stop or after kill -9."""
     return GENERATIONS[request.param]
 
 
@@ -405,11 +405,11 @@ def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
 
 
 class TestLoading:
-    """A partition whose log is too large to be replayed within a request."""
+    """A partition whose log is too large for a replay within one request."""
 
     @pytest.fixture
     def loading(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
-        """A broker that has just begun to load the partition of group "g"."""
+        """Return a broker that has just begun to load the partition of group "g"."""
         harness.create("u", 2)
         commit(harness, {T0: 1, U0: 2})
         harness.services.groups.store.save_group(with_members(harness, members=()))
@@ -455,7 +455,7 @@ class TestLoading:
 
 
 def readiness(harness: Harness) -> int:
-    """The immediate response to a request, without what the event loop does after it."""
+    """Return the immediate response to a request, without running scheduled callbacks."""
     return int(harness.services.groups.store.readiness("g"))
 
 

@@ -1,4 +1,4 @@
-"""A standby task that becomes active, in Kafka 4.4 and before (`CurrentAssignmentBuilder`)."""
+"""Streams groups: commits in earlier epochs, and standby tasks that become active in Kafka 4.4 and before."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from tests.broker.handlers.streams_group_requests import topology
 
 @pytest.fixture
 def group() -> StreamsGroup:
-    """Return a group whose member is in epoch 5, and has had task 0 since epoch 3, and task 1 since epoch 5."""
+    """Return a group whose member is in epoch 5, with task 0 since epoch 3 and task 1 since epoch 5."""
     group = StreamsGroup("g")
     member = StreamsMember("m", epoch=5, assigned=HeldTasks({"0": {0: 3, 1: 5}}))
     for change in (

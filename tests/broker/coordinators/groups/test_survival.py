@@ -1,4 +1,4 @@
-"""Groups after a start of the broker, a failure of the disk and the deletion of their topic."""
+"""Groups after restarts of the broker, disk failures and the deletion of their topic."""
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -22,7 +22,7 @@ UNKNOWN_MEMBER_ID = 25
 
 @pytest.fixture
 def full_disk(members: Members, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
-    """A function: within what it returns, nothing can be written about groups."""
+    """Return a context manager during which no record of a group can be written."""
 
     def refuse(*args: object, **fields: object) -> int:
         raise CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
@@ -88,7 +88,7 @@ def test_a_group_that_was_left_is_still_empty(start_again: Again, members: Membe
 def test_a_rebalance_that_was_not_through_begins_anew(start_again: Again, members: Members) -> None:
     first, second, generation = members.unsynced_pair()
     start_again(members.harness)
-    assert members.ids == {first}  # what the last generation with assignments was
+    assert members.ids == {first}  # The last generation with assignments.
     assert members.sync(second, generation).error_code == UNKNOWN_MEMBER_ID
     assert members.heartbeat(first, generation) == 22
 

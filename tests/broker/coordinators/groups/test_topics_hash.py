@@ -43,7 +43,7 @@ def test_topics_have_the_hash_that_kafka_has_for_them() -> None:
     ],
 )
 def test_racks_count_as_in_the_hash_of_kafka(racks: tuple[tuple[str, ...], ...], hashed: int) -> None:
-    """The result of `Utils.computeGroupHash` of Kafka 4.4.0."""
+    """The expected hashes are results of `Utils.computeGroupHash` in Kafka 4.4.0."""
     assert hash_of({"orders": TopicMetadata(bytes(7) + b"\1" + bytes(7) + b"\2", 2, racks)}) == hashed
 
 
@@ -62,7 +62,7 @@ def test_racks_count_as_in_the_hash_of_kafka(racks: tuple[tuple[str, ...], ...],
     ],
 )
 def test_the_hash_function_is_the_one_of_hash4j(size: int, hashed: int) -> None:
-    """Kafka hashes topics with hash4j; these are hashes of its version 0.22.0."""
+    """Kafka hashes topics with hash4j. The expected hashes are results of hash4j 0.22.0."""
     assert xxh3_64_intdigest(bytes((each * 31 + 7 + (each >> 8)) & 0xFF for each in range(size))) == hashed % (1 << 64)
 
 

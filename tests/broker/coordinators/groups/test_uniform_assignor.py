@@ -1,4 +1,4 @@
-"""The uniform assignors of two releases by themselves; `tests/kafka/test_assignors.py` holds them against Kafka's."""
+"""The uniform assignors of two releases. `tests/kafka/test_assignors.py` compares them with Kafka's."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ def assign(
     *,
     since_4_0: bool = True,
 ) -> dict[str, Partitions]:
-    """Assign all partitions of topics to members, who had something or nothing."""
+    """Assign all partitions of topics to members with the previous assignment `had`."""
     members = {name: MemberSpec(None, topics, (had or {}).get(name, NOTHING)) for name, topics in subscribed.items()}
     homogeneous = len({frozenset(topics) for topics in subscribed.values()}) == 1
     return named(["uniform"], since_4_0=since_4_0)["uniform"](GroupSpec(members, counts, homogeneous))

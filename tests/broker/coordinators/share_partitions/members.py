@@ -1,4 +1,4 @@
-"""Members of a share group "g" that speak to a broker without sockets."""
+"""Members of a share group "g" of a broker without sockets."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -26,14 +26,14 @@ Acks = Sequence[tuple[int, int, int]]
 
 
 def begin(harness: Harness, topic: str = "t", *, group: str = "g", start: int = 0) -> None:
-    """Begin the states of a topic's partitions, as the group coordinator does for a group's first member."""
+    """Initialize the states of a topic's partitions, like the group coordinator for the first member of a group."""
     for each in topic_of(harness, topic).partitions:
         key = SharePartitionKey(group, each.topic.id, each.index)
         assert harness.services.share_states.initialize(key, 0, start).code == 0
 
 
 def begin_unknown(harness: Harness, topic: str = "t") -> None:
-    """Begin states whose start is for the leader to find."""
+    """Initialize states without a start offset, so that the leader chooses it."""
     begin(harness, topic, start=UNKNOWN)
 
 
@@ -42,7 +42,7 @@ def batches_of(acks: Acks) -> list[AcknowledgementBatch]:
 
 
 class ShareMember:
-    """One member, on a connection of its own."""
+    """One member with its own connection."""
 
     def __init__(self, harness: Harness, name: str = "m", group: str = "g") -> None:
         self.harness = harness
@@ -54,7 +54,7 @@ class ShareMember:
     def request(
         self, *partitions: tuple[str, int], acks: Acks = (), forgotten: Iterable[tuple[str, int]] = (), **fields: Any
     ) -> ShareFetchRequest:
-        """A fetch that names partitions; `acks` are for the first one."""
+        """Return a ShareFetch for some partitions. `acks` acknowledge records of the first one."""
         topics: dict[bytes, FetchTopic] = {}
         for number, (name, index) in enumerate(partitions):
             topic_id = topic_of(self.harness, name).id
@@ -77,11 +77,11 @@ class ShareMember:
         return ShareFetchRequest(**given)
 
     def send(self, request: Any, version: int = 2) -> Any:
-        """The response to a request by this member's connection, or a `Pending`."""
+        """Send a request over this member's connection, and return the response or a `Pending`."""
         return self.harness.send(request, version, self.connection)
 
     def fetch(self, *partitions: tuple[str, int], version: int = 2, **fields: Any) -> ShareFetchResponse:
-        """Fetch in this member's session, which goes on."""
+        """Fetch in this member's session, and advance its epoch."""
         response = self.send(self.request(*partitions, **fields), version)
         assert isinstance(response, ShareFetchResponse), response
         assert response.error_code == 0, response.error_message
@@ -89,13 +89,13 @@ class ShareMember:
         return response
 
     def one(self, *partitions: tuple[str, int], **fields: Any) -> PartitionData:
-        """Fetch, and return the only partition that is told of."""
+        """Fetch, and return the only partition in the response."""
         (topic,) = self.fetch(*partitions, **fields).responses
         (data,) = topic.partitions
         return data
 
     def acknowledge(self, acks: Acks, *, topic: str = "t", index: int = 0, **fields: Any) -> ShareAcknowledgeResponse:
-        """Acknowledge without a fetch."""
+        """Acknowledge without fetching."""
         partition = AcknowledgePartition(partition_index=index, acknowledgement_batches=batches_of(acks))
         given: dict[str, Any] = {
             "group_id": self.group,
@@ -111,7 +111,7 @@ class ShareMember:
         return response
 
     def acknowledged(self, acks: Acks, **fields: Any) -> int:
-        """Acknowledge, and return the error code of the partition."""
+        """Acknowledge, and return the partition's error code."""
         response = self.acknowledge(acks, **fields)
         assert response.error_code == 0
         (topic,) = response.responses
@@ -120,10 +120,10 @@ class ShareMember:
 
 
 def acquired(data: PartitionData) -> list[tuple[int, int, int]]:
-    """First and last offset and number of deliveries of what was acquired."""
+    """Return (first offset, last offset, delivery count) of each acquired range."""
     return [(each.first_offset, each.last_offset, each.delivery_count) for each in data.acquired_records]
 
 
 def values(data: PartitionData) -> list[bytes | None]:
-    """The values of the records."""
+    """Return the values of the records."""
     return [value for _, value in values_in(data.records)]

@@ -1,4 +1,4 @@
-"""Dead-letter queues: unprocessable records are in a topic of the group's choice (KIP-1191)."""
+"""Dead-letter queues: unprocessable records are written to a topic configured for the group (KIP-1191)."""
 
 import logging
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def make_queue(harness: Harness, name: str = QUEUE, partitions: int = 1, **confi
 
 
 def queued(harness: Harness, name: str = QUEUE, index: int = 0) -> list[list[Record]]:
-    """The batches of a queue."""
+    """Return the batches in a queue."""
     topic = harness.core.topics.get(name)
     if topic is None:
         return []
@@ -55,7 +55,7 @@ def states(harness: Harness, index: int = 0) -> list[RecordState]:
 
 
 def reject(harness: Harness) -> None:
-    """Have a member reject a record."""
+    """Reject a record."""
     begin(harness)
     harness.produce(batch(b"a"))
     member = ShareMember(harness)

@@ -1,4 +1,4 @@
-"""Numbers of share groups for metrics."""
+"""Metrics of share groups."""
 
 from minibroker.coordinators.share_partitions.changes import Acknowledgement
 from minibroker.coordinators.share_partitions.manager import Measured, Spread

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, partitions that come and go, the limit, and connections that are lost."""
+"""Share sessions: epochs, added and forgotten partitions, the limit, and lost connections."""
 
 import pytest
 
@@ -11,7 +11,7 @@ MEMBER = ("g", "m")
 
 @pytest.fixture
 def sessions() -> ShareSessions:
-    """Room for two sessions."""
+    """Return an object with room for two sessions."""
     return ShareSessions(2)
 
 

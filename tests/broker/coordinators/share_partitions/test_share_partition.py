@@ -20,7 +20,7 @@ AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
 
 
 class World:
-    """A share-partition over a log of batches of ten records, and what it has written."""
+    """A share-partition whose log has batches of ten records, and the changes that it has written."""
 
     def __init__(self, start: int = 0, batches: Iterable[StateBatch] = (), **limits: Any) -> None:
         self.clock = ManualClock()
@@ -45,7 +45,7 @@ class World:
     def fetch(
         self, member: str = "m", most: int = 500, *, size: int = 500, strict: bool = False, spans: Sequence[Span] = ()
     ) -> list[Acquired]:
-        """Read the log from the next offset, and acquire."""
+        """Read the log from the next fetch offset, and acquire records."""
         offset = self.of.next_fetch_offset
         read = spans or [Span(at, at + 9) for at in range(offset - offset % 10, self.log_end, 10)]
         return self.of.acquire(Wish(member, most, size, strict), offset, read)
@@ -54,7 +54,7 @@ class World:
         return self.of.acknowledge(member, [Acknowledgement(first, last, types)])
 
     def states(self) -> list[tuple[int, int, RecordState, int]]:
-        """First and last offset, state and number of deliveries of each piece."""
+        """Return (first offset, last offset, state, deliveries) of each range in flight."""
         return [(each.first, each.last, each.state, each.deliveries) for each in self.of.pieces]
 
     def written(self) -> list[StateBatch]:
@@ -148,7 +148,7 @@ def test_a_wrong_acknowledgement_changes_nothing(first: int, last: int, types: l
 
 
 def combined(world: World) -> list[tuple[int, int, RecordState, int]]:
-    """The states, equal neighbors in one where a batch of ten ends."""
+    """Return the states with equal neighbors merged, unless they are in different batches of ten."""
     joined: list[tuple[int, int, RecordState, int]] = []
     for first, last, state, deliveries in world.states():
         if joined and first % 10 and joined[-1][1:] == (first - 1, state, deliveries):
@@ -247,7 +247,7 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
             start = write.start_offset
             persisted = combine(persisted, write.batches, start)
         world.writes.clear()
-        if chance.random() < 0.05:  # another leader loads it
+        if chance.random() < 0.05:  # Load the state on another leader.
             world.of = SharePartition(world.clock, start, persisted, lambda: world.limits, world.write, world.on_change)
             held = {name: [] for name in held}
         assert accepted <= {

@@ -1,4 +1,4 @@
-"""Requests of the share coordinator's APIs for brokers."""
+"""Requests to the share coordinator's APIs for brokers."""
 
 from typing import Any
 
@@ -23,26 +23,26 @@ BATCH = StateBatch(first_offset=10, last_offset=14, delivery_state=2, delivery_c
 
 
 def ask(harness: Harness, kind: type[Any], data: type[Any], *partitions: Any, version: int, group: str = "g") -> Any:
-    """The response to a request about partitions of the topic t."""
+    """Return the response to a request about partitions of the topic "t"."""
     topics = [data(topic_id=topic_of(harness).id, partitions=list(partitions))]
     return harness.ask(kind(group_id=group, topics=topics), version)
 
 
 def only(response: Any) -> Any:
-    """The result of the only partition."""
+    """Return the result of the only partition."""
     (topic,) = response.results
     (partition,) = topic.partitions
     return partition
 
 
 def initialize(harness: Harness, *, state_epoch: int = 0, start: int = -1, **fields: Any) -> Any:
-    """Begin the state of t-0."""
+    """Initialize the state of t-0."""
     part = share_group_state.InitializedPartition(partition=0, state_epoch=state_epoch, start_offset=start)
     return ask(harness, InitializeShareGroupStateRequest, InitializeStateData, part, version=0, **fields)
 
 
 def write(harness: Harness, *batches: StateBatch, state_epoch: int = 0, leader_epoch: int = 0, start: int = 10) -> Any:
-    """Change it."""
+    """Write batches to the state of t-0."""
     part = share_group_state.WrittenPartition(
         partition=0,
         state_epoch=state_epoch,
@@ -55,18 +55,18 @@ def write(harness: Harness, *batches: StateBatch, state_epoch: int = 0, leader_e
 
 
 def read(harness: Harness, *, leader_epoch: int = 0, partition: int = 0) -> Any:
-    """Read it."""
+    """Read the state of a partition of "t"."""
     part = share_group_state.ReadPartition(partition=partition, leader_epoch=leader_epoch)
     return ask(harness, ReadShareGroupStateRequest, ReadStateData, part, version=0)
 
 
 def summary(harness: Harness, *, version: int = 1) -> Any:
-    """Read its offsets."""
+    """Read the offsets in the state of t-0."""
     part = share_group_state.SummarizedPartition(partition=0, leader_epoch=0)
     return ask(harness, ReadShareGroupStateSummaryRequest, ReadStateSummaryData, part, version=version)
 
 
 def delete(harness: Harness, *, partition: int = 0) -> Any:
-    """Delete it."""
+    """Delete the state of a partition of "t"."""
     part = share_group_state.DeletedPartition(partition=partition)
     return ask(harness, DeleteShareGroupStateRequest, DeleteStateData, part, version=0)

@@ -1,6 +1,6 @@
-"""The share coordinator: states of share-partitions, their fences, their log, restarts, pruning and deletion.
+"""The share coordinator: states of share-partitions with their fences and log, restarts, pruning and deletion.
 
-Batches of offsets in one state combine: for each offset the state counts that was delivered more often.
+When batches are combined, the state with more deliveries wins for each offset.
 """
 
 import random
@@ -59,7 +59,7 @@ def change(start: int = -1, *batches: StateBatch, leader_epoch: int = -1, comple
 
 
 def records_of(harness: Harness, partition: int = 0) -> list[tuple[object, object]]:
-    """The decoded records of a partition of the coordinator's topic; None for the value of a tombstone."""
+    """Return the decoded records in a partition of the coordinator's topic. The value of a tombstone is None."""
     log = log_of(harness, TOPIC, partition)
     found: list[tuple[object, object]] = []
     for batch in iter_batches(memoryview(log.read(log.log_start_offset, 1 << 20).read())):
@@ -230,7 +230,7 @@ def b(first: int, last: int, state: int = AVAILABLE, deliveries: int = 1) -> Sta
 
 
 def by_offset(batches: Sequence[StateBatch]) -> dict[int, tuple[int, int]]:
-    """The highest (deliveries, state) of each offset."""
+    """Return the highest (deliveries, state) of each offset."""
     ranks: dict[int, tuple[int, int]] = {}
     for each in batches:
         for offset in range(each.first, each.last + 1):

@@ -1,4 +1,4 @@
-"""A disk that refuses to write into some logs."""
+"""A disk that rejects writes to some logs."""
 
 import errno
 from collections.abc import Callable
@@ -9,7 +9,12 @@ from minibroker_storage.segment import LogSegment
 
 
 class Disk:
-    """Which partition directories it refuses to write to, by their names; `attempts` counts the refusals."""
+    """A disk that rejects writes to some partition directories.
+
+    Attributes:
+        refused: The names of these directories.
+        attempts: The number of rejected writes.
+    """
 
     def __init__(self, write: Callable[[LogSegment], None]) -> None:
         self.write = write
@@ -17,7 +22,7 @@ class Disk:
         self.attempts = 0
 
     def commit(self, segment: LogSegment) -> None:
-        """The replacement of a segment's commit."""
+        """Replace the `commit` of a segment."""
         if segment.log.path.split("/")[-2] in self.refused:
             self.attempts += 1
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -25,7 +30,7 @@ class Disk:
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """Put a disk under all logs; it refuses nothing yet."""
+    """Put all logs on a disk that rejects no writes yet."""
     made = Disk(LogSegment.commit)
 
     def commit(segment: LogSegment) -> None:

@@ -1,4 +1,4 @@
-"""A transactional producer, as its requests: without a client library and without sockets."""
+"""A transactional producer that sends requests without a client library and without sockets."""
 
 from typing import Any, Final, Protocol
 
@@ -25,15 +25,15 @@ from tests.broker.harness import Harness, batch, bytes_in
 
 TIMEOUT_MS: Final = 60_000
 FIRST_THAT_ADDS: Final = 12
-"""The version of Produce whose batches add their partitions to their transactions."""
+"""The first version of Produce whose batches add their partitions to their transactions."""
 READ_COMMITTED: Final = 1
 
 
 class Asks(Protocol):
-    """A broker that can be asked: a harness, or a connection."""
+    """Anything that answers requests: a harness or a connection."""
 
     def ask(self, request: Any, version: int) -> Any:
-        """The response to a request."""
+        """Return the response to a request."""
         ...
 
 
@@ -46,7 +46,7 @@ def init_producer_id(
     producer_id: int = -1,
     producer_epoch: int = -1,
 ) -> InitProducerIdResponse:
-    """Ask for a producer id."""
+    """Request a producer id."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -59,7 +59,7 @@ def init_producer_id(
 
 
 class Producer:
-    """One producer; the verbs return error codes. It counts its sequence numbers, partition by partition."""
+    """One producer, which counts its sequence numbers by partition. Its methods return error codes."""
 
     def __init__(
         self, broker: Asks, transactional_id: str = "mine", *, timeout_ms: int = TIMEOUT_MS, init: bool = True
@@ -74,7 +74,10 @@ class Producer:
             assert self.init() == 0
 
     def init(self, *, version: int = 5, keeps_id: bool = False) -> int:
-        """Become the one producer of the transactional id; `keeps_id` names what it has (KIP-360)."""
+        """Become the only producer of the transactional id.
+
+        With `keeps_id`, the request has the current id and epoch (KIP-360).
+        """
         named = {"producer_id": self.id, "producer_epoch": self.epoch} if keeps_id else {}
         answer = init_producer_id(
             self.broker, self.transactional_id, version=version, timeout_ms=self.timeout_ms, **named
@@ -85,7 +88,7 @@ class Producer:
         return answer.error_code
 
     def add(self, *partitions: tuple[str, int], version: int = 3) -> list[int]:
-        """Have partitions in the transaction; the error codes in the order of the answer."""
+        """Add partitions to the transaction, and return the error codes in the order of the response."""
         topics: dict[str, list[int]] = {}
         for topic, index in partitions:
             topics.setdefault(topic, []).append(index)
@@ -103,7 +106,7 @@ class Producer:
         ]
 
     def batch(self, *values: bytes, place: tuple[str, int] = ("t", 0), **fields: Any) -> bytearray:
-        """The next batch for a partition."""
+        """Return the next batch for a partition."""
         sequence = self.sequences.get(place, 0)
         named = {"producer_id": self.id, "producer_epoch": self.epoch, "base_sequence": sequence}
         return batch(*values, **{**named, "is_transactional": True, **fields})
@@ -111,7 +114,7 @@ class Producer:
     def send(
         self, *values: bytes, topic: str = "t", partition: int = 0, version: int = 11, **fields: Any
     ) -> PartitionProduceResponse:
-        """Produce one batch; the outcome."""
+        """Produce one batch, and return the partition's response."""
         place = (topic, partition)
         outcome = produce_in(
             self.broker, self.transactional_id, self.batch(*values, place=place, **fields), place, version
@@ -121,14 +124,14 @@ class Producer:
         return outcome
 
     def write(self, *values: bytes, topic: str = "t", partition: int = 0) -> int:
-        """Add the partition and produce to it; returns the base offset."""
+        """Add the partition and produce to it. Return the base offset."""
         assert set(self.add((topic, partition))) == {0}
         outcome = self.send(*values, topic=topic, partition=partition)
         assert outcome.error_code == 0, outcome.error_message
         return outcome.base_offset
 
     def add_offsets(self, group_id: str, *, version: int = 4) -> int:
-        """Announce that offsets of a group will be committed."""
+        """Announce a commit of a group's offsets."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.id,
@@ -140,7 +143,7 @@ class Producer:
     def commit_offset(
         self, group_id: str, offset: int, *, topic: str = "t", partition: int = 0, version: int = 4
     ) -> int:
-        """Commit an offset of a group within the transaction."""
+        """Commit an offset of a group in the transaction."""
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group_id,
@@ -160,7 +163,7 @@ class Producer:
         return int(self.broker.ask(request, version).topics[0].partitions[0].error_code)
 
     def write_at_once(self, *values: bytes, topic: str = "t", partition: int = 0) -> int:
-        """Produce to a partition that has not been added (KIP-890); returns the base offset."""
+        """Produce to a partition that was not added before (KIP-890). Return the base offset."""
         outcome = self.send(*values, topic=topic, partition=partition, version=FIRST_THAT_ADDS)
         assert outcome.error_code == 0, outcome.error_message
         return outcome.base_offset
@@ -174,7 +177,7 @@ class Producer:
         return self.end(commit=False, version=version)
 
     def end(self, *, commit: bool, version: int = 4) -> int:
-        """End the transaction; from version 5 on the producer goes on in the epoch that it is told."""
+        """End the transaction. From version 5 on, continue with the id and epoch in the response."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.id,
@@ -210,7 +213,7 @@ def produce_in(
 
 
 def committed_values(data: PartitionData) -> list[bytes | None]:
-    """The records that a read_committed consumer takes from a fetched partition (Kafka's `CompletedFetch`)."""
+    """Return the values that a read_committed consumer reads from a fetched partition (Kafka's `CompletedFetch`)."""
     aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
     ignored: set[int] = set()
     values: list[bytes | None] = []
@@ -228,19 +231,19 @@ def committed_values(data: PartitionData) -> list[bytes | None]:
 
 
 def marker_type(control: RecordBatch) -> int:
-    """0 for an abort marker, 1 for a commit marker."""
+    """Return 0 for an abort marker, 1 for a commit marker."""
     (record,) = control
     assert record.key is not None
     return int.from_bytes(record.key[2:4], "big")
 
 
 def read_committed(harness: Harness, topic: str = "t", partition: int = 0, offset: int = 0) -> list[bytes | None]:
-    """The committed values of a partition."""
+    """Return the committed values in a partition."""
     return committed_values(harness.fetch_one(offset, topic, partition, isolation_level=READ_COMMITTED))
 
 
 def markers_in(harness: Harness, topic: str = "t", partition: int = 0) -> list[tuple[int, int, int, int]]:
-    """(offset, producer id, epoch, type) of each marker in a log."""
+    """Return (offset, producer id, epoch, type) of each marker in a log."""
     data = harness.fetch_one(0, topic, partition)
     return [
         (each.header.base_offset, each.header.producer_id, each.header.producer_epoch, marker_type(each))

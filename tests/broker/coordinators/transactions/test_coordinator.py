@@ -1,4 +1,4 @@
-"""The transaction coordinator: one transaction after the other, fencing, and what time does to them."""
+"""The transaction coordinator: sequences of transactions, fencing, timeouts and expiration."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ from tests.broker.harness import Harness
 Make = Callable[[dict[str, str]], Harness]
 ABORT, COMMIT = 0, 1
 BEFORE_EPOCHS_ARE_RAISED = {"transaction.version": 1}
-"""The second version of transactions is another thing: see `test_epochs`."""
+"""The first version of transactions. `test_epochs` has the second one."""
 ABORT_INTERVAL_MS = 10_000
 EXPIRY_INTERVAL_MS = 3_600_000
 EXPIRY_MS = 3 * EXPIRY_INTERVAL_MS
@@ -45,10 +45,10 @@ def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness:
     assert (producer.id, producer.epoch) == (old_id, 32_766)
     assert producer.init(keeps_id=True) == 0
     assert (producer.id, producer.epoch) == (old_id + 1, 0)
-    # It may ask again when it has not seen the answer,
+    # After a lost response, the producer can retry with its previous id and last epoch.
     again = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_766)
     assert (again.error_code, again.producer_id, again.producer_epoch) == (0, producer.id, 0)
-    # but not in an epoch that had others behind it.
+    # An earlier epoch is fenced.
     fenced = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_765)
     assert fenced.error_code == ErrorCode.PRODUCER_FENCED
 
@@ -70,7 +70,7 @@ def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Har
     assert read_committed(harness) == []
 
 
-# Time
+# Timeouts and expiration
 
 
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(harness: Harness) -> None:
@@ -195,7 +195,7 @@ def test_the_longest_timeout_is_configured(configured: Make) -> None:
     assert init_producer_id(harness, "mine", timeout_ms=5001).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-# Topics that go
+# Deleted topics
 
 
 def delete(harness: Harness, name: str) -> None:

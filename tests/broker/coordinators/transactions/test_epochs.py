@@ -1,4 +1,4 @@
-"""The second version of transactions (KIP-890): partitions are added by writing, and each end raises the epoch."""
+"""The second version of transactions (KIP-890): writes add partitions, and each end raises the epoch."""
 
 import pytest
 
@@ -19,14 +19,14 @@ EITHER_END = pytest.mark.parametrize("commit", [True, False], ids=["commit", "ab
 
 
 def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
-    """The state of the coordinator."""
+    """Return the coordinator's state of a transactional id."""
     found = harness.services.transactions.store.get(transactional_id)
     assert found is not None
     return found
 
 
 def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
-    """(version, value) of each record that tells of the transactional id "mine"."""
+    """Return (version, value) of each record of the transactional id "mine"."""
     store = harness.services.transactions.store
     log = log_of(harness, "__transaction_state", store.log.partition_of("mine"))
     return [
@@ -103,7 +103,7 @@ def test_records_of_the_log_are_flexible_and_say_what_the_client_knows(harness: 
     assert producer.commit(version=4) == 0
     records = values_of_log(harness)
     assert {version for version, _ in records} == {1}
-    # Begun by InitProducerId; added, prepared and completed by either kind of client.
+    # Initialized, and then added, prepared and completed by both kinds of clients.
     assert [value.client_transaction_version for _, value in records] == [0, 2, 2, 2, 0, 0, 0]
     assert {(value.previous_producer_id, value.next_producer_id) for _, value in records} == {(-1, -1)}
 
@@ -114,4 +114,4 @@ def test_a_producer_that_begins_anew_has_no_transaction_that_began_some_time(har
     assert producer.commit(version=V2) == 0
     assert known(harness).start_ms > 0
     assert producer.init() == 0
-    assert known(harness).start_ms == -1  # Kafka 3.9 forgets it with the next start only
+    assert known(harness).start_ms == -1  # Kafka 3.9 forgets it only at the next start.

@@ -1,6 +1,6 @@
-"""Markers: what they look like, and what happens when the disk refuses them or the broker ends before.
+"""Transaction markers: their format, disk errors, and a broker that stops before they are written.
 
-Transactions with so many partitions that their markers are written in slices.
+Markers of transactions with many partitions are written in slices.
 """
 
 from collections.abc import Callable
@@ -181,7 +181,7 @@ def test_what_was_decided_before_the_broker_ended_is_completed_after_the_start(
     harness.run_soon()
     assert state_of(harness) is TransactionState.COMPLETE_COMMIT
     assert read_committed(harness, "other") == [b"there"]
-    # The log does not say which markers were written: as in Kafka, those that were are written again.
+    # As in Kafka, all markers are written again, because the log does not say which ones were written.
     assert [marker[3] for marker in markers_in(harness)] == [COMMIT, COMMIT]
     assert read_committed(harness) == [b"here"]
 
@@ -206,7 +206,7 @@ def test_nothing_is_written_any_more_once_the_broker_has_stopped(harness: Harnes
     attempts = disk.attempts
     harness.restart()
     harness.clock.advance(RETRY_MS)
-    assert disk.attempts <= attempts + 2  # the new broker's own, not the old one's
+    assert disk.attempts <= attempts + 2  # The new broker may try twice.
 
 
 def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness: Harness) -> None:
@@ -219,7 +219,7 @@ def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness
 
 
 def test_a_newer_coordinators_marker_does_not_fence_the_one_that_is_left(harness: Harness) -> None:
-    """A directory of an Apache Kafka holds markers of later epochs than ours."""
+    """A directory of Apache Kafka has markers of later coordinator epochs."""
     producer = Producer(harness)
     producer.write(b"x")
     assert write_marker(harness.core, "t", 0, Marker(producer.id, 0, commit=True, coordinator_epoch=9)) == 0
@@ -278,7 +278,7 @@ def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(har
     assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
     assert 0 < sum(ends(harness)) < PARTITIONS
     assert coordinator.add_partitions("t", *identity, [("many", 0)]) == ErrorCode.CONCURRENT_TRANSACTIONS
-    harness.crash()  # the next start writes what is left, or all of it again
+    harness.crash()  # The next start writes the markers.
     harness.run_soon()
     assert harness.ask(end, 3).error_code == ErrorCode.NONE
     assert all(ends(harness))
@@ -308,7 +308,7 @@ def test_a_coordinator_that_loads_a_transaction_again_writes_its_markers(harness
     harness.core.slices.slice_s = 0.0
     assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
     coordinator.store.leader_moved(coordinator.store.log.partition_of("t"))
-    assert coordinator.store.readiness("t") == ErrorCode.NONE  # loaded, while the markers of before are being written
+    assert coordinator.store.readiness("t") == ErrorCode.NONE  # Old markers are still being written.
     harness.run_soon()
     assert all(ends(harness))
     assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE

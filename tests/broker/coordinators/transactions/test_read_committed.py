@@ -1,4 +1,4 @@
-"""Readers of committed data: they never see aborted records, and nothing behind undecided ones."""
+"""Consumers with read_committed, which never see aborted records, or any records after an open transaction."""
 
 import random
 from typing import Final
@@ -83,10 +83,12 @@ def test_aborted_transactions_are_known_after_a_roll_and_a_restart(harness: Harn
 
 
 class _World:
-    """Transactional producers at random, and what readers of committed data must see of them.
+    """Random transactional producers, and the records that read_committed consumers must see.
 
-    `open` has what each transactional id has written and not ended; `expected` what a reader sees, by partition: the
-    log's order, each value with the number of its transaction, and whether that one was committed.
+    Attributes:
+        transaction: The number of each producer's current transaction.
+        written: The written values in log order, each with the number of its transaction, by partition.
+        ended: Whether each ended transaction was committed.
     """
 
     def __init__(self, harness: Harness, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The records of the coordinator in `__transaction_state`: written, replayed, compacted, damaged, deleted."""
+"""The coordinator's records in `__transaction_state`: written, replayed, compacted, damaged, deleted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,12 +31,12 @@ END_OF_REPLAY = pytest.mark.parametrize("ends", ["restart", "crash"])
 
 @pytest.fixture
 def small(configured: Make) -> Harness:
-    """A broker whose transaction topic has one partition."""
+    """Return a broker whose transaction topic has one partition."""
     return configured(ONE_PARTITION)
 
 
 def records_of(harness: Harness) -> list[tuple[str, TransactionLogValue | None]]:
-    """(transactional id, value) of every record in the only partition."""
+    """Return (transactional id, value) of every record in the only partition."""
     data = bytes_in(harness.fetch_one(0, TOPIC))
     return [
         (
@@ -49,7 +49,7 @@ def records_of(harness: Harness) -> list[tuple[str, TransactionLogValue | None]]
 
 
 def known(harness: Harness) -> set[Transaction]:
-    """All transactional ids, loaded if need be."""
+    """Load all transactional ids, and return them."""
     harness.services.transactions.load_all()
     harness.run_soon()
     assert not harness.services.transactions.store.is_loading
@@ -57,7 +57,7 @@ def known(harness: Harness) -> set[Transaction]:
 
 
 def append(harness: Harness, key: bytes | None, value: bytes | None) -> None:
-    """A record that the coordinator has not written."""
+    """Append a record that the coordinator would not write."""
     log = CoordinatorLog(harness.core, TOPIC, partitions=1, configs={})
     log.append(0, [NewRecord(key, value, harness.clock.now_ms())])
 
@@ -183,11 +183,11 @@ def test_a_tombstone_counts_and_so_does_what_follows_it(small: Harness) -> None:
     assert {(each.transactional_id, each.producer_id) for each in known(small)} == {("back", 9)}
 
 
-# While a partition is read
+# Loading of a partition
 
 
 def asked(harness: Harness) -> dict[str, int]:
-    """The error of every request that asks the store."""
+    """Return the error of every request that uses the store."""
     producer = Producer(harness, init=False)
     producer.id, producer.epoch = 0, 0
     described = harness.ask(DescribeTransactionsRequest(transactional_ids=["mine"]), 0).transaction_states[0]

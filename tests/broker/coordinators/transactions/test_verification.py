@@ -1,4 +1,4 @@
-"""Verification: a transaction writes only where the coordinator knows of it (KIP-890)."""
+"""Verification: producers can write only in transactions known to the coordinator (KIP-890)."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def test_a_later_epoch_does_not_wait_for_a_batch_of_an_earlier_one(harness: Harn
     assert producer.send(b"x").error_code == ErrorCode.TRANSACTION_ABORTABLE
     assert producer.init() == 0
     assert producer.add(("t", 0)) == [0]
-    beginning_later = producer.batch(b"y", base_sequence=3)  # a log that does not know it takes any number (KIP-360)
+    beginning_later = producer.batch(b"y", base_sequence=3)  # Any number is fine for a new producer (KIP-360).
     assert produce_in(harness, "mine", beginning_later).error_code == 0
 
 
