@@ -1,8 +1,8 @@
 """minibroker: a Kafka-protocol broker emulator with real segment files on disk.
 
-`broker` is the Python API. `cluster` has topics and logs, and `server` all that serves clients: a request comes
-in by a connection, takes its way in `server/requests`, and is handled in `server/handlers`. `DESIGN.md` has a line for
-each folder.
+`broker` is the Python API. `cluster` contains topics and logs, and `server` everything that serves clients. A request
+arrives through a connection, is processed in `server/requests`, and is handled in `server/handlers`. `DESIGN.md`
+describes each folder.
 """
 
 from importlib import import_module
@@ -66,7 +66,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the broker at its first use: a test suite that only has the package installed pays nothing."""
+    """Load a module at its first use, so a test suite that only has the package installed does not load the broker."""
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

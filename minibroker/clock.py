@@ -1,8 +1,8 @@
-"""The one source of time: wall-clock stamps and timers.
+"""The single source of time: wall-clock timestamps and timers.
 
-All semantics of Kafka that depend on time (stamps, sessions, timeouts, retention, quotas) take it from a `Clock`. A
-real broker runs on `SystemClock`; a test drives a `ManualClock` and never sleeps. Waits of sockets, threads and web
-pages, which no test moves, use the event loop's timers.
+Every part of Kafka that depends on time (timestamps, sessions, timeouts, retention, quotas) uses a `Clock`. A real
+broker runs on `SystemClock`; tests use a `ManualClock` and never sleep. Sockets, threads and web pages use the event
+loop's timers instead, because no test needs to control them.
 """
 
 import heapq
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 
 class Timer:
-    """A call that waits for its moment."""
+    """A scheduled call."""
 
     __slots__ = ("callback",)
 
@@ -22,43 +22,46 @@ class Timer:
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """The call will not happen; cancelling twice, or too late, does nothing."""
+        """Cancel the call. A second or late cancellation has no effect."""
         self.callback = None
 
     def fire(self) -> None:
-        """Call back, unless the timer was cancelled."""
+        """Call the callback, unless the timer was cancelled."""
         if self.callback is not None:
             self.callback()
 
 
 class Clock(ABC):
-    """Time for one broker; bound to its event loop."""
+    """The clock of one broker, bound to its event loop."""
 
     @abstractmethod
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, as Kafka stamps records."""
+        """Return the milliseconds since the epoch, as in Kafka's timestamps."""
 
     @abstractmethod
     def monotonic_ms(self) -> float:
-        """Milliseconds since some moment; unlike `now_ms` it goes on evenly when the wall clock is set."""
+        """Return the milliseconds since an arbitrary moment, unaffected by changes of the wall clock."""
 
     @abstractmethod
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
-        """Call back on the broker's event loop after `delay_ms`.
+        """Schedule a callback on the broker's event loop after `delay_ms`.
 
-        What may wait need not be called on the way of `advance`, but may be called at its end.
+        Args:
+            delay_ms: the delay in milliseconds.
+            callback: the function to call.
+            may_wait: whether `advance` may call it once at its end instead of at its exact time.
         """
 
     @abstractmethod
     def advance(self, delay_ms: float) -> None:
-        """Move time on, calling what falls due on the way, each at its own moment."""
+        """Advance the clock, calling each due timer at its own time."""
 
     def reset(self) -> None:  # noqa: B027 - a clock that only goes by hand has nothing to take back
-        """Let the wall clock show the machine's time again."""
+        """Reset the wall clock to the machine's time."""
 
 
 class SystemClock(Clock):
-    """The machine's time, and the event loop's timers; `advance` makes them run ahead."""
+    """The machine's time and the event loop's timers, which `advance` can move ahead."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -66,11 +69,11 @@ class SystemClock(Clock):
         self._ahead_ms = 0.0
         self._timers: dict[_SystemTimer, None] = {}
         self._order = itertools.count()
-        #: While time jumps ahead: a heap of the timers that may not wait, also of some that were cancelled.
+        #: During advance(), a heap of the timers that may not wait. It can contain cancelled timers.
         self._upcoming: list[_Upcoming] | None = None
 
     def now_ms(self) -> int:
-        """The system's wall clock, and what it was advanced by."""
+        """Return the system's wall clock time plus the total advance."""
         now_ms = time.time_ns() // 1_000_000
         return now_ms + int(self._wall_ahead_ms) if self._wall_ahead_ms else now_ms
 
@@ -80,11 +83,11 @@ class SystemClock(Clock):
         return self._wall_ahead_ms
 
     def monotonic_ms(self) -> float:
-        """The event loop's time, and what it was advanced by."""
+        """Return the event loop's time plus the total advance."""
         return self._loop.time() * 1000 + self._ahead_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:
-        """A timer of the event loop, which keeps them in a heap."""
+        """Schedule a timer of the event loop, which keeps its timers in a heap."""
         timer = _SystemTimer(self._timers, callback, self.monotonic_ms() + delay_ms, may_wait=may_wait)
         timer.handle = self._loop.call_later(delay_ms / 1000, timer.fire)
         self._timers[timer] = None
@@ -93,9 +96,9 @@ class SystemClock(Clock):
         return timer
 
     def advance(self, delay_ms: float) -> None:
-        """Jump ahead; timers that fall due are called in their order, what may wait when the jump is over.
+        """Jump ahead, calling due timers in order. Timers that may wait are called once after the jump.
 
-        Otherwise a chore of every few seconds would be done a hundred thousand times in a jump of a week.
+        Otherwise a periodic task of every few seconds would run a hundred thousand times in a jump of a week.
         """
         outer = self._upcoming
         upcoming = self._upcoming = [
@@ -105,12 +108,12 @@ class SystemClock(Clock):
         try:
             self._jump(upcoming, delay_ms)
         finally:
-            if outer is not None:  # a timer of a jump has made this one: the jump goes on from here
+            if outer is not None:  # A timer called advance(), so the outer jump continues with this heap.
                 outer[:] = upcoming
             self._upcoming = outer
         now_ms = self.monotonic_ms()
         for timer in [timer for timer in self._timers if timer.may_wait and timer.due_ms <= now_ms]:
-            if timer in self._timers:  # one before it may have cancelled it
+            if timer in self._timers:  # An earlier callback may have cancelled it.
                 timer.handle.cancel()
                 timer.fire()
         for timer in self._timers:
@@ -118,7 +121,7 @@ class SystemClock(Clock):
             timer.handle = self._loop.call_later(max(0.0, timer.due_ms - now_ms) / 1000, timer.fire)
 
     def _jump(self, upcoming: "list[_Upcoming]", left_ms: float) -> None:
-        """Move time ahead, from timer to timer."""
+        """Advance the time from timer to timer."""
         while left_ms > 0:
             timer = self._next(upcoming, self.monotonic_ms() + left_ms)
             step_ms = left_ms if timer is None else min(left_ms, max(0.0, timer.due_ms - self.monotonic_ms()))
@@ -130,7 +133,7 @@ class SystemClock(Clock):
                 timer.fire()
 
     def _next(self, upcoming: "list[_Upcoming]", end_ms: float) -> "_SystemTimer | None":
-        """Take the first timer that is due by then; those that were cancelled go."""
+        """Remove and return the first timer due by `end_ms`, skipping cancelled ones, or return None."""
         while upcoming and upcoming[0][0] <= end_ms:
             timer = heapq.heappop(upcoming)[2]
             if timer in self._timers:
@@ -138,12 +141,12 @@ class SystemClock(Clock):
         return None
 
     def reset(self) -> None:
-        """Let the wall clock show the machine's time again. What is measured evenly goes on evenly."""
+        """Reset the wall clock to the machine's time. The monotonic time keeps its advance."""
         self._wall_ahead_ms = 0.0
 
 
 class _SystemTimer(Timer):
-    """A timer of the event loop that knows when it is due, so that it can come earlier."""
+    """A timer of the event loop that stores its due time, so that advance() can fire it earlier."""
 
     __slots__ = ("_timers", "due_ms", "handle", "may_wait")
 
@@ -168,11 +171,11 @@ class _SystemTimer(Timer):
 
 
 _Upcoming = tuple[float, int, _SystemTimer]
-"""When a timer is due (ms), its place among those of the same time, and the timer."""
+"""The due time of a timer (ms), its position among timers due at the same time, and the timer."""
 
 
 class ManualClock(Clock):
-    """A clock that stands still until `advance` moves it; timers that fall due are called in their order."""
+    """A clock that only `advance` moves, calling due timers in order."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms: float = now_ms
@@ -180,21 +183,21 @@ class ManualClock(Clock):
         self._timers: list[tuple[float, int, Timer]] = []
 
     def now_ms(self) -> int:
-        """Where the clock stands."""
+        """Return the clock's current time."""
         return int(self._now_ms)
 
     def monotonic_ms(self) -> float:
-        """Where the clock stands."""
+        """Return the clock's current time."""
         return self._now_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, may_wait: bool = False) -> Timer:  # noqa: ARG002 - here each comes at its moment
-        """A timer that only `advance` can fire."""
+        """Schedule a timer, which only `advance` can fire."""
         timer = Timer(callback)
         heapq.heappush(self._timers, (self._now_ms + delay_ms, next(self._order), timer))
         return timer
 
     def advance(self, delay_ms: float) -> None:
-        """Move the clock on, calling what falls due on the way, each at its own moment."""
+        """Advance the clock, calling each due timer at its own time."""
         target = self._now_ms + delay_ms
         while self._timers and self._timers[0][0] <= target:
             due, _, timer = heapq.heappop(self._timers)

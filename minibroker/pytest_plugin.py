@@ -1,12 +1,12 @@
-"""Fixtures for pytest: one broker for all tests, as good as new for each of them.
+"""Fixtures for pytest: one broker for all tests, which is reset before each test.
 
     def test_orders(kafka):
         producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
         ...
         kafka.expect("orders", {"id": 1})
 
-pytest finds this by itself. Nothing of the broker is loaded before a test asks for it. With pytest-xdist each worker
-has a broker of its own.
+pytest finds this plugin automatically. The broker is not imported before a test uses it. With pytest-xdist each worker
+has its own broker.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from minibroker.security.setup import Security
 
 _JOURNAL: Final = 1000
-"""Requests that are kept, for the report of a failed test."""
+"""Number of requests kept for the report of a failed test."""
 _TOLD_REQUESTS: Final = 20
 _BROKER: Final = pytest.StashKey["Broker"]()
 _STARTED: Final = pytest.StashKey["list[Broker]"]()
-"""Those of a test that `kafka_factory` has started."""
+"""The brokers started by the test's `kafka_factory`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options on the command line, and their twins in the configuration file."""
+    """Add command line options and their equivalents in the configuration file."""
     group = parser.getgroup("minibroker", "the broker of the fixture `kafka`")
     group.addoption(
         "--kafka-topic",
@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-timeout",
         type=float,
         metavar="SECONDS",
-        help="how long `expect` and other methods wait that are given no timeout (ini: kafka_timeout)",
+        help="the default timeout of `expect` and other methods that wait (ini: kafka_timeout)",
     )
     group.addoption(
         "--kafka-security",
@@ -73,11 +73,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_users", "users who may log in, NAME:PASSWORD, one per line", type="linelist", default=[])
     parser.addini("kafka_topics", "topics that exist when a test begins, one per line", type="linelist", default=[])
     parser.addini("kafka_config", "broker settings, KEY=VALUE, one per line", type="linelist", default=[])
-    parser.addini("kafka_timeout", "seconds that methods wait when you give them no timeout", default="10")
+    parser.addini("kafka_timeout", "the default timeout of methods that wait, in seconds", default="10")
     parser.addini("kafka_brokers", "the number of brokers", default="1")
     parser.addini(
         "kafka_keep_topics",
-        "keep topics between tests: records go, offsets go on, so that readers with a checkpoint miss nothing",
+        "keep topics between tests: records go and offsets continue, so readers with a checkpoint miss nothing",
         type="bool",
         default=False,
     )
@@ -85,7 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A `minibroker.Broker` that runs until the last test is over. It is never reset by itself."""
+    """A `minibroker.Broker` that runs until the last test has ended. It is never reset automatically."""
     from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
 
     try:
@@ -102,9 +102,9 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 @pytest.fixture
 def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
-    """The broker of the session as it was at its start: without records, groups, transactions and faults.
+    """The session's broker in its initial state, without records, groups, transactions and faults.
 
-    When a test has stopped it, it is started again, on another port.
+    If a test stopped it, it is started again on another port.
     """
     if not kafka_session.is_running:
         kafka_session.start()
@@ -115,7 +115,7 @@ def kafka(kafka_session: Broker, request: pytest.FixtureRequest) -> Broker:
 
 @pytest.fixture
 def kafka_bootstrap_servers(kafka: Broker) -> str:
-    """HOST:PORT of `kafka`, for the configuration of a client."""
+    """HOST:PORT of `kafka`, for a client's configuration."""
     return kafka.bootstrap_servers
 
 
@@ -123,13 +123,13 @@ class KafkaFactory(Protocol):
     """The fixture `kafka_factory`."""
 
     def __call__(self, **options: Unpack[BrokerOptions]) -> Broker:
-        """A broker with these options, which runs until the test ends."""
+        """Start a broker with these options, which runs until the test ends."""
         ...
 
 
 @pytest.fixture
 def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
-    """Starts brokers of a test's own: a function that takes the options of `minibroker.Broker`."""
+    """A function that starts a broker for one test, with the options of `minibroker.Broker`."""
     from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
 
     with ExitStack() as brokers:
@@ -148,7 +148,7 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a failed test what its brokers have seen."""
+    """Add the state and requests of the test's brokers to the report of a failure."""
     report = yield
     if report.failed:
         _shorten(report, call)
@@ -157,7 +157,7 @@ def pytest_runtest_makereport(
 
 
 def _shorten(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
-    """Have the line of the summary begin with the message: the type's name would take its room."""
+    """Begin the summary line with the message, because the name of the error's type would take its space."""
     errors = sys.modules.get("minibroker.cluster.errors")
     crash = getattr(report.longrepr, "reprcrash", None)
     if errors is None or crash is None or call.excinfo is None:
@@ -182,11 +182,15 @@ def _overview(broker: Broker) -> str:
     try:
         return broker.wait(overview(broker.services, _TOLD_REQUESTS))
     except Exception as error:  # noqa: BLE001 - pytest would end all tests over it
-        return f"cannot be shown: {error}"  # such as "the broker is not running"
+        return f"cannot be shown: {error}"  # The broker may have been stopped.
 
 
 def _options(config: pytest.Config) -> BrokerOptions:
-    """Of the session's broker. UsageError for what is no setting."""
+    """Return the options of the session's broker.
+
+    Raises:
+        UsageError: a setting is invalid.
+    """
     settings: dict[str, str] = {}
     for source, lines in (("kafka_config", config.getini("kafka_config")), ("--kafka-set", config.option.kafka_set)):
         for line in lines:
@@ -210,7 +214,11 @@ def _options(config: pytest.Config) -> BrokerOptions:
 
 
 def _timeout(config: pytest.Config) -> float:
-    """Of all brokers. UsageError for what is not a time."""
+    """Return the timeout of all brokers, in seconds.
+
+    Raises:
+        UsageError: the value is not a valid time.
+    """
     given = config.getini("kafka_timeout") if config.option.kafka_timeout is None else config.option.kafka_timeout
     try:
         seconds = float(given)
@@ -222,7 +230,11 @@ def _timeout(config: pytest.Config) -> float:
 
 
 def _security(config: pytest.Config) -> Security | None:
-    """The security that the options ask of clients. UsageError for options that do not go together."""
+    """Return the security that clients must use, or None.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
     users: dict[str, str] = {}
     for source, lines in (("kafka_users", config.getini("kafka_users")), ("--kafka-user", config.option.kafka_user)):
         for line in lines:

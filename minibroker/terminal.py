@@ -1,4 +1,4 @@
-"""`python -m minibroker.terminal URL`: the command's name from before the lab had a room of its own."""
+"""`python -m minibroker.terminal URL`: an alias from the time before `minibroker_lab` existed."""
 
 from minibroker_lab.terminal.__main__ import main
 

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (a19681848e165d62): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (d065f7618a059b6a): change that. DO NOT EDIT.
 
 package control
 
@@ -28,12 +28,12 @@ type Committed struct {
 // Group: A group at one moment.
 type Group struct {
 	GroupID string `json:"group_id"`
-	// `classic`, `consumer` or `share`: the protocol that its members speak.
+	// `classic`, `consumer`, `share` or `streams`: the protocol of its members.
 	Type string `json:"type"`
-	// As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
+	// Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
 	State    string `json:"state"`
 	IsStable bool   `json:"is_stable"`
-	// Of other types than `classic`, the epoch of the group.
+	// The generation of a `classic` group, or the epoch of any other group.
 	Generation int      `json:"generation"`
 	Protocol   *string  `json:"protocol"`
 	Members    []Member `json:"members"`
@@ -57,9 +57,9 @@ type InFlight struct {
 	FirstOffset int64 `json:"first_offset"`
 	// Included.
 	LastOffset int64 `json:"last_offset"`
-	// As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+	// Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
 	State string `json:"state"`
-	// The number of deliveries of each.
+	// How often each of them was delivered.
 	DeliveryCount int     `json:"delivery_count"`
 	MemberID      *string `json:"member_id"`
 }
@@ -240,10 +240,10 @@ type Status struct {
 // Topic: A topic.
 type Topic struct {
 	Name string `json:"name"`
-	// As Kafka writes it.
+	// The id in Kafka's text format.
 	TopicID    string `json:"topic_id"`
 	Partitions int    `json:"partitions"`
-	// Those that differ from the broker's defaults.
+	// The values that differ from the broker's defaults.
 	Configs    map[string]string `json:"configs"`
 	IsInternal bool              `json:"is_internal"`
 }

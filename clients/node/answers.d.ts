@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (6b02e00673e6c561): change that.
+// Made by `make clients`, from the OpenAPI document (7ecdcf54dac76d69): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** A partition. */
@@ -27,12 +27,12 @@ export interface Committed {
 /** A group at one moment. */
 export interface Group {
   group_id: string;
-  /** `classic`, `consumer` or `share`: the protocol that its members speak. */
+  /** `classic`, `consumer`, `share` or `streams`: the protocol of its members. */
   type: string;
-  /** As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`. */
+  /** Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`. */
   state: string;
   is_stable: boolean;
-  /** Of other types than `classic`, the epoch of the group. */
+  /** The generation of a `classic` group, or the epoch of any other group. */
   generation: number;
   protocol: string | null;
   members: Member[];
@@ -56,9 +56,9 @@ export interface InFlight {
   first_offset: number;
   /** Included. */
   last_offset: number;
-  /** As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`. */
+  /** Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`. */
   state: string;
-  /** The number of deliveries of each. */
+  /** How often each of them was delivered. */
   delivery_count: number;
   member_id: string | null;
 }
@@ -218,10 +218,10 @@ export interface Status {
 /** A topic. */
 export interface Topic {
   name: string;
-  /** As Kafka writes it. */
+  /** The id in Kafka's text format. */
   topic_id: string;
   partitions: number;
-  /** Those that differ from the broker's defaults. */
+  /** The values that differ from the broker's defaults. */
   configs: { [key: string]: string; };
   is_internal: boolean;
 }

@@ -1,4 +1,4 @@
-"""The broker as Python programs use it: in this process, for as long as a `with` block lasts."""
+"""The broker for Python programs: in the same process, for the duration of a `with` block."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from minibroker.operations.blocking import BlockingOperations
 from minibroker.operations.options import BrokerOptions, by_name
 
 if TYPE_CHECKING:
-    # Most brokers have no logins.
+    # Most brokers have no logins, so this is imported for type checking only.
     from minibroker.security.setup import Security
 
 T = TypeVar("T")
@@ -38,11 +38,11 @@ T = TypeVar("T")
 __tracebackhide__ = is_the_callers
 
 _LOOK_AGAIN: Final = 1.0
-"""Seconds after which a waiting thread checks whether the broker's thread is still there."""
+"""Seconds after which a waiting thread checks whether the broker's thread is still alive."""
 
 
 class Broker(BlockingOperations):
-    """A broker that real clients connect to.
+    """A broker for real clients.
 
         with Broker() as broker:
             producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
@@ -50,7 +50,8 @@ class Broker(BlockingOperations):
     It runs on its own thread, from `with` or `start` on. `async with` runs it on your event loop and returns the
     `AsyncBroker`, which has the same methods as coroutines.
 
-    Its options, all by name, are those of `BrokerOptions`; TypeError, ValueError or ConfigError names an invalid one.
+    Its options are the keyword arguments of `BrokerOptions`. An invalid option raises TypeError, ValueError or
+    ConfigError.
     """
 
     @by_name
@@ -68,48 +69,55 @@ class Broker(BlockingOperations):
         return self._asynchronous.bootstrap_servers
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """The addresses of another listener than the first. ValueError for an unknown one."""
+        """Return the addresses of an additional listener.
+
+        Raises:
+            ValueError: there is no such listener.
+        """
         return self._asynchronous.bootstrap_servers_of(listener)
 
     @property
     def security(self) -> "Security":
-        """The `security` argument, which configures clients. RuntimeError if none was given."""
+        """The `security` argument, which configures clients. Raises RuntimeError if none was given."""
         return self._asynchronous.security
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) that the broker listens on. RuntimeError unless it runs."""
+        """The (host, port) on which the broker listens. Raises RuntimeError if it is not running."""
         return self._asynchronous.address
 
     @property
     def control_url(self) -> str:
-        """The address of the HTTP control plane. RuntimeError unless there is one, and the broker runs."""
+        """The address of the HTTP control plane. Raises RuntimeError without one or if the broker is not running."""
         return self._asynchronous.control_url
 
     @property
     def page_url(self) -> str:
-        """The address of the lab's web page. RuntimeError unless there is one, and the broker runs."""
+        """The address of the lab's web page. Raises RuntimeError without one or if the broker is not running."""
         return self._asynchronous.page_url
 
     @property
     def data_dir(self) -> str:
-        """The directory of the logs. RuntimeError before the broker has run with a temporary directory."""
+        """The log directory. Raises RuntimeError while a temporary directory does not exist."""
         return self._asynchronous.data_dir
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker runs."""
+        """Whether the broker is running."""
         return self._thread is not None or self._asynchronous.is_running
 
     @property
     def asynchronous(self) -> AsyncBroker:
-        """The broker on its own loop."""
+        """The wrapped `AsyncBroker` on its own event loop."""
         return self._asynchronous
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the broker's thread, and wait for it. RuntimeError unless it runs there.
+        """Run a coroutine on the broker's thread and return its result.
 
-        MinibrokerWarning when that takes over a second in a thread whose event loop has to wait along.
+        A MinibrokerWarning is issued if this takes over a second and blocks an event loop of the calling thread.
+
+        Raises:
+            RuntimeError: the broker is not running on its own thread, or this is that thread.
         """
         thread = self._thread
         if thread is None or self._loop is None or thread is threading.current_thread():
@@ -118,7 +126,7 @@ class Broker(BlockingOperations):
         asked_from = ASKED_FROM.set(callers_line())
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:  # the loop is closed: another thread has stopped it just now
+        except RuntimeError:  # Another thread has just stopped the broker and closed the loop.
             work.close()
             raise NotRunningError("the broker was stopped") from None
         finally:
@@ -131,14 +139,14 @@ class Broker(BlockingOperations):
             hint = f"\n{BLOCKED_LOOP}" if loop_runs_here() else ""
             raise WaitTimeoutError(f"{error}{hint}") from error.__cause__
         except (OperationError, UnexpectedRecordError, NotRunningError, ClusterError) as error:
-            # Its own frames do not help, and would hide the caller's line.
+            # Internal frames would hide the line of the caller.
             raise error.with_traceback(None) from error.__cause__
-        except BaseException:  # such as KeyboardInterrupt, which ends the wait
+        except BaseException:  # An exception such as KeyboardInterrupt ends the wait.
             future.cancel()
             raise
 
     def _unable_to_wait(self) -> NotRunningError:
-        """Why nothing can be asked of it, or not from this thread."""
+        """Return the reason why this thread cannot wait for the broker."""
         if self._thread is not None:
             return NotRunningError("this is the broker's own thread, which cannot wait for itself")
         if self._asynchronous.is_running:
@@ -149,7 +157,11 @@ class Broker(BlockingOperations):
         return NotRunningError(NOT_RUNNING)
 
     def start(self) -> None:
-        """Start. When it returns, clients can connect, and the topics of the options exist. RuntimeError if it runs."""
+        """Start the broker, and return when clients can connect and the topics of the options exist.
+
+        Raises:
+            RuntimeError: the broker is already running.
+        """
         if self.is_running:
             raise RuntimeError("the broker is running")
         started: threading.Event = threading.Event()
@@ -160,7 +172,7 @@ class Broker(BlockingOperations):
         self._thread.start()
         try:
             started.wait()
-        except BaseException:  # such as KeyboardInterrupt: no `__exit__` follows a failed `__enter__`
+        except BaseException:  # After a KeyboardInterrupt in `__enter__`, Python does not call `__exit__`.
             started.wait()
             if not failure:
                 self.stop()
@@ -170,17 +182,17 @@ class Broker(BlockingOperations):
             self._thread = None
             (error,) = failure
             if isinstance(error, OSError) or is_ours(type(error).__module__):
-                error = error.with_traceback(None)  # the message says all, and the thread's lines would hide it
+                error = error.with_traceback(None)  # The message suffices, and frames of the thread would hide it.
             raise error
 
     def stop(self) -> None:
-        """Stop: close connections and logs, and remove a temporary directory. A stopped broker stays so."""
+        """Stop the broker: close connections and logs, and remove a temporary directory. No effect if it is stopped."""
         thread = self._thread
         if thread is None:
             return
         assert self._loop is not None
         assert self._stop is not None
-        with contextlib.suppress(RuntimeError):  # the loop is closed: another thread has stopped it just now
+        with contextlib.suppress(RuntimeError):  # Another thread may have closed the loop.
             self._loop.call_soon_threadsafe(self._stop.set)
         thread.join()
         self._thread = None
@@ -205,7 +217,7 @@ class Broker(BlockingOperations):
         await self._asynchronous.__aexit__(exc_type, exc, trace)
 
     async def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
-        """The life of the thread: start, wait for the end, stop."""
+        """Run the broker on its thread: start it, wait for stop(), then stop it."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._asynchronous.owns_loop = True
@@ -216,22 +228,26 @@ class Broker(BlockingOperations):
             await self._asynchronous.stop()
             return
         finally:
-            self._asynchronous.owns_loop = False  # the next one may be the caller's
+            self._asynchronous.owns_loop = False  # The broker may run on the caller's loop next.
             started.set()
         await self._stop.wait()
         await self._asynchronous.stop()
 
 
 def _result(future: "Future[T]", thread: threading.Thread) -> T:
-    """The result of a call on another thread. RuntimeError when the thread ends before."""
+    """Wait for the result of a call on another thread.
+
+    Raises:
+        NotRunningError: the thread ended first.
+    """
     is_warned = False
     while True:
         try:
             return future.result(_LOOK_AGAIN)
         except TimeoutError:
-            if future.done():  # it may be the work's own, or be done by now
+            if future.done():  # The work itself raised TimeoutError, or it has just ended.
                 return future.result()
-            if not thread.is_alive():  # its loop has ended with this in its queue
+            if not thread.is_alive():  # Its loop ended with the call still in its queue.
                 raise NotRunningError("the broker was stopped") from None
             if not is_warned:
                 warn_if_loop_waits()

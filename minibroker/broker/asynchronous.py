@@ -1,4 +1,4 @@
-"""The broker on the caller's event loop; `Broker` runs one of these on a thread of its own."""
+"""The broker on the caller's event loop. `Broker` runs one of these on its own thread."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ with lazy:
 _logger: Final = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    # Most brokers have none of these.
+    # Most brokers have none of these, so they are imported for type checking only.
     from minibroker.control.plane import ControlPlane
     from minibroker.security.setup import Security
     from minibroker.server.loop_watch import LoopWatch
@@ -39,18 +39,18 @@ __tracebackhide__ = is_the_callers
 
 
 class AsyncBroker(AsyncOperations):
-    """A broker on the running event loop, for as long as an `async with` block lasts.
+    """A broker on the running event loop, for the duration of an `async with` block.
 
         async with AsyncBroker() as broker:
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-    A client that blocks would wait for itself there: for such clients there is `Broker`. The options are those of
-    `BrokerOptions`; TypeError, ValueError or ConfigError names a wrong one.
+    A blocking client would block the broker itself, so use `Broker` for those. The options are those of
+    `BrokerOptions`. An invalid option raises TypeError, ValueError or ConfigError.
 
-    When the loop stands still for over a second while a client waits, a MinibrokerWarning names the line that holds it.
+    If the event loop is blocked for over a second while a client waits, a MinibrokerWarning names the blocking line.
 
     Attributes:
-        owns_loop: nothing else runs on the event loop, so no watch is kept on whether it stands still.
+        owns_loop: whether the event loop belongs to the broker alone, and therefore is not watched for blocking code.
     """
 
     @by_name
@@ -64,7 +64,7 @@ class AsyncBroker(AsyncOperations):
         self.owns_loop = False
 
     def remarks(self) -> list[str]:
-        """Warnings about the configuration."""
+        """Return warnings about the configuration."""
         return self._options.remarks()
 
     @property
@@ -73,14 +73,18 @@ class AsyncBroker(AsyncOperations):
         return ",".join(map(reachable, self._running.addresses))
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """The addresses of another listener than the first. ValueError for an unknown one."""
+        """Return the addresses of an additional listener.
+
+        Raises:
+            ValueError: there is no such listener.
+        """
         if all(each.name != listener for each in self._options.listeners):
             raise ValueError(f"there is no listener {listener!r}; there are {', '.join(self.listener_names)}")
         return ",".join(map(reachable, self._running.addresses_of(listener)))
 
     @property
     def security(self) -> "Security":
-        """The `security` argument, which configures clients. RuntimeError if none was given."""
+        """The `security` argument, which configures clients. Raises RuntimeError if none was given."""
         if self._options.security is None:
             raise RuntimeError(
                 "the broker was given no security, so its clients need no settings for it; "
@@ -90,53 +94,53 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def listener_names(self) -> list[str]:
-        """The names of its listeners."""
+        """The names of the listeners."""
         return [each.name for each in self._options.listeners]
 
     @property
     def advertised(self) -> list[tuple[str, int]]:
-        """The advertised address of the first broker, if clients should not use the one that they have connected to."""
+        """The advertised addresses of the first broker's listeners, without listeners that have none."""
         return [each.advertised for each in self._options.listeners if each.advertised is not None]
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) that the first broker listens on. RuntimeError unless it runs."""
+        """The (host, port) on which the first broker listens. Raises RuntimeError if it is not running."""
         return self._running.address
 
     @property
     def data_dir(self) -> str:
-        """The directory of the logs. RuntimeError before the broker has run with a temporary directory."""
+        """The log directory. Raises RuntimeError while a temporary directory does not exist."""
         if self._data_dir is None:
             raise NotRunningError(NOT_RUNNING)
         return self._data_dir
 
     @property
     def control_url(self) -> str:
-        """The address of the control plane. RuntimeError unless there is one, and the broker runs."""
+        """The address of the control plane. Raises RuntimeError without one or if the broker is not running."""
         if self._plane is None:
             raise RuntimeError("there is no control plane")
         return self._plane.url
 
     @property
     def page_url(self) -> str:
-        """The address of the lab's web page. RuntimeError unless there is one, and the broker runs."""
+        """The address of the lab's web page. Raises RuntimeError without one or if the broker is not running."""
         if self._page is None:
             raise RuntimeError("there is no page")
         return self._page.url
 
     @property
     def services(self) -> Services:
-        """The services that the handlers share. RuntimeError unless the broker runs."""
+        """The services shared by the handlers. Raises RuntimeError if the broker is not running."""
         return self._running.services
 
     @property
     def patience(self) -> float:
-        """Seconds that methods wait without a `timeout`."""
+        """The default `timeout` of methods that wait, in seconds."""
         return self._options.timeout
 
     @property
     def is_running(self) -> bool:
-        """Whether the broker runs."""
+        """Whether the broker is running."""
         return self._server is not None
 
     @property
@@ -146,7 +150,11 @@ class AsyncBroker(AsyncOperations):
         return self._server
 
     async def start(self) -> None:
-        """Start. When it returns, clients can connect, and the topics of the options exist. RuntimeError if it runs."""
+        """Start the broker, and return when clients can connect and the topics of the options exist.
+
+        Raises:
+            RuntimeError: the broker is already running.
+        """
         if self._server is not None:
             raise RuntimeError("the broker is running")
         options = self._options
@@ -181,8 +189,8 @@ class AsyncBroker(AsyncOperations):
             self._watch = loop_watch.LoopWatch(server.has_waiting_clients)
 
     def make_topics(self) -> None:
-        """Create the topics of the options that do not exist, and fill those that have seeds."""
-        # Else the topics file would be written again for nothing.
+        """Create the topics of the options that do not exist, and write their seed records."""
+        # This avoids rewriting the topics file without a change.
         if self._options.topics or self._options.seeds is not None:
             self._make_topics(self.services)
 
@@ -209,11 +217,11 @@ class AsyncBroker(AsyncOperations):
             slow_requests.log_slow_requests(services, slow_ms)
 
     async def stop(self) -> None:
-        """Stop: close connections and logs, and remove a temporary directory."""
+        """Stop the broker: close connections and logs, and remove a temporary directory."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
-        companions = self._page, self._plane  # the page may serve the control plane's address
+        companions = self._page, self._plane  # The page goes first, since it may serve the control plane's address.
         self._plane = self._page = None
         for companion in companions:
             if companion is not None:
@@ -226,13 +234,13 @@ class AsyncBroker(AsyncOperations):
             self._data_dir = None
 
     def __enter__(self) -> NoReturn:
-        """TypeError: it takes `async with`."""
+        """Raise TypeError, since an AsyncBroker needs `async with`."""
         raise TypeError("an AsyncBroker takes `async with AsyncBroker()`; for `with` there is `Broker()`")
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Never called; Python looks for it before it calls `__enter__`."""
+        """Exist for Python, which looks it up before calling `__enter__`. Never called."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -245,7 +253,7 @@ class AsyncBroker(AsyncOperations):
 
 
 def _warn_if_another(topic: Topic, spec: TopicSpec) -> None:
-    """Log how an existing topic differs from the one in the options, since it stays as it is."""
+    """Log how an existing topic differs from the one in the options, since it is not changed."""
     differs = [
         f"{key} is {topic.config.overrides.get(key, 'not set')}, not {value}"
         for key, value in spec.configs.items()

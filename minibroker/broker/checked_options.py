@@ -1,4 +1,4 @@
-"""The options of a broker once they are checked, with the defaults of those that were left out."""
+"""The validated options of a broker, with defaults."""
 
 import os
 from collections import Counter
@@ -26,26 +26,29 @@ with lazy:
     from minibroker_lab import page as page_module
 
 if TYPE_CHECKING:
-    # Most brokers have none of these.
+    # Most brokers have none of these, so they are imported for type checking only.
     from minibroker.control.plane import ControlPlane
     from minibroker.operations.seeding.seeds import Seeds
     from minibroker_lab.page.plane import PagePlane
 
 
 class CheckedOptions:
-    """The checked options of a broker. TypeError, ValueError or ConfigError name the wrong option.
+    """The validated options of a broker.
 
     Attributes:
-        racks: the rack of each broker, empty for `broker.rack`; nothing without the option.
-        listeners: those of the first broker.
+        racks: the rack of each broker, or an empty string for `broker.rack`. Empty without the option.
+        listeners: the listeners of the first broker.
         seeds: the topics and records of `seed_data`.
         journal: how many requests are kept; True for the default number, 0 for no journal.
         data_dir: None for a temporary directory.
-        timeout: seconds.
+        timeout: in seconds.
+
+    Raises:
+        TypeError, ValueError, ConfigError: an option is invalid; the message names it.
     """
 
     def __init__(self, options: BrokerOptions) -> None:
-        self.security = options.get("security")  # whose certificates last as long as it does
+        self.security = options.get("security")  # The object also keeps the certificates alive.
         properties = {name: _text(name, each) for name, each in (options.get("config") or {}).items()}
         if self.security is not None:
             properties = {**self.security.settings(), **properties}
@@ -66,13 +69,13 @@ class CheckedOptions:
         self._control = _address_of_plane("control", options.get("control"), self._control_token)
         self._page = _address_of_plane("page", _page(options), self._control_token)
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
-        if not self.timeout >= 0:  # nor is "not a number"
+        if not self.timeout >= 0:  # This also rejects NaN.
             raise ValueError(f"timeout: {self.timeout} s is below 0")
         data_dir = options.get("data_dir")
         self.data_dir = None if data_dir is None else os.fspath(data_dir)
 
     def remarks(self) -> list[str]:
-        """Warnings about the configuration."""
+        """Return warnings about the configuration."""
         unserved = (
             [] if self._is_list_served else _unserved(self._properties, self.listeners, advertises=self._advertises)
         )
@@ -83,19 +86,24 @@ class CheckedOptions:
         return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
 
     def open_control_plane(self) -> "ControlPlane | None":
-        """The control plane, which has its address but does not serve yet; None without `control`.
+        """Return the control plane, bound to its address but not serving yet, or None without `control`.
 
-        ValueError without the extra; OSError if the address is in use.
+        Raises:
+            ValueError: the extra `control` is not installed.
+            OSError: the address is in use.
         """
         if self._control is None:
             return None
         return control_module.open_plane(self._control, self._control_token)
 
     def open_page(self, control: "ControlPlane | None") -> "PagePlane | None":
-        """The page, which has its address but is not served yet; None without `page`.
+        """Return the page, bound to its address but not serving yet, or None without `page`.
 
-        It also serves the address of the control plane, if there is one. ValueError without the extra; OSError if the
-        address is in use.
+        The page also serves the address of the control plane, if there is one.
+
+        Raises:
+            ValueError: the extra `lab` is not installed.
+            OSError: the address is in use.
         """
         if self._page is None:
             return None
@@ -168,7 +176,11 @@ def _listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: i
 
 
 def _further(text: str, number: int) -> ServedListener:
-    """A further listener in plaintext, written as HOST:PORT or HOST:PORT=ADVERTISED. ValueError."""
+    """Parse an additional plaintext listener, HOST:PORT or HOST:PORT=ADVERTISED.
+
+    Raises:
+        ValueError: an address is invalid.
+    """
     listen, equals, written = text.partition("=")
     host, port = parse_address(listen, "also_listen")
     advertised = parse_advertised(written, "advertise") if equals else None
@@ -176,7 +188,7 @@ def _further(text: str, number: int) -> ServedListener:
 
 
 def _unserved(properties: Mapping[str, str], given: Sequence[ServedListener], *, advertises: bool) -> list[str]:
-    """Return remarks on `listeners` and `advertised.listeners`, in whose place another address was `given`."""
+    """Return warnings about `listeners` and `advertised.listeners` in the configuration, which `given` overrides."""
     remarks: list[str] = []
     listed, advertised = properties.get("listeners"), properties.get("advertised.listeners")
     if advertised and not advertises and given[0].protocol not in advertised_addresses(properties):
@@ -211,13 +223,21 @@ def _page(options: BrokerOptions) -> str | None:
 
 
 def _address_of_plane(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:
-    """The address of the control plane or the page; None for none. ValueError as `guarded_address` has it."""
+    """Return the address of the control plane or the page, or None without one.
+
+    Raises:
+        ValueError: `guarded_address` rejects the address.
+    """
     sources = "--control-token, MINIBROKER_CONTROL_TOKEN, or control_token in Python"
     return None if text is None else guarded_address(option, text, token, sources)
 
 
 def _text(name: str, value: object) -> str:
-    """A value of the configuration as a properties file has it. ConfigError for what none can have."""
+    """Return a configuration value as text, as in a properties file.
+
+    Raises:
+        ConfigError: the value cannot be written in a properties file.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

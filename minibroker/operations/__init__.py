@@ -1,7 +1,7 @@
-"""Operations on a broker beside Kafka's protocol: look into it, fill it, move its time, reset it.
+"""Operations on a broker beyond Kafka's protocol: inspect it, fill it, advance its clock, reset it.
 
-Functions over a `Services`, called on its event loop. `Broker` and `AsyncBroker` bring them to Python programs, the
-control plane to all others. Operations commit the write group first: they see what producers have seen.
+The functions take a `Services` and run on its event loop. Python programs use them through `Broker` and `AsyncBroker`,
+other programs through the control plane. Operations commit the write group first, so they see all produced records.
 """
 
 from minibroker_protocol.lazy_imports import lazy

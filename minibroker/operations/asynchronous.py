@@ -1,7 +1,7 @@
-"""`AsyncBroker`'s methods beside its life: what a program may do to a broker that runs on its event loop.
+"""The operations of `AsyncBroker`: what a program can do with a broker that runs on its event loop.
 
-`blocking` makes the methods for other threads from these. The work is in the modules beside this one, which load when
-needed: a method here is a sentence and a call. Objects with methods of their own are in `asynchronous_handles`.
+`blocking` derives the methods for other threads from these. The methods only call functions of the sibling modules,
+which are loaded when needed. `asynchronous_handles` has the objects with methods of their own.
 """
 
 import os
@@ -26,7 +26,7 @@ with lazy:
     from minibroker.server.faults import fault as faults_fault
 
 if TYPE_CHECKING:
-    # Names for the type checkers: a start loads none of it.
+    # Imported for type checking only, to keep start-up fast.
     from minibroker.operations.expecting import Matching
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
@@ -41,25 +41,28 @@ __tracebackhide__ = is_the_callers
 
 
 class AsyncOperations:
-    """Operations on a running broker. RuntimeError unless it runs, `OperationError` for what is not possible."""
+    """Operations on a running broker.
+
+    Every method raises RuntimeError if the broker is not running, and `OperationError` if the operation is impossible.
+    """
 
     @property
     def services(self) -> Services:
-        """The services that the handlers share. RuntimeError unless the broker runs."""
+        """The services shared by the handlers. Raises RuntimeError if the broker is not running."""
         raise NotImplementedError
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
+        """HOST:PORT for a client's configuration, with commas between those of several brokers."""
         raise NotImplementedError
 
     def make_topics(self) -> None:
-        """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
+        """Create the topics of the options that do not exist, and write their seed records."""
         raise NotImplementedError
 
     @property
     def patience(self) -> float:
-        """Seconds that methods wait which are given no `timeout`."""
+        """The default `timeout` of methods that wait, in seconds."""
         raise NotImplementedError
 
     def _patience(self, timeout: float | None) -> float:
@@ -68,7 +71,7 @@ class AsyncOperations:
     # Topics
 
     async def topics(self) -> "dict[str, TopicDescription]":
-        """All topics, by name."""
+        """Return all topics by name."""
         return work.topics.describe_topics(self.services)
 
     async def create_topic(
@@ -79,9 +82,9 @@ class AsyncOperations:
         replication_factor: int | None = None,
         configs: Mapping[str, str | float | bool] | None = None,
     ) -> "TopicDescription":
-        """Create a topic; without a number it has the broker's default.
+        """Create a topic. By default it has the broker's default number of partitions.
 
-        A single broker accepts any replication factor and makes it 1. Several accept up to their number.
+        A single broker accepts any replication factor and uses 1. A cluster accepts up to the number of its brokers.
         """
         return work.topics.create_topic(
             self.services, name, partitions=partitions, replication_factor=replication_factor, configs=configs
@@ -95,7 +98,7 @@ class AsyncOperations:
         replication_factor: int | None = None,
         configs: Mapping[str, str | float | bool] | None = None,
     ) -> str:
-        """Create a topic with an unused name and return the name: `prefix` and random digits."""
+        """Create a topic with an unused name, made of `prefix` and random digits, and return the name."""
         name = f"{prefix}-{os.urandom(4).hex()}"
         await self.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
         return name
@@ -107,43 +110,45 @@ class AsyncOperations:
     # Configurations
 
     async def topic_config(self, name: str) -> dict[str, str | None]:
-        """The configuration of a topic, by key, with the broker's defaults."""
+        """Return the configuration of a topic by key, including the broker's defaults."""
         return work.settings.topic_config(self.services, name)
 
     async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
-        """Alter configuration keys of a topic, with immediate effect; None restores the broker's value."""
+        """Change configuration keys of a topic, with immediate effect. None restores the broker's value."""
         work.settings.configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
-        """Alter configuration keys of the broker that Kafka can alter at run time; None restores the default."""
+        """Change configuration keys of the broker that Kafka can change at run time. None restores the default."""
         work.settings.configure(self.services, configs)
 
     async def telemetry(self) -> "list[TelemetryPush]":
-        """The newest metrics that clients have pushed (KIP-714)."""
+        """Return the newest metrics pushed by clients (KIP-714)."""
         return self.services.telemetry.pushes()
 
     async def set_quota(self, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
-        """Limit what clients may do: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
+        """Set quotas of clients: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
 
-        An entity is a `user`, a `client-id`, both, or an `ip`. The name None is the default. None as limit removes it.
+        An entity is a `user`, a `client-id`, both, or an `ip`. The name None stands for the default entity. A limit of
+        None removes the quota.
         """
         await work.settings.set_quota(self.services, entity, limits)
 
     # Access control
 
     async def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
-        """Allow operations ("read", "all", ...) on a topic, group, transactional id or the cluster; return the ACLs.
+        """Allow operations such as "read" or "all" on a topic, group, transactional id or the cluster.
 
-        `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer.
+        For example: `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer. Returns the
+        ACLs.
         """
         return work.settings.make_rules(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
-        """Deny operations, with the arguments of `allow`. A denied operation stays denied, whatever else allows it."""
+        """Deny operations, with the arguments of `allow`. A denial overrides every ACL that allows the operation."""
         return work.settings.make_rules(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
-        """All ACLs, in the order in which they were created."""
+        """Return all ACLs, in the order in which they were created."""
         return work.settings.find_rules(self.services)
 
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
@@ -163,11 +168,11 @@ class AsyncOperations:
         message_format: "Format" = "v2",
         codec: "Codec" = "none",
     ) -> "list[RecordMetadata]":
-        """Append records without a client; return the partition and offset of each.
+        """Append records without a client, and return the partition and offset of each.
 
-        Bytes are stored unchanged, text as UTF-8, None as a tombstone, and any other value as JSON. Arguments by name
-        apply to all `values`, but a `Message` has its own. `message_format` may be "v0" or "v1", the formats of brokers
-        before 0.10 and 0.11.
+        Bytes are stored unchanged, text as UTF-8, None as a tombstone, and any other value as JSON. Keyword arguments
+        apply to all `values` except `Message` objects, which have their own. `message_format` can also be "v0" or "v1",
+        the formats of brokers before 0.10 and 0.11.
         """
         messages = [
             value
@@ -182,7 +187,7 @@ class AsyncOperations:
     async def records(
         self, topic: str, *, partition: int | None = None, start: int = 0, isolation: "Isolation" = "read_committed"
     ) -> "list[ConsumerRecord]":
-        """The records of a topic as consumers read them, from offset `start` on, partition by partition."""
+        """Return a topic's records as consumers read them, from offset `start` on, partition by partition."""
         return await work.records.read_records(
             self.services, topic, partition=partition, start=start, isolation=isolation
         )
@@ -197,9 +202,14 @@ class AsyncOperations:
     ) -> "list[ConsumerRecord]":
         """Wait until a topic has `count` committed records, and return all of them.
 
-        `timeout` is in seconds; None, here and elsewhere, means the broker's `timeout`, 10 by default. `matching` is a
-        function of a record, or a matcher of `record()`; only records that match count and are returned.
-        `WaitTimeoutError` shows the records that the topic has.
+        Args:
+            topic: the name of the topic, which need not exist yet.
+            count: the minimum number of records.
+            matching: a function of a record or a matcher from `record()`. Other records neither count nor are returned.
+            timeout: in seconds. None, here and elsewhere, means the broker's `timeout`, 10 by default.
+
+        Raises:
+            WaitTimeoutError: the message shows the records of the topic.
         """
         return await work.expecting.wait_for_records(
             self.services, topic, count, matching=matching, timeout=self._patience(timeout)
@@ -215,9 +225,11 @@ class AsyncOperations:
         partition: int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "ConsumerRecord":
-        """Wait for a record like this and return it; see `record()` for the conditions.
+        """Wait for a record that meets the conditions of `record()`, and return it.
 
-        `WaitTimeoutError` compares with the records that the topic has, the most similar one first.
+        Raises:
+            WaitTimeoutError: the message compares the topic's records with the expected one, the most similar record
+                first.
         """
         matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
         return (
@@ -236,10 +248,13 @@ class AsyncOperations:
         partition: int | None = None,
         within: float = 0.0,
     ) -> None:
-        """Assert that a topic has no committed record like this; the topic need not exist. See `record()`.
+        """Assert that a topic has no committed record that meets the conditions of `record()`.
 
-        It looks once and does not wait. With `within` it keeps looking for that many seconds. Flush your producers
-        first. `UnexpectedRecordError` shows the records; MinibrokerWarning for a topic that seems misspelt.
+        The topic need not exist; a MinibrokerWarning is issued if its name seems misspelled. Flush your producers
+        first. By default the method looks once and does not wait. With `within` it keeps looking for that many seconds.
+
+        Raises:
+            UnexpectedRecordError: the message shows the matching records.
         """
         matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
         await work.expecting.expect_no_records(self.services, topic, matcher, within)
@@ -247,29 +262,29 @@ class AsyncOperations:
     # Groups
 
     async def groups(self) -> list[str]:
-        """The ids of all consumer groups."""
+        """Return the ids of all consumer groups."""
         return await work.groups.group_ids(self.services)
 
     def group(self, group_id: str) -> AsyncConsumerGroup:
-        """A consumer group, which need not exist yet."""
+        """Return a handle for a consumer group, which need not exist yet."""
         return AsyncConsumerGroup(self, group_id)
 
     # Time
 
     @property
     def clock(self) -> AsyncBrokerClock:
-        """The broker's time."""
+        """The broker's clock."""
         return AsyncBrokerClock(self)
 
     @property
     def retention(self) -> AsyncRetention:
-        """The retention of old records, which you can run at any time."""
+        """The retention of old records, which can be run at any time."""
         return AsyncRetention(self)
 
     async def compact(self, topic: str | None = None) -> None:
-        """Compact all compacted topics, up to the records produced until now, and wait until it is done.
+        """Compact all compacted topics, up to the records produced until now, and wait for the end.
 
-        With `topic` compact only this one, which must have `cleanup.policy=compact`.
+        With `topic` compact only this topic, which must have `cleanup.policy=compact`.
         """
         await work.time.compact(self.services, topic)
 
@@ -277,11 +292,11 @@ class AsyncOperations:
 
     @property
     def brokers(self) -> AsyncBrokers:
-        """The brokers, by node id."""
+        """The brokers by node id."""
         return AsyncBrokers(self)
 
     async def leader(self, topic: str, partition: int = 0) -> int | None:
-        """The node id of a partition's leader, or None without a leader."""
+        """Return the node id of a partition's leader, or None without a leader."""
         return work.topics.leader_of(self.services, topic, partition)
 
     async def move_leader(self, topic: str, partition: int, to: int) -> None:
@@ -293,9 +308,9 @@ class AsyncOperations:
 
     @property
     def requests(self) -> "Journal":
-        """The newest requests of clients and their responses, oldest first.
+        """The newest requests of clients with their responses, oldest first.
 
-        RuntimeError for a broker without a journal (`Broker(journal=True)` keeps one).
+        Raises RuntimeError for a broker without a journal (`Broker(journal=True)` has one).
         """
         journal = journal_of(self.services)
         if journal is None:
@@ -313,9 +328,10 @@ class AsyncOperations:
         error: str | int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "list[Entry]":
-        """Wait until `count` requests match all arguments, and return all that match; see `Journal.entries`.
+        """Wait until `count` requests match all arguments, and return all matching requests; see `Journal.entries`.
 
-        `WaitTimeoutError` lists the requests that the journal has.
+        Raises:
+            WaitTimeoutError: the message lists the requests in the journal.
         """
         filters = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
         return await work.expecting.wait_for_requests(
@@ -326,40 +342,46 @@ class AsyncOperations:
 
     @property
     def faults(self) -> AsyncFaults:
-        """The faults that are installed."""
+        """The installed faults."""
         return AsyncFaults(self)
 
     def fault(self, **fields: Any) -> AsyncFaultContext:
-        """A fault for a `with` block, which returns the `Fault`: its `fired` counts the requests that it has hit.
+        """Return a context manager that installs a fault for a `with` block.
 
-        docs/faults.md lists the fields. FaultError names an invalid one.
+        Entering it returns the `Fault`, whose `fired` counts the requests it has affected. docs/faults.md lists the
+        fields.
+
+        Raises:
+            FaultError: a field is invalid.
         """
         return AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
 
     # Reset and snapshots
 
     async def reset(self, *, keep_topics: bool = False) -> None:
-        """Remove all records, groups, transactions and faults; start all brokers, and set the clock to the machine's.
+        """Remove all records, groups, transactions and faults, start all brokers, and reset the clock.
 
-        Topics go, too; those given to the broker at its start are created again, with new ids. With `keep_topics` all
-        stay and their offsets continue, so a reader with a checkpoint, such as a Spark query, misses nothing.
-        Connections stay. Without `keep_topics` a consumer that stays commits its old offsets, and may miss new records.
-        In both cases, create transactional producers again.
+        Topics are removed as well, and those given to the broker as options are created again with new ids. With
+        `keep_topics` all topics stay and their offsets continue, so a reader with a checkpoint, such as a Spark query,
+        misses nothing.
+
+        Connections stay open. Without `keep_topics`, a consumer that keeps running commits its old offsets and can miss
+        new records. In both cases, create transactional producers again.
         """
         work.reset.reset(self.services, self.make_topics, keep_topics=keep_topics)
         await self.services.core.cluster.settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
-        """Copy all topics, records, groups and transactions into a new directory; None for a temporary one.
+        """Copy all topics, records, groups and transactions into a new directory, or a temporary one for None.
 
-        The snapshot has the state of the moment of this call. Clients are served while it is copied.
+        The snapshot has the state at the time of the call. Clients are served during the copy.
         """
         return await work.snapshots.take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
-        """Replace all topics, records, groups and transactions by those of a snapshot, or of its directory.
+        """Replace all topics, records, groups and transactions by those of a snapshot or its directory.
 
-        Clients are served from the state before while the snapshot is copied; what they write then is gone with it.
+        During the copy clients are served from the previous state, and their writes are lost with it.
         """
         await work.snapshots.restore_snapshot(self.services, snapshot)
         await self.services.core.cluster.settled()

@@ -1,6 +1,6 @@
-"""Handles that `AsyncBroker` gives: groups, its clock, its brokers, its faults.
+"""Objects returned by `AsyncBroker`: groups, its clock, its brokers and its faults.
 
-`blocking` makes the same for other threads. What they do is in the modules beside this one, loaded when needed.
+`blocking` derives the objects for other threads from these. The sibling modules do the work and are loaded when needed.
 """
 
 import warnings
@@ -18,7 +18,7 @@ with lazy:
     from minibroker.server.faults import registry
 
 if TYPE_CHECKING:
-    # Names for the type checkers: a start loads none of it.
+    # Imported for type checking only, to keep start-up fast.
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.share_groups import SharePartitionDescription
@@ -31,7 +31,7 @@ __tracebackhide__ = is_the_callers
 
 
 class _Handle:
-    """An object of an `AsyncBroker` that has methods of its own."""
+    """Base class of the objects of an `AsyncBroker` that have their own methods."""
 
     def __init__(self, broker: "AsyncOperations") -> None:
         self._broker = broker
@@ -42,14 +42,14 @@ class _Handle:
 
 
 class AsyncConsumerGroup(_Handle):
-    """A group of an `AsyncBroker`: of consumers, or a share group."""
+    """A consumer group or share group of an `AsyncBroker`."""
 
     def __init__(self, broker: "AsyncOperations", group_id: str) -> None:
         super().__init__(broker)
         self.group_id = group_id
 
     async def describe(self) -> "GroupDescription":
-        """State, generation and members; an unknown group is Dead."""
+        """Return the group's state, generation and members. An unknown group is Dead."""
         await work.groups.group_loaded(self._services, self.group_id)
         return work.groups.describe_group(self._services, self.group_id)
 
@@ -59,9 +59,14 @@ class AsyncConsumerGroup(_Handle):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "GroupDescription":
-        """Wait until every member has its assignment, and each partition of their topics a member.
+        """Wait until every member has its assignment and every partition of their topics has a member.
 
-        `members` is the number of members to wait for. `WaitTimeoutError` has the present state of the group.
+        Args:
+            members: the number of members to wait for.
+            timeout: in seconds. None means the broker's `timeout`.
+
+        Raises:
+            WaitTimeoutError: the message shows the current state of the group.
         """
         patience = self._broker.patience if timeout is None else timeout
         return await work.groups.wait_until_stable(self._services, self.group_id, members=members, timeout=patience)
@@ -72,24 +77,30 @@ class AsyncConsumerGroup(_Handle):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "dict[TopicPartition, int]":
-        """Wait until the group has read and committed all records; returns its committed offsets.
+        """Wait until the group has read and committed all records, and return its committed offsets.
 
-        Without `topic` that is every partition which it has committed for or is assigned. Records of open and aborted
-        transactions do not count. A share group has to be done with all records; its start offsets are returned.
-        `WaitTimeoutError` names the partitions that are behind.
+        Records of open and aborted transactions do not count. A share group must have finished all records, and its
+        start offsets are returned.
+
+        Args:
+            topic: the topic to wait for. By default, all partitions with a committed offset or an assignment count.
+            timeout: in seconds. None means the broker's `timeout`.
+
+        Raises:
+            WaitTimeoutError: the message names the partitions with a lag.
         """
         patience = self._broker.patience if timeout is None else timeout
         return await work.catching_up.wait_until_caught_up(self._services, self.group_id, topic, patience)
 
     async def committed(self) -> "dict[TopicPartition, int]":
-        """Committed offsets, by (topic, partition); the start offsets of a share group."""
+        """Return the committed offsets, or the start offsets of a share group, by (topic, partition)."""
         await work.groups.group_loaded(self._services, self.group_id)
         return work.groups.committed_offsets(self._services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
-        """Return the offsets that the group is behind, by (topic, partition).
+        """Return the group's lag by (topic, partition), in offsets.
 
-        MinibrokerWarning for a group that does not exist, which is behind nowhere.
+        For a group that does not exist, the result is empty and a MinibrokerWarning is issued.
         """
         await work.groups.group_loaded(self._services, self.group_id)
         if work.groups.find_group(self._services, self.group_id) is None:
@@ -97,59 +108,64 @@ class AsyncConsumerGroup(_Handle):
         return await slicing.in_slices(self._services, work.groups.group_lag(self._services, self.group_id))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
-        """The partitions of a share group with the records in flight: offsets, states, delivery counts, members.
+        """Return a share group's partitions with their records in flight: offsets, states, delivery counts and members.
 
-        `ConflictError` for a group of another type.
+        Raises:
+            ConflictError: the group is of another type.
         """
         await work.groups.group_loaded(self._services, self.group_id)
         return await work.share_groups.share_partitions(self._services, self._checked_id())
 
     def _checked_id(self) -> str:
-        """The group's id. MinibrokerWarning if the group does not exist and the id is probably misspelt."""
+        """Return the group's id, with a MinibrokerWarning if the group does not exist and the id seems misspelled."""
         work.groups.warn_of_misspelling(self._services, self.group_id)
         return self.group_id
 
     async def rebalance(self) -> None:
-        """Have all members join again, as if one had come or gone."""
+        """Make all members rejoin, as if a member had joined or left."""
         work.groups.rebalance(self._services, self.group_id)
 
 
 class AsyncBrokerClock(_Handle):
-    """The time of an `AsyncBroker`: the machine's, unless it was moved."""
+    """The clock of an `AsyncBroker`, which shows the machine's time unless it was advanced."""
 
     async def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the milliseconds since the epoch."""
         return self._services.core.clock.now_ms()
 
     async def advance(self, seconds: float | timedelta) -> None:
-        """Move on, by seconds (not milliseconds) or a `timedelta`: what falls due on the way happens, in its order.
+        """Advance the clock by seconds (not milliseconds) or a `timedelta`, and run the timers on the way in order.
 
-        Sessions end, transactions and delayed requests time out; chores such as retention are done once, at the end.
+        Sessions, transactions and delayed requests time out. Periodic tasks such as retention run once, at the end.
         """
         work.time.advance_clock(self._services, seconds)
 
 
 class AsyncRetention(_Handle):
-    """The retention of an `AsyncBroker`, which also runs by itself (`log.retention.check.interval.ms`)."""
+    """The retention of an `AsyncBroker`, which also runs periodically (`log.retention.check.interval.ms`)."""
 
     async def run(self) -> int:
-        """Delete the segments that retention does not keep any longer, now; returns their number."""
+        """Delete all segments that have passed their retention now, and return their number."""
         return work.time.run_retention(self._services)
 
 
 class AsyncBrokers(_Handle):
-    """The brokers of an `AsyncBroker`, by node id."""
+    """The brokers of an `AsyncBroker` by node id."""
 
     def __len__(self) -> int:
-        """The number of brokers, up or down."""
+        """Return the number of brokers, whether up or down."""
         return len(self._services.core.cluster.nodes)
 
     def __iter__(self) -> Iterator[int]:
-        """Their node ids."""
+        """Iterate over the node ids."""
         return iter(tuple(self._services.core.cluster.nodes))
 
     def __getitem__(self, node_id: int) -> "AsyncBrokerNode":
-        """The broker with this node id. KeyError that names those that exist."""
+        """Return the broker with this node id.
+
+        Raises:
+            KeyError: there is no such broker; the message names the existing ones.
+        """
         if node_id not in self._services.core.cluster.nodes:
             raise KeyError(f"there is no broker {node_id}; brokers: {', '.join(map(str, self))}")
         return AsyncBrokerNode(self._broker, node_id)
@@ -164,36 +180,36 @@ class AsyncBrokerNode(_Handle):
 
     @property
     def node_id(self) -> int:
-        """As clients know it."""
+        """The node id, as known to clients."""
         return self._node_id
 
     @property
     def is_up(self) -> bool:
-        """Does it listen?"""
+        """Whether the broker is running and listening."""
         return self._services.core.cluster.node(self._node_id).is_up
 
     @property
     def rack(self) -> str | None:
-        """Its `broker.rack`."""
+        """The broker's `broker.rack`."""
         return self._services.core.cluster.node(self._node_id).rack
 
     async def stop(self) -> None:
-        """Stop it: its connections end, and others lead its partitions. A stopped one stays so."""
+        """Stop the broker: its connections close and other brokers lead its partitions. No effect if stopped."""
         self._services.core.writes.commit()
         self._services.core.cluster.stop_node(self._node_id)
         await self._services.core.cluster.settled()
 
     async def start(self) -> None:
-        """Start it again, at the same address. A running one stays so."""
+        """Start the broker again at the same address. No effect if it is running."""
         self._services.core.cluster.start_node(self._node_id)
         await self._services.core.cluster.settled()
 
 
 class AsyncFaults(_Handle):
-    """The faults of an `AsyncBroker`, in the order in which they were added; of several that match the first acts."""
+    """The faults of an `AsyncBroker` in the order of their addition. The first one that matches a request applies."""
 
     async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":
-        """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
+        """Install a fault, given as an object or by its fields, until `remove` or until it has fired `times` times."""
         if fault is None:
             fault = faults_fault.Fault.from_json(fields)
         for reason in work.faults.never_matches(self._services, fault):
@@ -201,7 +217,7 @@ class AsyncFaults(_Handle):
         return self._registry().add(fault)
 
     async def remove(self, fault: "Fault") -> bool:
-        """Remove a fault; False if it is not installed."""
+        """Remove a fault, and return False if it was not installed."""
         return self._registry().remove(fault)
 
     async def clear(self) -> None:
@@ -212,13 +228,13 @@ class AsyncFaults(_Handle):
         return registry.faults_of(self._services)
 
     async def list(self) -> "tuple[Fault, ...]":
-        """The installed faults."""
+        """Return the installed faults."""
         registry: FaultRegistry | None = self._services.faults
         return () if registry is None else registry.list()
 
 
 class AsyncFaultContext:
-    """A fault within a `with` block. MinibrokerWarning, with the line that made it, for one that no block installed."""
+    """A fault for a `with` block. A MinibrokerWarning names the line that created it if no block ever installs it."""
 
     _entered = False
 
@@ -228,27 +244,27 @@ class AsyncFaultContext:
         self._line = callers_line()
 
     async def __aenter__(self) -> "Fault":
-        """Install it."""
+        """Install the fault."""
         self._entered = True
         return await self._faults.add(self._fault)
 
     async def __aexit__(self, *exception: object) -> None:
-        """Take it away. MinibrokerWarning, with the line that made it, if the block ends without an error or a hit."""
+        """Remove the fault. If the block ends without an error or a hit, a MinibrokerWarning names the fault's line."""
         await self._faults.remove(self._fault)
         if not self._fault.fired and exception[:1] in {(), (None,)}:
             warning = f"{self._fault} has hit no request in its `with` block"
             warnings.warn_explicit(warning, MinibrokerWarning, *self._line)
 
     def __enter__(self) -> NoReturn:
-        """TypeError: it takes `async with`."""
+        """Raise TypeError, since an AsyncBroker needs `async with`."""
         self._entered = True
         raise TypeError("a fault of an AsyncBroker takes `async with broker.fault(...):`")
 
     def __exit__(self, *exception: object) -> None:
-        """Never called; Python looks for it before it calls `__enter__`."""
+        """Exist for Python, which looks it up before calling `__enter__`. Never called."""
 
     def __del__(self) -> None:
-        """Warn as asyncio does of a coroutine that was never awaited: the test would pass without its fault."""
+        """Warn about a fault that was never installed, because its test would pass without it."""
         if not self._entered:
             warnings.warn_explicit(
                 f"{self._fault} was made and never installed: write `with broker.fault(...):` (with an AsyncBroker "

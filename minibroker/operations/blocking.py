@@ -1,7 +1,7 @@
-"""`Broker`'s methods: the coroutines of `asynchronous`, run on the broker's thread while the caller waits.
+"""The operations of `Broker`: coroutines of `asynchronous` run on the broker's thread while the caller waits.
 
-A method here is one line, `topics = blocking(AsyncOperations.topics)`. It has the signature and the docstring of its
-coroutine, for type checkers and editors as for `help`.
+Most methods are defined in one line, such as `topics = blocking(AsyncOperations.topics)`. Type checkers, editors and
+`help` show the signature and docstring of the coroutine.
 """
 
 from abc import ABC, abstractmethod
@@ -34,28 +34,32 @@ Async = TypeVar("Async")
 
 
 class Facade(ABC, Generic[Async]):
-    """An object with blocking methods, and the asynchronous one that does the work."""
+    """An object with blocking methods that wraps an asynchronous object."""
 
     @property
     @abstractmethod
     def asynchronous(self) -> Async:
-        """The same object for the broker's own loop."""
+        """The wrapped object, for use on the broker's event loop."""
 
     @abstractmethod
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the broker's thread, and wait for its result. RuntimeError unless the broker runs."""
+        """Run a coroutine on the broker's thread and return its result.
+
+        Raises:
+            RuntimeError: the broker is not running.
+        """
 
 
 def blocking(
     method: Callable[Concatenate[Async, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Facade[Async], P], T]:
-    """The blocking form of a coroutine method, with its name, signature and docstring."""
+    """Return the blocking form of a coroutine method, with the same name, signature and docstring."""
 
     @wraps(method)
     def call(self: Facade[Async], /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             coroutine = method(self.asynchronous, *args, **kwargs)
-        except TypeError as error:  # the arguments do not fit: Python names the asynchronous class
+        except TypeError as error:  # For wrong arguments, Python's message names the asynchronous class.
             raise _misfit(f"{type(self).__name__}.{method.__name__}", method, error) from None
         return self.wait(coroutine)
 
@@ -63,14 +67,14 @@ def blocking(
 
 
 def _misfit(name: str, method: Callable[..., Any], error: TypeError) -> TypeError:
-    """The error under the name that the caller has used, with what the method takes."""
+    """Return the error under the name that the caller used, with the accepted arguments."""
     _, *parameters = signature(method).parameters.values()
     takes = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
     return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes})")
 
 
 class Handle(Facade[Async]):
-    """An object that a `Broker` gives and that has blocking methods of its own."""
+    """An object of a `Broker` with blocking methods of its own."""
 
     def __init__(self, asynchronous: Async, broker: Facade[Any]) -> None:
         self._asynchronous = asynchronous
@@ -78,16 +82,20 @@ class Handle(Facade[Async]):
 
     @property
     def asynchronous(self) -> Async:
-        """The same object for the broker's own loop."""
+        """The wrapped object, for use on the broker's event loop."""
         return self._asynchronous
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the broker's thread, and wait for its result. RuntimeError unless the broker runs."""
+        """Run a coroutine on the broker's thread and return its result.
+
+        Raises:
+            RuntimeError: the broker is not running.
+        """
         return self._broker.wait(work)
 
 
 class ConsumerGroup(Handle[AsyncConsumerGroup]):
-    """A group of a `Broker`: of consumers, or a share group."""
+    """A consumer group or share group of a `Broker`."""
 
     describe = blocking(AsyncConsumerGroup.describe)
     wait_until_stable = blocking(AsyncConsumerGroup.wait_until_stable)
@@ -99,31 +107,35 @@ class ConsumerGroup(Handle[AsyncConsumerGroup]):
 
 
 class BrokerClock(Handle[AsyncBrokerClock]):
-    """The time of a `Broker`: the machine's, unless it was moved."""
+    """The clock of a `Broker`, which shows the machine's time unless it was advanced."""
 
     now_ms = blocking(AsyncBrokerClock.now_ms)
     advance = blocking(AsyncBrokerClock.advance)
 
 
 class Retention(Handle[AsyncRetention]):
-    """The retention of a `Broker`, which also runs by itself (`log.retention.check.interval.ms`)."""
+    """The retention of a `Broker`, which also runs periodically (`log.retention.check.interval.ms`)."""
 
     run = blocking(AsyncRetention.run)
 
 
 class Brokers(Handle[AsyncBrokers]):
-    """The brokers of a `Broker`, by node id."""
+    """The brokers of a `Broker` by node id."""
 
     def __len__(self) -> int:
-        """The number of brokers, up or down."""
+        """Return the number of brokers, whether up or down."""
         return len(self.asynchronous)
 
     def __iter__(self) -> Iterator[int]:
-        """Their node ids."""
+        """Iterate over the node ids."""
         return iter(self.asynchronous)
 
     def __getitem__(self, node_id: int) -> "BrokerNode":
-        """The broker with this node id. KeyError that names those that exist."""
+        """Return the broker with this node id.
+
+        Raises:
+            KeyError: there is no such broker; the message names the existing ones.
+        """
         return BrokerNode(self.asynchronous[node_id], self._broker)
 
 
@@ -132,17 +144,17 @@ class BrokerNode(Handle[AsyncBrokerNode]):
 
     @property
     def node_id(self) -> int:
-        """As clients know it."""
+        """The node id, as known to clients."""
         return self.asynchronous.node_id
 
     @property
     def is_up(self) -> bool:
-        """Does it listen?"""
+        """Whether the broker is running and listening."""
         return self.asynchronous.is_up
 
     @property
     def rack(self) -> str | None:
-        """Its `broker.rack`."""
+        """The broker's `broker.rack`."""
         return self.asynchronous.rack
 
     stop = blocking(AsyncBrokerNode.stop)
@@ -150,7 +162,7 @@ class BrokerNode(Handle[AsyncBrokerNode]):
 
 
 class Faults(Handle[AsyncFaults]):
-    """The faults of a `Broker`, in the order in which they were added; of several that match the first acts."""
+    """The faults of a `Broker` in the order in which they were added. The first one that matches a request applies."""
 
     add = blocking(AsyncFaults.add)
     remove = blocking(AsyncFaults.remove)
@@ -159,18 +171,21 @@ class Faults(Handle[AsyncFaults]):
 
 
 class FaultContext(Handle[AsyncFaultContext]):
-    """A fault within a `with` block. One that is never used in a block gives a MinibrokerWarning at its line."""
+    """A fault for a `with` block. A MinibrokerWarning names the line that created it if no block ever installs it."""
 
     __enter__ = blocking(AsyncFaultContext.__aenter__)
     __exit__ = blocking(AsyncFaultContext.__aexit__)
 
 
 class BlockingOperations(Facade[AsyncOperations]):
-    """The operations on a running broker. RuntimeError unless it runs, `OperationError` if an operation fails."""
+    """Operations on a running broker.
+
+    Every method raises RuntimeError if the broker is not running, and `OperationError` if the operation is impossible.
+    """
 
     @property
     def services(self) -> Services:
-        """The state that handlers share. It belongs to the broker's thread."""
+        """The services shared by the handlers, which belong to the broker's thread."""
         return self.asynchronous.services
 
     topics = blocking(AsyncOperations.topics)
@@ -194,24 +209,24 @@ class BlockingOperations(Facade[AsyncOperations]):
     groups = blocking(AsyncOperations.groups)
 
     def group(self, group_id: str) -> ConsumerGroup:
-        """A consumer group, whether it exists yet or not."""
+        """Return a handle for a consumer group, which need not exist yet."""
         return ConsumerGroup(self.asynchronous.group(group_id), self)
 
     @property
     def clock(self) -> BrokerClock:
-        """The broker's time."""
+        """The broker's clock."""
         return BrokerClock(self.asynchronous.clock, self)
 
     @property
     def retention(self) -> Retention:
-        """The deletion of old records."""
+        """The retention of old records, which can be run at any time."""
         return Retention(self.asynchronous.retention, self)
 
     compact = blocking(AsyncOperations.compact)
 
     @property
     def brokers(self) -> Brokers:
-        """The brokers, by node id."""
+        """The brokers by node id."""
         return Brokers(self.asynchronous.brokers, self)
 
     leader = blocking(AsyncOperations.leader)
@@ -219,20 +234,27 @@ class BlockingOperations(Facade[AsyncOperations]):
 
     @property
     def requests(self) -> "Journal":
-        """The journal of requests, oldest first. RuntimeError for a broker that keeps none (`Broker(journal=True)`)."""
+        """The newest requests of clients with their responses, oldest first.
+
+        Raises RuntimeError for a broker without a journal (`Broker(journal=True)` has one).
+        """
         return self.asynchronous.requests
 
     wait_for_requests = blocking(AsyncOperations.wait_for_requests)
 
     @property
     def faults(self) -> Faults:
-        """The faults that are installed."""
+        """The installed faults."""
         return Faults(self.asynchronous.faults, self)
 
     def fault(self, **fields: Any) -> FaultContext:
-        """A fault for a `with` block, which returns the `Fault`: its `fired` counts the requests that it has hit.
+        """Return a context manager that installs a fault for a `with` block.
 
-        docs/faults.md lists the fields. FaultError names an invalid one.
+        Entering it returns the `Fault`, whose `fired` counts the requests it has affected. docs/faults.md lists the
+        fields.
+
+        Raises:
+            FaultError: a field is invalid.
         """
         return FaultContext(self.asynchronous.fault(**fields), self)
 

@@ -1,4 +1,4 @@
-"""Waiting until a group has read all that was sent."""
+"""Waits until a group has read all records."""
 
 from minibroker.cluster.errors import NotFoundError, is_the_callers
 from minibroker.cluster.partition import Partition
@@ -23,20 +23,20 @@ __tracebackhide__ = is_the_callers
 
 
 class _Progress:
-    """A group's committed offsets beside the partitions that it should have read."""
+    """A group's committed offsets compared with the partitions it should have read."""
 
     def __init__(self, services: Services, group_id: str, topic: str | None) -> None:
         self._services = services
         self._group_id = group_id
         self._topic = topic
         self._ahead: dict[Partition, int] = {}
-        """The offset of a record that was found unread. The search goes on once it is committed."""
+        """The offset of an unread record in each partition. The search continues once it is committed."""
         self.committed: dict[TopicPartition, int] = {}
         self._shared: dict[TopicPartition, SharePartitionDescription] | None = None
-        """The partitions of a share group; None for another group."""
+        """The partitions of a share group; None for other groups."""
 
     def is_settled(self) -> bool:
-        """Is the group known, and has each of its members what it is to read?"""
+        """Return whether the group exists and all of its members have their assignments."""
         group = find_group(self._services, self._group_id)
         if group is None:
             return False
@@ -45,7 +45,7 @@ class _Progress:
         return is_stable and not unassigned_partitions(self._services, group, found)
 
     def partitions(self) -> list[Partition]:
-        """Those of the topic, or those that the group has committed for or is assigned."""
+        """Return the partitions of the topic, or those with a committed offset or an assignment."""
         self._services.core.writes.commit()
         if self._topic is not None:
             topic = self._services.core.topics.get(self._topic)
@@ -60,7 +60,7 @@ class _Progress:
         return [each for each in found if each is not None]
 
     async def has_read(self, partition: Partition) -> bool:
-        """Does no committed record lie behind the group's offset? Markers of transactions are not records."""
+        """Return whether no committed record follows the group's offset. Transaction markers do not count."""
         ahead = self._ahead.get(partition, -1)
         ranges = self._unread(partition)
         if ranges is None or any(start <= ahead < end for start, end in ranges):
@@ -68,7 +68,7 @@ class _Progress:
         for start, end in ranges:
             try:
                 first = await self._first_record(partition, start)
-            except NotFoundError:  # the topic was deleted: the next look finds what is there then
+            except NotFoundError:  # The topic was deleted, and the next call examines its successor.
                 return False
             if first is not None and first < end:
                 self._ahead[partition] = first
@@ -76,7 +76,7 @@ class _Progress:
         return True
 
     async def _first_record(self, partition: Partition, start: int) -> int | None:
-        """The offset of the first committed record from `start` on."""
+        """Return the offset of the first committed record from `start` on, or None."""
         end = partition.log.last_stable_offset
         async for records in record_slices(self._services, partition, start, end, committed=True):
             if records:
@@ -84,7 +84,7 @@ class _Progress:
         return None
 
     def _unread(self, partition: Partition) -> list[tuple[int, int]] | None:
-        """The ranges of offsets that the group has not read; None if it has not even begun."""
+        """Return the offset ranges that the group has not read, or None if it has not begun to read."""
         end = partition.log.last_stable_offset
         if self._shared is None:
             start = self.start_of(partition)
@@ -100,12 +100,12 @@ class _Progress:
         self.committed = committed_offsets(self._services, self._group_id)
 
     def start_of(self, partition: Partition) -> int:
-        """Where the group would read on: at what it has committed, else at the log's start."""
+        """Return the offset where the group would continue: its committed offset or the log start offset."""
         offset = self.committed.get((partition.topic.name, partition.index), 0)
         return max(offset, partition.log.log_start_offset)
 
     async def look(self) -> dict[TopicPartition, int] | None:
-        """The committed offsets once all is read."""
+        """Return the committed offsets if everything has been read, else None."""
         if not self.is_settled():
             return None
         self._look_at_offsets()
@@ -118,9 +118,9 @@ class _Progress:
         return self.committed
 
     def logs(self) -> list[Log]:
-        """The logs whose appends can bring the group further: its coordinator's, and those that it reads.
+        """Return the logs whose appends can advance the group: its coordinator's log and those it reads.
 
-        None of them while the group or its partitions are not known yet.
+        The result is empty until the group and its partitions are known.
         """
         group = find_group(self._services, self._group_id)
         if group is None:
@@ -134,7 +134,7 @@ class _Progress:
         return [each.log for each in (offsets, *read)] if read and offsets is not None else []
 
     def complain(self, timeout: float) -> str:
-        """Where the group stands instead."""
+        """Return a message about the group's current state, for a timeout."""
         read = "everything" if self._topic is None else f"everything in {self._topic!r}"
         found = describe_group(self._services, self._group_id)
         stands = f"{found.state}, {counted(len(found.members), 'member')}"
@@ -163,10 +163,18 @@ async def wait_until_caught_up(
     topic: str | None,
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> dict[TopicPartition, int]:
-    """Wait until a group has committed behind the last record of all that it reads; returns its committed offsets.
+    """Wait until a group has committed past the last record of its partitions, and return its committed offsets.
 
-    That is each partition which it has committed for or is assigned, or each of `topic`. Only committed records count,
-    as consumers with `read_committed` see them. `WaitTimeoutError` names the partitions that are behind.
+    Only committed records count, as seen by `read_committed` consumers.
+
+    Args:
+        services: the broker.
+        group_id: the group.
+        topic: the topic to wait for, or None for all partitions with a committed offset or an assignment.
+        timeout: in seconds.
+
+    Raises:
+        WaitTimeoutError: the message names the partitions with a lag.
     """
     progress = _Progress(services, group_id, topic)
     return await eventually(progress.look, lambda: progress.complain(timeout), timeout, progress.logs)

@@ -1,4 +1,4 @@
-"""Waiting for records and for requests of clients, and judging the records."""
+"""Waits for records and for requests of clients, and checks records against expectations."""
 
 import contextlib
 from collections import Counter
@@ -31,7 +31,7 @@ _SHOWN = 10
 
 
 class _Watched:
-    """The committed records of a topic that match; each is read once. A topic may not be there yet."""
+    """The matching committed records of a topic, which need not exist yet. Each record is read once."""
 
     def __init__(self, services: Services, topic: str, matching: Matching | None) -> None:
         self._services = services
@@ -43,12 +43,12 @@ class _Watched:
         self.found: list[ConsumerRecord] = []
 
     def logs(self) -> list[Log]:
-        """The logs of the topic; none before it exists."""
+        """Return the logs of the topic, or none before it exists."""
         topic = self._services.core.topics.get(self._topic)
         return [] if topic is None else [each.log for each in topic.partitions]
 
     async def look(self) -> None:
-        """Read what is new. A topic that is deleted meanwhile is begun again by the next look."""
+        """Read new records. If the topic is deleted in the meantime, the next call starts over."""
         with contextlib.suppress(NotFoundError):
             await self._read_on()
 
@@ -56,7 +56,7 @@ class _Watched:
         topic = self._services.core.topics.get(self._topic)
         if topic is None:
             return
-        if topic is not self._is_of:  # made, made again or restored
+        if topic is not self._is_of:  # The topic was created, recreated or restored.
             self._is_of = topic
             self._read, self.seen, self.found = {}, [], []
         for index, end in end_offsets(self._services, self._topic).items():
@@ -77,9 +77,10 @@ async def wait_for_records(
     matching: Matching | None = None,
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> list[ConsumerRecord]:
-    """Wait until a topic has `count` committed records, that match if something is asked of them; returns all such.
+    """Wait until a topic has `count` committed records that match, and return all matching records.
 
-    `WaitTimeoutError` shows what is there instead.
+    Raises:
+        WaitTimeoutError: the message shows the records that the topic has.
     """
     check_not_negative("count", count, hint=f"; expect({topic!r}, {count!r}) waits for a record like this")
     watched = _Watched(services, topic, matching)
@@ -101,9 +102,12 @@ async def wait_for_records(
 
 
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
-    """Hold that no committed record of a topic matches, now and for `within` seconds; the topic need not exist.
+    """Check that no committed record of a topic matches, now and for `within` seconds.
 
-    `UnexpectedRecordError` shows those that do. MinibrokerWarning for a topic that does not exist and seems misspelt.
+    The topic need not exist; a MinibrokerWarning is issued if its name seems misspelled.
+
+    Raises:
+        UnexpectedRecordError: the message shows the matching records.
     """
     check_not_negative("within", within, " s")
     watched = _Watched(services, topic, matcher)
@@ -123,14 +127,14 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
 
 
 def _warn_of_misspelling(services: Services, name: str) -> None:
-    """Warn of a topic that does not exist and whose name is close to that of one that does. MinibrokerWarning."""
+    """Issue a MinibrokerWarning if the topic does not exist and its name resembles that of an existing topic."""
     topics = services.core.topics
     if topics.get(name) is None and misspelling(name, [each.name for each in topics]):
         warn_caller(f"expect_none: {missing_topic(services, name)}")
 
 
 def _described(records: list[ConsumerRecord]) -> list[str]:
-    """A line for each of the first few."""
+    """Return a line for each of the first records."""
     lines = [f"  {describe(each)}" for each in records[:_SHOWN]]
     if len(records) > _SHOWN:
         lines.append(f"  and {len(records) - _SHOWN} more")
@@ -144,7 +148,11 @@ async def wait_for_requests(
     filters: dict[str, Any],
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> list[Entry]:
-    """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` lists the others."""
+    """Wait until the journal has `count` entries that match the filters, and return all matching entries.
+
+    Raises:
+        WaitTimeoutError: the message lists all requests.
+    """
     check_not_negative("count", count, hint=f"; wait_for_requests(api={count!r}) waits for requests of an API")
 
     async def look() -> list[Entry] | None:

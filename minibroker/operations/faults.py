@@ -1,4 +1,4 @@
-"""Faults as people write them: what of them can never match on a broker."""
+"""Detects faults that can never match a request."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def never_matches(services: Services, fault: "Fault") -> Iterator[str]:
-    """Yield the reasons why no request to this broker, as it is now, can match a fault."""
+    """Yield the reasons why no request to this broker in its current state can match a fault."""
     served = services.served
     routes = [route for route in ROUTES if fault.is_for(route.message)]
     ranges = [(route.first, route.last) if served is None else served.get(route.key) for route in routes]

@@ -1,4 +1,4 @@
-"""Groups as a test sees them: where they stand, how far they are behind, and a push."""
+"""Operations on groups: their state, their lag, and forced rebalances."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -43,7 +43,7 @@ class MemberDescription:
     """A member of a group.
 
     Attributes:
-        partitions: None while it waits, or when it is not a consumer.
+        partitions: None while the member waits for an assignment, or if it is not a consumer.
     """
 
     member_id: str
@@ -58,10 +58,10 @@ class GroupDescription:
     """A group at one moment.
 
     Attributes:
-        type: `classic`, `consumer` or `share`: the protocol that its members speak.
-        state: As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
-        generation: Of other types than `classic`, the epoch of the group.
-        protocol: The assignor that the members have agreed on.
+        type: `classic`, `consumer`, `share` or `streams`: the protocol of its members.
+        state: Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
+        generation: The generation of a `classic` group, or the epoch of any other group.
+        protocol: The assignor chosen by the members.
     """
 
     group_id: str
@@ -73,12 +73,12 @@ class GroupDescription:
 
     @property
     def is_stable(self) -> bool:
-        """Has each member its assignment?"""
+        """Whether every member has its assignment."""
         return self.state == GroupState.STABLE.value
 
 
 async def group_ids(services: Services) -> list[str]:
-    """The ids of all groups, those included that earlier runs have left."""
+    """Return the ids of all groups, including those from earlier runs."""
     store = services.groups.store
     store.load_all()
     await until(lambda: None if store.is_loading else True, lambda: "groups are still being loaded", DEFAULT_TIMEOUT)
@@ -86,7 +86,7 @@ async def group_ids(services: Services) -> list[str]:
 
 
 async def group_loaded(services: Services, group_id: str) -> None:
-    """Return once all is known about a group: what an earlier run or a snapshot has left is being read until then."""
+    """Wait until a group is loaded from the log of an earlier run or a snapshot."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await until(
         lambda: None if services.groups.status(group_id) is loading else True,
@@ -98,19 +98,23 @@ async def group_loaded(services: Services, group_id: str) -> None:
 
 
 def missing_group(services: Services, group_id: str) -> str:
-    """Say that a group does not exist, and which do."""
+    """Return a message that a group does not exist, with the existing groups."""
     return missing("group", group_id, (each.group_id for each in services.groups.store.groups()))
 
 
 def warn_of_misspelling(services: Services, group_id: str) -> None:
-    """Give a MinibrokerWarning for a group that does not exist, and whose id is close to that of one that does."""
+    """Issue a MinibrokerWarning if the group does not exist and its id resembles that of an existing group."""
     groups = services.groups.store.groups()
     if find_group(services, group_id) is None and misspelling(group_id, [each.group_id for each in groups]):
         warn_caller(missing_group(services, group_id))
 
 
 def describe_group(services: Services, group_id: str) -> GroupDescription:
-    """A group; an unknown one is Dead, as in DescribeGroups. `OperationError` while it cannot be read."""
+    """Return a description of a group. An unknown group is Dead, as in DescribeGroups.
+
+    Raises:
+        OperationError: the group cannot be read now.
+    """
     group = find_group(services, group_id)
     if group is None:
         return GroupDescription(group_id, Group.kind, GroupState.DEAD.value, 0, None, ())
@@ -135,7 +139,7 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
 
 
 def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str) -> GroupDescription:
-    """Partitions are those that a member reads now, whether it is to keep them or not."""
+    """Describe a group with the partitions that its members read now, even those they must revoke."""
     members = tuple(
         MemberDescription(
             member.member_id,
@@ -150,7 +154,7 @@ def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str)
 
 
 def named_partitions(services: Services, partitions: Partitions) -> tuple[TopicPartition, ...]:
-    """Return partitions by the names of their topics, without those of deleted topics."""
+    """Return partitions by topic name, without those of deleted topics."""
     return tuple(
         (topic.name, index)
         for topic_id, indexes in partitions.items()
@@ -162,7 +166,7 @@ def named_partitions(services: Services, partitions: Partitions) -> tuple[TopicP
 def _assigned_to(
     services: Services, group: AnyModernGroup, member: ConsumerMember | ShareMember | StreamsMember
 ) -> Partitions:
-    """The partitions that a member reads."""
+    """Return the partitions that a member reads."""
     if isinstance(member, StreamsMember):
         assert isinstance(group, StreamsGroup)
         return partitions_of_tasks(group, member.assigned.without_epochs(), services.core.topics)
@@ -170,9 +174,12 @@ def _assigned_to(
 
 
 def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition, int]:
-    """The committed offsets of a group, by (topic, partition). `OperationError` while they cannot be read.
+    """Return the committed offsets of a group by (topic, partition).
 
-    A share group commits none: its start offsets stand for them, where it has begun to read.
+    A share group commits no offsets. Its start offsets are returned instead, for partitions it has begun to read.
+
+    Raises:
+        OperationError: the group cannot be read now.
     """
     group = find_group(services, group_id)
     if group is None:
@@ -188,11 +195,13 @@ def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition,
 
 
 def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, int]]:
-    """The offsets that a group is behind the end of each partition that it has committed for or is assigned.
+    """Return the lag of a group for each partition with a committed offset or an assignment.
 
-    Without a committed offset that is everything from the log's start. Control records count, as they do in Kafka's
-    own tools. Of a share group it is what is not done with, where it has begun to read (KIP-1226). `OperationError`
-    while it cannot be read.
+    Without a committed offset, the lag counts from the log start offset. Control records count, as in Kafka's own
+    tools. For a share group, the lag counts the unfinished records of partitions it has begun to read (KIP-1226).
+
+    Raises:
+        OperationError: the group cannot be read now.
     """
     services.core.writes.commit()
     group = find_group(services, group_id)
@@ -220,9 +229,16 @@ async def wait_until_stable(
     members: int | None = None,
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> GroupDescription:
-    """Wait until every member has its assignment, and each partition that they subscribe to has an owner.
+    """Wait until every member has its assignment and every partition they subscribe to has an owner.
 
-    With `members` so many of them. `WaitTimeoutError` has the present state of the group.
+    Args:
+        services: the broker.
+        group_id: the group.
+        members: the expected number of members, or None for any.
+        timeout: in seconds.
+
+    Raises:
+        WaitTimeoutError: the message shows the current state of the group.
     """
     if members is not None and members < 0:
         raise OperationError(f"members: {members}")
@@ -256,7 +272,12 @@ async def wait_until_stable(
 
 
 def rebalance(services: Services, group_id: str) -> None:
-    """Have all members join again, or be assigned again, as if one had come. `OperationError` without members."""
+    """Make all members rejoin or receive new assignments, as if a member had joined.
+
+    Raises:
+        ConflictError: the group has no members.
+        OperationError: the rebalance is refused.
+    """
     group = find_group(services, group_id)
     if group is None or not group.members:
         raise ConflictError(f"group {group_id!r} has no members")
@@ -275,12 +296,16 @@ def rebalance(services: Services, group_id: str) -> None:
 
 
 def find_group(services: Services, group_id: str) -> AnyGroup | None:
-    """A group; None while it is loaded, and for an unknown one. `OperationError` for an id Kafka refuses."""
+    """Return a group, or None if it is unknown or still being loaded.
+
+    Raises:
+        OperationError: Kafka rejects the group id.
+    """
     code = services.groups.status(group_id)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None
     if code is ErrorCode.NOT_COORDINATOR and services.core.topics.get(CONSUMER_OFFSETS) is None:
-        return None  # there has been no group yet
+        return None  # No group has ever existed.
     if code:
         kind = OperationError if code is ErrorCode.INVALID_GROUP_ID else ConflictError
         raise kind(f"group {group_id!r}: {code.name}: {code.meaning}")
@@ -298,7 +323,7 @@ def _assigned(assignment: bytes) -> tuple[TopicPartition, ...] | None:
 
 
 def unassigned_partitions(services: Services, group: AnyGroup, found: GroupDescription) -> set[TopicPartition]:
-    """Partitions of topics that the group subscribes to, and that no member has; none if that cannot be known."""
+    """Return the subscribed partitions that no member owns, or none if that cannot be determined."""
     subscribed = group.subscribed_topics()
     if not subscribed or any(member.partitions is None for member in found.members):
         return set()

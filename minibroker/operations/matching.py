@@ -1,6 +1,6 @@
-"""Expectations of a test about records, and the messages of those that fail.
+"""Expectations about records, and the messages for those that are not met.
 
-record(value={"id": 1}, key="a", headers={"trace": ...})     # JSON is compared as JSON, ... is anything
+record(value={"id": 1}, key="a", headers={"trace": ...})     # values are compared as JSON, and ... matches anything
 """
 
 from collections import Counter
@@ -13,18 +13,18 @@ from minibroker.operations.records import ConsumerRecord
 from minibroker.operations.wording import counted
 
 ANY: Final = ...
-"""Stands for whatever is there."""
+"""Matches anything."""
 _SHOWN: Final = 5
-"""The number of nearest records in a message, and of differences of each."""
+"""Maximum number of most similar records in a message, and of differences shown for each."""
 _SHOWN_BYTES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class RecordMatcher:
-    """An expectation; what is `...` may be anything.
+    """An expected record, in which `...` matches anything.
 
-    `key` and `value`: bytes are compared as bytes, text as UTF-8, None is null, all else is compared with what the
-    bytes say as JSON. Of an object only the named members have to be there. `headers` names those that must be there.
+    The `key` and `value` are compared as bytes if given as bytes, as UTF-8 if given as text, as null for None, and
+    otherwise as JSON. A JSON object may have more members than the expected ones. `headers` has the required headers.
     """
 
     value: Any = ANY
@@ -35,7 +35,7 @@ class RecordMatcher:
     timestamp: int | None = None
 
     def mismatches(self, record: ConsumerRecord) -> list[str]:
-        """The differences between the record and the expectation: a line for each."""
+        """Return a line for each difference between the record and the expectation."""
         found = [*_compare("key", self.key, record.key), *_compare("value", self.value, record.value)]
         for name, expected in (self.headers or {}).items():
             values = [value for key, value in record.headers if key == name]
@@ -51,7 +51,7 @@ class RecordMatcher:
         return found
 
     def matches(self, record: ConsumerRecord) -> bool:
-        """Is it as expected?"""
+        """Return whether the record meets the expectation."""
         return not self.mismatches(record)
 
     def __str__(self) -> str:
@@ -70,10 +70,12 @@ def record(
     offset: int | None = None,
     timestamp: int | None = None,
 ) -> RecordMatcher:
-    """An expectation of one record; see `RecordMatcher`.
+    """Return an expectation for one record; see `RecordMatcher`.
 
-    A matcher as `value` is taken as it is, so that `expect(topic, record(...))` means what it looks like. TypeError if
-    other conditions stand beside it.
+    A matcher given as `value` is returned unchanged, so `expect(topic, record(...))` works as it looks.
+
+    Raises:
+        TypeError: a matcher is combined with other conditions.
     """
     if not isinstance(value, RecordMatcher):
         return RecordMatcher(value, key, headers, partition, offset, timestamp)
@@ -84,9 +86,9 @@ def record(
 
 
 def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
-    """The reasons why none of the records is the expected one.
+    """Return a message that explains why none of the records is the expected one.
 
-    The nearest ones with what is different in them, line by line, and how many records of all differ in what.
+    It shows the most similar records with their differences, then how many records differ in which part.
     """
     judged = sorted(((expected.mismatches(each), each) for each in records), key=lambda pair: len(pair[0]))
     lines = [_cut(f"expected {expected}", 5 * _SHOWN_BYTES)]
@@ -107,7 +109,7 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
 
 
 def describe(found: ConsumerRecord) -> str:
-    """One line about a record."""
+    """Return one line about a record."""
     headers = f", headers={_cut(repr(dict(found.headers)))}" if found.headers else ""
     place = f"{found.topic}-{found.partition}@{found.offset}"
     return f"{place}: key={_shown(found.key)}, value={_shown(found.value)}{headers}"
@@ -145,7 +147,7 @@ def _compare_json(subject: str, expected: Any, found: Any) -> list[str]:
         if len(items) == len(there):
             pairs = zip(items, there, strict=True)
             return [line for index, pair in enumerate(pairs) for line in _compare_json(f"{subject}[{index}]", *pair)]
-    is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # to Python, True is 1
+    is_same_kind = isinstance(expected, bool) is isinstance(found, bool)  # In Python, True equals 1.
     if is_same_kind and expected == found:
         return []
     wording, is_there = f"{expected!r}", f"{found!r}"

@@ -1,4 +1,4 @@
-"""The options of a broker, by name: for `Broker`, `AsyncBroker`, `kafka_factory` and the command line."""
+"""The options of a broker by name, for `Broker`, `AsyncBroker`, `kafka_factory` and the command line."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,82 +22,82 @@ P = ParamSpec("P")
 Made = TypeVar("Made")
 
 Setting = str | int | float | bool | Sequence[str]
-"""A value of the configuration, as Python programs write it."""
+"""A configuration value as Python programs write it."""
 
 DEFAULT_LISTEN: Final = "127.0.0.1:0"
 DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds that methods such as `expect` wait."""
+"""Default timeout of methods such as `expect`, in seconds."""
 
 
 class BrokerOptions(TypedDict, total=False):
-    """The options of `Broker` and `AsyncBroker`; each may be left out."""
+    """The options of `Broker` and `AsyncBroker`, all of them optional."""
 
     listen: str
-    """HOST:PORT; port 0 picks a free one. Default: 127.0.0.1:0."""
+    """HOST:PORT; port 0 picks a free port. Default: 127.0.0.1:0."""
     data_dir: str | os.PathLike[str] | None
-    """The directory of the logs; None for a temporary one that is removed with the broker, or with the program."""
+    """The directory of the logs, or None for a temporary one that is removed with the broker or at exit."""
     advertise: str | None
-    """The advertised HOST:PORT; None for the address that clients have connected to."""
+    """The advertised HOST:PORT, or None for the address that each client connected to."""
     config: Mapping[str, Setting] | None
-    """Broker configuration under Kafka's own names: texts, numbers, True and False, lists of texts.
+    """Broker configuration with Kafka's own names. Values are strings, numbers, booleans and lists of strings.
 
-    ConfigError for a wrong value, a warning for an unknown name. Addresses and the directory of the logs come from
-    the options here.
+    An invalid value raises ConfigError, and an unknown name issues a warning. Addresses and the log directory are set
+    by the options here instead.
     """
     topics: Iterable[str]
-    """Created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
+    """Topics created at start-up unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
 
-    TypeError for a single string, ValueError for one that is not of this form.
+    A single string raises TypeError, and any other form raises ValueError.
     """
     seed_data: str | os.PathLike[str] | None
-    """A file with topics and records to start with, see docs/seed-data.md.
+    """A file with initial topics and records, see docs/seed-data.md.
 
-    ValueError that names the file, the place in it and the field; OSError.
+    An invalid file raises ValueError with the file, the position in it and the field; an unreadable one raises OSError.
     """
     clock: "Clock | None"
-    """The source of time; None for the machine's clock, which `broker.clock` can move."""
+    """The source of time, or None for the machine's clock, which `broker.clock` can advance."""
     brokers: int | None
-    """The number of brokers, as in a Kafka cluster. Default: as many as there are racks, or 1.
+    """The number of brokers, as in a Kafka cluster. Default: the number of racks, or 1.
 
-    Each listens on a port of its own (those after the port of `listen`, and of `advertise`, or free ones), and their
-    node ids count up from `node.id`.
+    Each broker listens on its own port: those after the port of `listen` (and of `advertise`), or free ones. Node ids
+    count up from `node.id`.
     """
     racks: Iterable[str | None]
-    """`broker.rack` of each broker, in their order; None for that of `config`.
+    """`broker.rack` of each broker, in order. None means the value in `config`.
 
-    TypeError for a single string, ValueError unless there are as many as `brokers`.
+    A single string raises TypeError, and a number of racks that differs from `brokers` raises ValueError.
     """
     also_listen: Iterable[str]
-    """Further addresses in plaintext, HOST:PORT or HOST:PORT=ADVERTISED.
+    """Additional plaintext listeners, as HOST:PORT or HOST:PORT=ADVERTISED.
 
-    Clients that connect there get ADVERTISED (HOST:PORT), else the address that they have connected to.
+    Their clients get ADVERTISED (HOST:PORT), or else the address they connected to.
     """
     listeners: str | None
-    """Kafka's list NAME://HOST:PORT,..., in the place of `listen` and `advertise`, see docs/security.md.
+    """Kafka's list NAME://HOST:PORT,..., which replaces `listen` and `advertise`, see docs/security.md.
 
-    `config` describes them (listener.security.protocol.map, advertised.listeners, listener.name.*).
+    `config` describes these listeners (listener.security.protocol.map, advertised.listeners, listener.name.*).
     """
     security: "Security | None"
-    """TLS, passwords or both, for `listen`: a `minibroker.Security`."""
+    """TLS, passwords or both for `listen`, as a `minibroker.Security`."""
     journal: bool | int
-    """Whether `requests` keeps the requests of clients with their responses; a number keeps the newest so many."""
+    """Whether `requests` keeps the requests of clients with their responses. A number limits how many are kept."""
     control: str | None
-    """HOST:PORT for the HTTP control plane (docs/control-plane.md), which takes the extra `control`.
+    """HOST:PORT for the HTTP control plane (docs/control-plane.md), which needs the extra `control`.
 
-    Port 0 picks a free one, which `control_url` names.
+    Port 0 picks a free port; `control_url` has it.
     """
     control_token: str | None
-    """The token that requests to the control plane need; required unless `control` is a loopback address.
+    """The token that requests to the control plane and the page need.
 
-    The page needs the same one.
+    It is required unless `control` is a loopback address.
     """
     page: bool | str | None
-    """Whether the lab's web page is served (docs/lab.md), or HOST:PORT for it. It takes the extra `lab`.
+    """Whether the lab's web page is served (docs/lab.md), or HOST:PORT for it. It needs the extra `lab`.
 
-    True, and port 0, pick a free port of the loopback interface, which `page_url` names. `control_token` is its token.
+    True and port 0 pick a free loopback port; `page_url` has it. The page uses `control_token` as its token.
     """
     timeout: float
-    """Seconds that methods such as `expect` wait without a `timeout` of their own. Default: 10. ValueError below 0."""
+    """Default timeout of methods such as `expect`, in seconds. Default: 10. A negative value raises ValueError."""
 
 
 _TYPES: Final[Mapping[str, Any]] = BrokerOptions.__annotations__
@@ -118,7 +118,7 @@ _MEANT: Final = {
     "settings": "config",
     "topic": "topics",
 }
-"""Names that other libraries use for the same."""
+"""The options that correspond to names used by other libraries."""
 _TEXT: Final = (str, NoneType)
 _PATH: Final = (str, os.PathLike, NoneType)
 _FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
@@ -139,11 +139,11 @@ _FORMS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "timeout": ((int, float), "10"),
     "topics": ((Iterable,), "['orders']"),
 }
-"""By option, the classes of its values, and an example. Other code checks the values of options without classes."""
+"""The accepted classes and an example for each option. Options without classes are checked elsewhere."""
 
 
 class _LeftOut:
-    """The default of an option in a signature; its description names the value."""
+    """The default of an option in a signature. The option's description names the actual default."""
 
     def __repr__(self) -> str:
         return "..."
@@ -153,9 +153,9 @@ _LEFT_OUT: Final = _LeftOut()
 
 
 def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[Made, P], None]:
-    """An `__init__` that takes `BrokerOptions` alone; its signature lists them.
+    """Return an `__init__` that accepts only `BrokerOptions`, with a signature that lists them.
 
-    TypeError names another option, and the one that was probably meant.
+    It raises TypeError for an unknown option, with the one that was probably meant.
     """
 
     @wraps(init)
@@ -180,7 +180,11 @@ def by_name(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[
 
 
 def _check_class(kind: str, name: str, value: object) -> None:
-    """Raise TypeError for a value of another class than the option takes, with an example."""
+    """Check the class of an option's value.
+
+    Raises:
+        TypeError: the option does not accept the class; the message has an example.
+    """
     if name == "security" and value is not None:
         _check_security(kind, value)
     elif name == "clock" and value is not None:

@@ -1,4 +1,4 @@
-"""A few lines about a broker's content and its newest requests, for the report of a failed test."""
+"""A short report of a broker's content and newest requests, for a failed test."""
 
 from minibroker.clock import SystemClock
 from minibroker.operations.wording import counted, span
@@ -9,7 +9,7 @@ from minibroker.server.services import Services
 
 
 async def overview(services: Services, requests: int) -> str:
-    """Topics, groups and the newest requests of a running broker, each on a line."""
+    """Return the topics, groups and newest requests of a running broker, one per line."""
     return "\n".join(_lines(services, requests))
 
 
@@ -42,5 +42,5 @@ def _lines(services: Services, requests: int) -> list[str]:
 
 
 def _age(journal: Journal, entry: Entry) -> str:
-    """A mark for a client that is older than the last reset, such as one that a failed test has left open."""
+    """Return a note for a client connected since before the last reset, such as one left open by a failed test."""
     return "; connected before the reset" if entry.opened_after < journal.cleared_after else ""

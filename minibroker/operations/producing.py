@@ -1,9 +1,9 @@
-"""Records into a topic without a client: fixtures of tests, and seeds that a broker starts with.
+"""Writes records to a topic without a client, for test fixtures and seed data.
 
-JSON says the bytes of records as follows. A text stands for its UTF-8, null for null, `{"base64": ...}` for any bytes,
-and everything else for itself as JSON. `{"json": ...}` says so where it would be taken for something else. Read as
-"text", bytes are a text if they are UTF-8, and base64 if not; as "json" they are what they say, or as before if they
-are no JSON.
+In JSON, a string stands for its UTF-8 bytes, null for null, `{"base64": ...}` for arbitrary bytes, and any other value
+for its own JSON text. `{"json": ...}` marks a value as JSON where it would have another meaning. When records are
+shown, the form "text" shows UTF-8 bytes as a string and others in base 64. The form "json" shows the value that the
+bytes encode, or falls back to "text" if they are not JSON.
 """
 
 import base64
@@ -34,23 +34,24 @@ __tracebackhide__ = is_the_callers
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Format = Literal["v2", "v1", "v0"]
 Payload: TypeAlias = bytes | bytearray | str | Mapping[str, Any] | Sequence[Any] | int | float | bool | None
-"""Bytes as they are, text as UTF-8, None as null; everything else as JSON."""
+"""Bytes are stored unchanged, text as UTF-8, None as null, and any other value as JSON."""
 
 _MAGIC: Final = {"v0": 0, "v1": 1, "v2": 2}
 _ALL_CODECS: Final = tuple(codec.name.lower() for codec in CompressionCodec)
 _LEGACY_CODECS: Final = ("none", "gzip", "snappy", "lz4")
 _REFUSALS: Final[tuple[type[Exception], ...]] = (*MAPPED, EncodeError)
 _BATCH_BYTES: Final = 512 * 1024
-"""Below the default of `max.message.bytes`."""
+"""Maximum size of a batch, which is below the default of `max.message.bytes`."""
 _RECORD_OVERHEAD: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A record to be written.
+    """A record to write.
 
     Attributes:
-        partition: None for the one that Kafka's default partitioner chooses by the key; without one they take turns.
+        partition: None for the partition that Kafka's default partitioner chooses by the key. Records without a key
+            use the partitions in turn.
         timestamp: ms since the epoch; None for the broker's time.
     """
 
@@ -62,7 +63,7 @@ class Message:
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is."""
+    """The partition and offset of a written record."""
 
     topic: str
     partition: int
@@ -70,7 +71,11 @@ class RecordMetadata(NamedTuple):
 
 
 def payload_bytes(payload: Payload, subject: str) -> bytes | None:
-    """A key or value as it is stored. `OperationError` for what has no form as bytes."""
+    """Return a key or value as stored bytes.
+
+    Raises:
+        OperationError: the value cannot be converted to bytes.
+    """
     if payload is None or isinstance(payload, bytes):
         return payload
     if isinstance(payload, bytearray | memoryview):
@@ -91,10 +96,14 @@ def produce(
     message_format: Format = "v2",
     codec: Codec = "none",
 ) -> list[RecordMetadata]:
-    """Append messages, in their order; returns where each of them is.
+    """Append messages in order, and return the partition and offset of each.
 
-    The topic is created if it does not exist, as for a client. Records are stored in `message_format`, whatever
-    the topic's configuration says: v0 and v1 as brokers of their time did. `OperationError`; `OSError` from the disk.
+    The topic is created if it does not exist, as for a client. Records are stored in `message_format` regardless of the
+    topic's configuration, v0 and v1 in the way of their time's brokers.
+
+    Raises:
+        OperationError: a message is invalid or refused.
+        OSError: the disk fails.
     """
     magic = magic_of(message_format, codec)
     topic = _topic(services, name)
@@ -121,7 +130,11 @@ def produce(
 
 
 def magic_of(message_format: str, codec: str) -> int:
-    """The magic of a format that can have the codec. `OperationError`."""
+    """Return the magic of a message format.
+
+    Raises:
+        OperationError: the format is unknown or does not support the codec.
+    """
     if message_format not in _MAGIC:
         raise OperationError(f"message_format: {message_format!r} is not one of {', '.join(_MAGIC)}")
     magic = _MAGIC[message_format]
@@ -176,7 +189,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: int) -> Iterator[list[int]]:
-    """The numbers in runs that make a batch each of at most `max_bytes`, unless a record alone is larger."""
+    """Yield groups of record numbers, each for a batch of at most `max_bytes` or for one larger record."""
     run: list[int] = []
     size = 0
     for number in numbers:
@@ -194,7 +207,7 @@ def _batches(records: Sequence[NewRecord], numbers: Sequence[int], max_bytes: in
 def _append(
     services: Services, topic: Topic, partition: int, records: list[NewRecord], magic: int, codec: Codec
 ) -> int:
-    """Append one batch and write it; returns the first record's offset."""
+    """Append and commit one batch, and return its first offset."""
     place = topic.partitions[partition]
     log = place.log
     codec_id = CompressionCodec[codec.upper()]
@@ -232,7 +245,11 @@ _JSON: Final = "json"
 
 
 def payload_of(value: Any, subject: str) -> Payload:
-    """The payload that a JSON value stands for. `OperationError` for a wrong base64."""
+    """Return the payload represented by a JSON value.
+
+    Raises:
+        OperationError: the base 64 text is invalid.
+    """
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, dict):
@@ -247,19 +264,19 @@ def payload_of(value: Any, subject: str) -> Payload:
 
 
 def headers_of(given: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> list[tuple[str, Payload]]:
-    """The headers of a record to be written."""
+    """Return the headers of a record to write."""
     pairs = given.items() if isinstance(given, Mapping) else given
     return [(name, payload_of(value, f"header {name!r}")) for name, value in pairs]
 
 
 def shown(data: bytes | None, form: Form) -> Any:
-    """Bytes of a record as JSON."""
+    """Return bytes of a record as a JSON value."""
     if data is None:
         return None
     if form == "json":
         try:
             content = parse_json(data, "")
-            # Python reads JSON that others refuse.
+            # Python also parses JSON that other parsers reject.
             json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
         except ValueError:
             pass

@@ -1,7 +1,6 @@
-"""The records of a topic, decoded, as a test wants to see them.
+"""Reads and decodes the records of a topic.
 
-Decoding a large topic takes long, and the event loop has clients to serve: it is done in slices, between which they
-have their turn.
+Decoding a large topic takes long, so it is split into slices, and the event loop serves clients between them.
 """
 
 import asyncio
@@ -28,21 +27,21 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 _READ_BYTES: Final = 1 << 20
 _SLICE: Final = 500
-"""Records that are decoded at once, which takes about a millisecond."""
+"""Records decoded at a time, which takes about a millisecond."""
 _SLICE_BYTES: Final = 1 << 20
-"""Bytes of keys and values that are copied at once."""
+"""Bytes of keys and values copied at a time."""
 _COMMITTED: Final = "read_committed"
 _TIMESTAMP_TYPES: Final = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
     TimestampType.CREATE_TIME: "CreateTime",
     TimestampType.LOG_APPEND_TIME: "LogAppendTime",
 }
-"""As Kafka's `TimestampType` prints them."""
+"""The names printed by Kafka's `TimestampType`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """A record as a consumer would get it, and how it is stored.
+    """A record as a consumer gets it, with its storage format.
 
     Attributes:
         timestamp: ms since the epoch; -1 in format v0.
@@ -64,29 +63,45 @@ class ConsumerRecord:
     producer_id: Int64
 
     def text(self) -> str | None:
-        """The value as UTF-8; None for a tombstone. UnicodeDecodeError."""
+        """Return the value as UTF-8 text, or None for a tombstone.
+
+        Raises:
+            UnicodeDecodeError: the value is not UTF-8.
+        """
         return None if self.value is None else self.value.decode()
 
     def key_text(self) -> str | None:
-        """The key as UTF-8. UnicodeDecodeError."""
+        """Return the key as UTF-8 text, or None without a key.
+
+        Raises:
+            UnicodeDecodeError: the key is not UTF-8.
+        """
         return None if self.key is None else self.key.decode()
 
     def json(self) -> Any:
-        """The value as JSON; None for a tombstone. ValueError."""
+        """Return the value parsed as JSON, or None for a tombstone.
+
+        Raises:
+            ValueError: the value is not JSON.
+        """
         return None if self.value is None else parse_json(self.value, "value")
 
     def header(self, name: str) -> bytes | None:
-        """The last header of this name, as Kafka's `Headers.lastHeader`; None if there is none."""
+        """Return the last header with this name, like Kafka's `Headers.lastHeader`, or None."""
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
 def missing_topic(services: Services, name: str) -> str:
-    """Say that a topic does not exist, and which do."""
+    """Return a message that a topic does not exist, with the existing topics."""
     return missing("topic", name, (each.name for each in services.core.topics))
 
 
 def topic_of(services: Services, name: str) -> Topic:
-    """The topic. `NotFoundError` that names those there are."""
+    """Return a topic.
+
+    Raises:
+        NotFoundError: the topic does not exist; the message names the existing ones.
+    """
     topic = services.core.topics.get(name)
     if topic is None:
         raise NotFoundError(missing_topic(services, name))
@@ -94,7 +109,11 @@ def topic_of(services: Services, name: str) -> Topic:
 
 
 def partitions_of(topic: Topic, partition: int | None) -> Sequence[Partition]:
-    """One partition, or with None all of them. `NotFoundError`."""
+    """Return one partition, or all partitions for None.
+
+    Raises:
+        NotFoundError: the partition does not exist.
+    """
     if partition is None:
         return topic.partitions
     found = topic.partition(partition)
@@ -111,10 +130,11 @@ async def read_records(
     start: int = 0,
     isolation: Isolation = "read_committed",
 ) -> list[ConsumerRecord]:
-    """The records of a topic that consumers can read now, from offset `start` on, partition by partition.
+    """Return a topic's records that consumers can read now, from offset `start` on, partition by partition.
 
-    `OperationError` for a topic or partition that there is not, also for a topic that is deleted meanwhile;
-    `DecodeError` and `OSError` for files that cannot be read.
+    Raises:
+        OperationError: the topic or partition does not exist, or was deleted in the meantime.
+        DecodeError, OSError: a file cannot be read.
     """
     committed = isolation == _COMMITTED
     return [
@@ -126,10 +146,10 @@ async def read_records(
 
 
 class RecordPage(NamedTuple):
-    """Some of the records of a topic.
+    """Some records of a topic.
 
     Attributes:
-        next_offsets: by partition, the offset to go on at in those that were not read to their end.
+        next_offsets: where to continue in each partition that was not read to its end.
     """
 
     records: list[ConsumerRecord]
@@ -146,9 +166,9 @@ async def read_page(
     limit: int,
     max_bytes: int,
 ) -> RecordPage:
-    """The first records that `read_records` finds: at most `limit`, with about `max_bytes` of keys and values.
+    """Return the first records of `read_records`, at most `limit` with about `max_bytes` of keys and values.
 
-    One record comes at least, if there is one. Errors are those of `read_records`.
+    The result has at least one record if there is any. The errors are those of `read_records`.
     """
     committed = isolation == _COMMITTED
     found: list[ConsumerRecord] = []
@@ -176,7 +196,12 @@ async def read_page(
 def _stretches(
     services: Services, name: str, partition: int | None, isolation: Isolation
 ) -> list[tuple[Partition, int]]:
-    """The partitions to be read, and where each ends now. `OperationError`."""
+    """Return the partitions to read and their current end offsets.
+
+    Raises:
+        OperationError: the isolation is invalid.
+        NotFoundError: the topic or partition does not exist.
+    """
     if isolation not in {"read_committed", "read_uncommitted"}:
         raise OperationError(f"isolation: {isolation!r} is neither 'read_committed' nor 'read_uncommitted'")
     topic = services.core.topics.get(name)
@@ -193,10 +218,10 @@ def _stretches(
 async def record_slices(
     services: Services, partition: Partition, start: int, end: int, *, committed: bool
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """The records from offset `start` on, up to `end`, some at a time; see `read_records`."""
+    """Yield the records from offset `start` up to `end` in slices; see `read_records`."""
     topic = partition.topic
     slices = _slices(partition, start, end, committed=committed)
-    # The first one has to be asked for, and others have their turn before each of the next.
+    # The event loop serves other tasks between two slices.
     for slice_ in slices:
         yield slice_
         await asyncio.sleep(0)
@@ -205,7 +230,11 @@ async def record_slices(
 
 
 def end_offsets(services: Services, name: str) -> dict[int, int]:
-    """The end offsets for consumers of committed data: the last stable offset of each partition. `OperationError`."""
+    """Return the last stable offset of each partition, the end for read_committed consumers.
+
+    Raises:
+        NotFoundError: the topic does not exist.
+    """
     services.core.writes.commit()
     return {each.index: each.log.last_stable_offset for each in topic_of(services, name).partitions}
 
@@ -215,7 +244,10 @@ def _end(partition: Partition, *, committed: bool) -> int:
 
 
 def _slices(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[list[ConsumerRecord]]:
-    """The records, `_SLICE` or fewer at a time; what came before a step comes alone, and may be nothing."""
+    """Yield at most `_SLICE` records at a time.
+
+    A slice is empty after a step of work without records, which lets the caller pause after each step.
+    """
     found: list[ConsumerRecord] = []
     size = 0
     for record in _records_of(partition, start, end, committed=committed):
@@ -228,7 +260,7 @@ def _slices(partition: Partition, start: int, end: int, *, committed: bool) -> I
 
 
 def _records_of(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[ConsumerRecord | None]:
-    """The records, and None after each step of work without one, and at the end of each read."""
+    """Yield the records, and None after each step of work without a record and after each read."""
     log = partition.log
     first = offset = max(start, log.log_start_offset)
     aborted = _Aborted(log, offset, end) if committed else None
@@ -261,7 +293,7 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
 
 
 class _Aborted:
-    """The aborted transactions of a stretch of a log. A producer has one transaction at a time."""
+    """The aborted transactions in a range of a log. A producer has one transaction at a time."""
 
     def __init__(self, log: Log, start: int, end: int) -> None:
         self._spans: dict[int, deque[AbortedTxn]] = {}
@@ -269,7 +301,7 @@ class _Aborted:
             self._spans.setdefault(each.producer_id, deque()).append(each)
 
     def covers(self, header: BatchHeader) -> bool:
-        """Does the batch belong to one of them? Batches are asked for in the order of the log."""
+        """Return whether a batch belongs to an aborted transaction. Batches must be passed in log order."""
         spans = self._spans.get(header.producer_id)
         if not spans or not header.is_transactional:
             return False

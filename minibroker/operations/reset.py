@@ -1,4 +1,4 @@
-"""A broker as if it had just started: what tests need between them."""
+"""Resets a broker to the state after its start, as tests need it."""
 
 import contextlib
 import os
@@ -17,13 +17,16 @@ from minibroker_storage.files import fsync_directory
 
 
 def reset(services: Services, make_topics: Callable[[], object], *, keep_topics: bool = False) -> None:
-    """Forget all records, groups, transactions, faults and the journal; all nodes are up, and time is the machine's.
+    """Remove all records, groups, transactions, faults and the journal, start all nodes, and reset the clock.
 
-    What was altered while the broker ran (configurations, ACLs, credentials, quotas) is as it was at the start.
+    Run-time changes (configurations, ACLs, credentials, quotas) are reverted to the state at the start. Producer ids
+    continue.
 
-    Topics go, too, and `make_topics` makes those that there were at the start, with new ids. With `keep_topics` they
-    stay as they are, and their offsets go on where they were, so that readers with a checkpoint miss nothing.
-    Producers keep their ids. `OSError`, and nothing has changed; after a kill nothing has, or all.
+    Topics are removed as well, and `make_topics` creates the initial ones with new ids. With `keep_topics` they stay,
+    and their offsets continue, so readers with a checkpoint miss nothing.
+
+    Raises:
+        OSError: nothing has changed. A kill leaves either the old state or the new one.
     """
     core = services.core
     core.writes.commit()
@@ -58,7 +61,7 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
 
 
 def forget_visitors(services: Services) -> None:
-    """Groups, transactions and fetch sessions are gone, and all nodes are up."""
+    """Remove groups, transactions and fetch sessions, and start all nodes."""
     services.forget_coordinators()
     for node in services.core.cluster.nodes.values():
         node.forget_sessions()
@@ -66,7 +69,7 @@ def forget_visitors(services: Services) -> None:
 
 
 def _ends(topic: Topic) -> list[int]:
-    """The offset at which each partition's log ends."""
+    """Return the log end offset of each partition."""
     return [
         each.log.log_end_offset if each.opened_log is not None or each.has_files else 0 for each in topic.partitions
     ]
@@ -75,7 +78,7 @@ def _ends(topic: Topic) -> list[int]:
 def _empty(topic: Topic, offsets: list[int], now_ms: int) -> None:
     for partition, offset in zip(topic.partitions, offsets, strict=True):
         log = partition.opened_log
-        # Producers stay known after DeleteRecords, and their transactions open.
+        # DeleteRecords would keep producers and their open transactions.
         if log is not None and (log.log_start_offset < offset or log.producers.active):
             log.truncate_fully_and_start_at(offset, now_ms)
 
@@ -86,9 +89,13 @@ _STATE_FILES = (*METADATA_FILES, *(name + BACKUP_SUFFIX for name in METADATA_FIL
 
 @contextlib.contextmanager
 def staging(core: Core) -> Generator[str]:
-    """Return a directory for the new state, to be filled in the block and handed to `replace`. OSError.
+    """Create a directory for a new state, which the block fills and passes to `replace`.
 
-    It has the files of a data directory, but for those of the broker's run. Without a call of `replace` it is removed.
+    It contains the files of a data directory, except those of the running broker. It is removed unless `replace` is
+    called.
+
+    Raises:
+        OSError: the directory cannot be created.
     """
     path = staging_name(core.topics.data_dir)
     try:
@@ -100,9 +107,11 @@ def staging(core: Core) -> Generator[str]:
 
 
 def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
-    """Put a state in place, and take away topics and all files that are not partitions; then load the metadata.
+    """Install a new state, removing topics and all files that are not partitions, then load the metadata.
 
-    ConflictError where a directory is in the way, OSError; then nothing has changed.
+    Raises:
+        ConflictError: a directory is in the way; nothing has changed.
+        OSError: a file cannot be replaced; nothing has changed.
     """
     data_dir, is_durable = core.topics.data_dir, core.durability.is_needed
     with os.scandir(new) as entries:
@@ -131,12 +140,16 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
             raise
         core.topics.replaced(gone, f"{data_dir}/{UNFINISHED}")
     core.metadata.load()
-    # It holds all that was set aside. To remove it takes the file system long, so nobody waits for it.
+    # The directory holds everything that was set aside. Removing it is slow, so it happens in the background.
     core.background(partial(purge_logged, left))
 
 
 def sync_tree(directory: str) -> None:
-    """Force a directory and its subdirectories to disk, with all files in them. OSError."""
+    """Sync a directory with all files and subdirectories.
+
+    Raises:
+        OSError: the sync failed.
+    """
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir():

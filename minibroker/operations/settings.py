@@ -1,4 +1,4 @@
-"""Configurations, ACLs and quotas of a running broker, without a client."""
+"""Configurations, ACLs and quotas of a running broker, changed without a client."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -31,13 +31,22 @@ Setting = str | float | bool | None
 
 
 def topic_config(services: Services, name: str) -> dict[str, str | None]:
-    """The configuration of a topic as of now, by key. `NotFoundError`."""
+    """Return the current configuration of a topic by key.
+
+    Raises:
+        NotFoundError: the topic does not exist.
+    """
     config = topic_of(services, name).config
     return {entry.name: entry.value for entry in config.entries()}
 
 
 def configure_topic(services: Services, name: str, configs: Mapping[str, Setting]) -> None:
-    """Alter keys of a topic; None gives a key back to the broker. `OperationError`, `OSError`."""
+    """Change configuration keys of a topic. None restores the broker's value.
+
+    Raises:
+        OperationError: the topic does not exist or a value is invalid.
+        OSError: the change cannot be saved.
+    """
     topic = topic_of(services, name)
     try:
         config = TopicConfig(services.core.config, _altered(topic.config.overrides, configs))
@@ -48,9 +57,13 @@ def configure_topic(services: Services, name: str, configs: Mapping[str, Setting
 
 
 def configure(services: Services, configs: Mapping[str, Setting]) -> None:
-    """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`.
+    """Change configuration keys of all brokers. None restores the value at the start.
 
-    MinibrokerWarning for a name that is not known: as in Kafka it is stored and has no effect.
+    A MinibrokerWarning is issued for an unknown name. As in Kafka, it is stored and has no effect.
+
+    Raises:
+        OperationError: a value is invalid.
+        OSError: the change cannot be saved.
     """
     texts = _altered(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
     try:
@@ -75,9 +88,10 @@ def _text(value: Setting) -> str:
 
 
 class Resource(TypedDict, total=False):
-    """The resource of a rule, and the hosts: one topic, group, transactional id or the cluster.
+    """The resource of an ACL, which is one topic, group, transactional id or the cluster, and the host it applies to.
 
-    `prefixed` is for all resources whose names begin so, `*` as a name for all of a type, and `host` an address.
+    With `prefixed`, the ACL applies to all names that begin with the given one. The name `*` stands for all resources
+    of a type. `host` is an address.
     """
 
     topic: str
@@ -95,7 +109,11 @@ def make_rules(
     operations: Iterable[str],
     resource: Resource,
 ) -> list[AclBinding]:
-    """Permit or deny operations. `OperationError` for what is not a rule, and without an authorizer."""
+    """Create ACLs that allow or deny operations.
+
+    Raises:
+        OperationError: an argument is invalid, or the broker has no authorizer.
+    """
     authorizer = _authorizer(services)
     kind, name = _named(resource)
     made = [
@@ -120,12 +138,20 @@ def make_rules(
 
 
 def find_rules(services: Services) -> list[AclBinding]:
-    """All rules. `OperationError` without an authorizer."""
+    """Return all ACLs.
+
+    Raises:
+        OperationError: the broker has no authorizer.
+    """
     return _authorizer(services).find(AclFilter())
 
 
 def remove_rules(services: Services, acls: Iterable[AclBinding]) -> None:
-    """Forget rules. `OperationError` without an authorizer."""
+    """Remove ACLs.
+
+    Raises:
+        OperationError: the broker has no authorizer.
+    """
     _authorizer(services).remove(acls)
 
 
@@ -152,7 +178,7 @@ def _named(resource: Resource) -> tuple[ResourceType, str]:
 
 
 def _operation(text: str) -> Operation:
-    """By its name, in any case, with or without underscores ("describe_configs", "DescribeConfigs")."""
+    """Return the operation with a name in any case, with or without underscores, such as "DescribeConfigs"."""
     requested = str(text).replace("_", "").upper()
     for each in Operation:
         if each > Operation.ANY and each.name.replace("_", "") == requested:
@@ -168,7 +194,12 @@ _LONGEST_SEARCH_MS: Final = 20_000
 
 
 async def set_quota(services: Services, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
-    """Set limits of an entity, and remove those that are None. OperationError, OSError."""
+    """Set quotas of an entity, and remove those that are None.
+
+    Raises:
+        OperationError: the entity or a quota is invalid.
+        OSError: the change cannot be saved.
+    """
     try:
         keys = keys_of(entity.items(), await _addresses(services, entity.get(IP)))
         for key, limit in limits.items():
@@ -180,7 +211,7 @@ async def set_quota(services: Services, entity: Mapping[str, str | None], limits
 
 
 async def _addresses(services: Services, host: str | None) -> Mapping[str, frozenset[str]]:
-    """The addresses of a host, which is looked up aside; nothing if it is not found in time."""
+    """Look up the addresses of a host in the background. The result is empty if that takes too long."""
     if not host:
         return {}
     found: asyncio.Future[Mapping[str, frozenset[str]]] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Share groups as a test sees them: what members have in hand, how often it was delivered, and what is done with."""
+"""Operations on share groups: records in flight, delivery counts, and finished records."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ __tracebackhide__ = is_the_callers
 
 @dataclass(frozen=True, slots=True)
 class InFlightRecords:
-    """Neighboring offsets of a share-partition in the same state.
+    """Adjacent offsets of a share-partition in the same state.
 
     Attributes:
         last_offset: Included.
-        state: As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
-        delivery_count: The number of deliveries of each.
+        state: Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+        delivery_count: How often each of them was delivered.
         member_id: The member that has acquired them.
     """
 
@@ -45,11 +45,11 @@ class InFlightRecords:
 
 @dataclass(frozen=True, slots=True)
 class SharePartitionDescription:
-    """A partition as a share group sees it (KIP-932).
+    """The state of a partition in a share group (KIP-932).
 
     Attributes:
-        start_offset: The first that is not done with; None before the first read.
-        lag: The offsets from there on that are not done with; None likewise.
+        start_offset: The first offset that is not finished; None before the first read.
+        lag: The number of unfinished offsets from there on; None before the first read.
     """
 
     start_offset: Int64 | None
@@ -58,12 +58,12 @@ class SharePartitionDescription:
 
     @property
     def acquired(self) -> int:
-        """The number of offsets that members have in hand."""
+        """The number of offsets that members have acquired."""
         return sum(each.count for each in self.in_flight if each.state == RecordState.ACQUIRED.name)
 
     @property
     def delivery_counts(self) -> dict[int, int]:
-        """The number of deliveries of each offset that is in flight and not done with."""
+        """The delivery count of each unfinished offset in flight."""
         return {
             offset: each.delivery_count
             for each in self.in_flight
@@ -72,7 +72,7 @@ class SharePartitionDescription:
         }
 
     def unread(self, end: int) -> Iterator[tuple[int, int]]:
-        """The ranges of offsets that are not done with, from the first to the one behind the last, up to `end`."""
+        """Yield the ranges of unfinished offsets up to `end`, each from its first offset to the one after its last."""
         at = end if self.start_offset is None else self.start_offset
         for each in self.in_flight:
             if RecordState[each.state].is_final:
@@ -84,9 +84,10 @@ class SharePartitionDescription:
 
 
 async def share_partitions(services: Services, group_id: str) -> dict[TopicPartition, SharePartitionDescription]:
-    """The share-partitions of a group, by (topic, partition); none for an unknown group.
+    """Return the share-partitions of a group by (topic, partition), or none for an unknown group.
 
-    `ConflictError` for a group of another type.
+    Raises:
+        ConflictError: the group is of another type.
     """
     services.core.writes.commit()
     await states_loaded(services, group_id)
@@ -94,7 +95,7 @@ async def share_partitions(services: Services, group_id: str) -> dict[TopicParti
 
 
 async def states_loaded(services: Services, group_id: str) -> None:
-    """Return once the states of a share group's partitions are known, which an earlier run may have left."""
+    """Wait until the states of a share group's partitions are loaded from the log of an earlier run."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     store = services.share_states.store
 
@@ -106,7 +107,7 @@ async def states_loaded(services: Services, group_id: str) -> None:
 
 
 def partitions_described(services: Services, group: AnyGroup | None) -> dict[TopicPartition, SharePartitionDescription]:
-    """`share_partitions` of what is known now; what is being loaded looks like what the group has not begun to read."""
+    """Like share_partitions(), but with the states loaded so far. Partitions without a state look unread."""
     if group is not None and not isinstance(group, ShareGroup):
         raise ConflictError(f"group {group.group_id!r} is of type {group.kind}, not {ShareGroup.kind}")
     found = {place: _describe(services, place, key) for place, key in _keys(services, group).items()}
@@ -114,7 +115,7 @@ def partitions_described(services: Services, group: AnyGroup | None) -> dict[Top
 
 
 def state_logs(services: Services, group: ShareGroup) -> list[Log]:
-    """The logs that have the states of a share group's partitions."""
+    """Return the logs that store the states of a share group's partitions."""
     log = services.share_states.store.log
     if log.topic is None:
         return []
@@ -124,7 +125,7 @@ def state_logs(services: Services, group: ShareGroup) -> list[Log]:
 
 
 def _keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition, SharePartitionKey]:
-    """The share-partitions of a group that have a state."""
+    """Return the share-partitions of a group that have a state."""
     if not isinstance(group, ShareGroup):
         return {}
     topics = services.core.topics
@@ -138,7 +139,10 @@ def _keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition,
 
 
 def _describe(services: Services, place: TopicPartition, key: SharePartitionKey) -> SharePartitionDescription | None:
-    """The state that its leader has, else the written one; None for a partition that is gone."""
+    """Describe a share-partition from its leader's state or, without a leader, from the stored state.
+
+    Returns None if the partition no longer exists.
+    """
     topic = services.core.topics.get(place[0])
     partition = None if topic is None else topic.partition(place[1])
     if partition is None:
@@ -171,7 +175,7 @@ def _written(services: Services, key: SharePartitionKey) -> tuple[int, tuple[InF
     if kept is None:
         return UNKNOWN, ()
     start = kept.state.start_offset
-    for each in kept.state.batches:  # a leader that loads the state goes on behind what is done with
+    for each in kept.state.batches:  # A leader that loads this state continues after the finished records.
         if not each.first <= start <= each.last or not RecordState(each.state).is_final:
             break
         start = each.last + 1

@@ -1,9 +1,9 @@
-"""A broker as it was before: everything in a directory of its own, and back.
+"""Snapshots: copies a broker's state into a directory, and restores it.
 
-`minibroker-snapshot.json`, the mark of a snapshot, is its first file and its last one: `{"version": 1, "files": null}`
-while the others are being written, then the size and a checksum of each, by its path. A directory without it is no
-snapshot of this version, but may be one of 1.0.0, or the directory of a stopped broker. A broker that starts on a
-snapshot removes the mark.
+A snapshot is marked by `minibroker-snapshot.json`, which is its first and its last file to be written. It contains
+`{"version": 1, "files": null}` during the copy, and afterwards the size and checksum of each file by path. A directory
+without it is not a snapshot of this version, but may be one of 1.0.0 or the data directory of a stopped broker. A
+broker that starts on a snapshot removes the mark.
 """
 
 import asyncio
@@ -57,14 +57,14 @@ Aside: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 Mark = dict[str, list[int]]
-"""Size in bytes and checksum of each file, by its path in the snapshot."""
+"""Size in bytes and checksum of each file by its path in the snapshot."""
 
 
 class Snapshot:
     """All topics, records, groups and transactions of a broker at one moment.
 
-    A data directory like any other: `minibroker serve --data-dir` runs on a copy of it. A temporary one goes with
-    `delete`, at the end of a `with` block, or with this object.
+    It is a normal data directory: `minibroker serve --data-dir` runs on a copy of it. A temporary snapshot is removed
+    by `delete`, at the end of a `with` block, or with this object.
     """
 
     def __init__(self, directory: str, *, is_temporary: bool) -> None:
@@ -72,7 +72,7 @@ class Snapshot:
         self._end = weakref.finalize(self, temporary.remove, directory) if is_temporary else None
 
     def delete(self) -> None:
-        """Remove it if it is a temporary one. Twice does no harm."""
+        """Remove the directory if it is temporary. A second call has no effect."""
         if self._end is not None:
             self._end()
 
@@ -86,10 +86,16 @@ class Snapshot:
 async def take_snapshot(
     services: Services, directory: str | os.PathLike[str] | None = None, aside: Aside = asyncio.to_thread
 ) -> Snapshot:
-    """Copy everything as it is now into a new directory; None for a temporary one. `aside` runs what takes long.
+    """Copy the current state into a new directory, or a temporary one for None.
 
-    ConflictError if there is something in the directory, but for a snapshot that was cut short, or if it lies in the
-    broker's own; `OSError`, and there is no snapshot.
+    Args:
+        services: the broker.
+        directory: the directory to create.
+        aside: runs slow functions while the event loop serves clients.
+
+    Raises:
+        ConflictError: the directory is inside the broker's own, or exists and is not an incomplete snapshot.
+        OSError: the copy failed, and no snapshot exists.
     """
     core = services.core
     async with services.copying:
@@ -112,13 +118,17 @@ async def take_snapshot(
 
 
 def _hold(core: Core, held: str) -> dict[str, int]:
-    """Link all files into a new directory; returns their sizes. Records that come later are beyond these. OSError."""
+    """Hard-link all files into a new directory, and return their sizes, which exclude later records.
+
+    Raises:
+        OSError: a file cannot be linked or copied.
+    """
     data_dir, sizes = core.topics.data_dir, dict[str, int]()
     partitions = {
         os.path.basename(partition.directory): partition for topic in core.topics for partition in topic.partitions
     }
     os.mkdir(held)
-    # No log is closed for it: the copy is opened as the directory of a killed broker is.
+    # No log is closed for this. The copy is opened like the directory of a killed broker.
     for name in _files_of(data_dir, (*_FILES, META_PROPERTIES)):
         directory, slash, _ = name.rpartition("/")
         if slash and directory not in partitions:
@@ -127,10 +137,10 @@ def _hold(core: Core, held: str) -> dict[str, int]:
             os.mkdir(f"{held}/{directory}")
         try:
             os.link(f"{data_dir}/{name}", f"{held}/{name}")
-        except OSError:  # a file system without links
+        except OSError:  # The file system has no hard links.
             copy_file(f"{data_dir}/{name}", f"{held}/{name}")
         sizes[name] = os.stat(f"{held}/{name}").st_size
-    # All of the copy is on disk, and has a checksum: who opens it need not read it all.
+    # The whole copy is on disk and has checksums, so a broker that opens it need not read all of it.
     points = read_offset_checkpoint(f"{held}/{RECOVERY_POINTS}")
     points |= {
         partition.key: partition.opened_log.log_end_offset
@@ -161,13 +171,22 @@ def _copy_held(held: str, sizes: Mapping[str, int], directory: str | os.PathLike
 async def restore_snapshot(
     services: Services, snapshot: Snapshot | str | os.PathLike[str], aside: Aside = asyncio.to_thread
 ) -> None:
-    """Replace all topics, groups and transactions by those of a snapshot; clients go on as after a restart.
+    """Replace all topics, groups and transactions by those of a snapshot. Clients continue as after a restart.
 
-    Until all is copied they are served from the state before. `aside` runs what takes long.
+    Clients are served from the previous state until everything is copied. The directory may also be that of a stopped
+    broker or a stopped Apache Kafka. If an error is raised, nothing has changed. A kill leaves either the old state or
+    the new one.
 
-    The directory may also be one that a stopped broker or a stopped Apache Kafka has left. `NotFoundError` for another
-    one, `ConflictError` for the broker's own one and those in use, `OperationError` for a damaged one; `OSError`.
-    Nothing has changed then; after a kill nothing has, or all.
+    Args:
+        services: the broker.
+        snapshot: the snapshot or its directory.
+        aside: runs slow functions while the event loop serves clients.
+
+    Raises:
+        NotFoundError: the directory is not a snapshot.
+        ConflictError: the directory is the broker's own or in use.
+        OperationError: the snapshot is damaged.
+        OSError: a file cannot be copied.
     """
     core = services.core
     source = snapshot.directory if isinstance(snapshot, Snapshot) else os.fspath(snapshot)
@@ -189,12 +208,16 @@ async def restore_snapshot(
 
 
 def _begin(target: str) -> None:
-    """Make the directory of a snapshot, which says from its first moment that it is not whole. OSError."""
+    """Create the directory of a snapshot, which is marked as incomplete from its first moment.
+
+    Raises:
+        OSError: the directory cannot be created.
+    """
     begun, old = delete_directory_name(target), delete_directory_name(target)
     try:
         os.makedirs(begun)
         write_mark(begun, None, sync=True)
-        rename_if_there(target, old)  # which was cut short
+        rename_if_there(target, old)  # This is an incomplete snapshot.
         os.rename(begun, target)
     finally:
         for path in (old, begun):
@@ -209,7 +232,7 @@ def _check_target(core: Core, target: str) -> None:
 
 
 def _check_source(core: Core, source: str) -> Mark | None:
-    """Return the mark of a directory that may be restored, if it has one."""
+    """Check that a directory may be restored, and return its mark, if any."""
     if not os.path.isdir(source):
         raise NotFoundError(f"restore: {source} is not a snapshot: there is no such directory")
     own = core.topics.data_dir
@@ -224,14 +247,18 @@ def _check_source(core: Core, source: str) -> Mark | None:
 
 
 def _lies_in(path: str, directory: str) -> bool:
-    """Whether a path, which need not exist, is a directory or lies in it, whatever links lead there."""
+    """Return whether a path, which need not exist, is a directory or inside it, after resolving links."""
     resolved = Path(path).resolve()
     return any(each.exists() and each.samefile(directory) for each in (resolved, *resolved.parents))
 
 
 @contextlib.contextmanager
 def _unused(source: str) -> Generator[None]:
-    """Hold the lock of a directory, if it has one that this process may take. ConflictError."""
+    """Hold the lock of a directory, if it has a lock file that this process may write.
+
+    Raises:
+        ConflictError: the directory is in use.
+    """
     try:
         lock = DirectoryLock(source) if os.access(f"{source}/{LOCK_FILE}", os.W_OK) else None
     except DirectoryLockedError:
@@ -244,13 +271,17 @@ def _unused(source: str) -> Generator[None]:
 
 
 def _copy(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
-    """Copy what belongs to a snapshot, and check that it is what was written. OperationError, OSError.
+    """Copy the files of a snapshot and verify them against its mark.
 
-    With `sync` the copy is on disk already when `replace` asks for that.
+    With `sync` the copy is on disk afterwards, as `replace` requires.
+
+    Raises:
+        OperationError: the snapshot is damaged.
+        OSError: a file cannot be copied.
     """
     names = _files_of(source, (*_FILES, *_BACKUPS)) if mark is None else mark
     for name in names:
-        if name == META_PROPERTIES:  # the broker has its own
+        if name == META_PROPERTIES:  # The broker keeps its own.
             continue
         try:
             copied = copy_file(f"{source}/{name}", f"{new}/{name}")
@@ -265,14 +296,16 @@ def _copy(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
 
 
 def _prepare(core: Core, new: str) -> None:
-    """Read the metadata as a start would, and let nothing go back that clients have seen of this broker.
+    """Load the metadata like a start, and keep ids and epochs above all those that clients have seen from this broker.
 
-    TopicsFileError, ClusterFileError, OSError.
+    Raises:
+        TopicsFileError, ClusterFileError: the metadata is damaged.
+        OSError: a file cannot be read or written.
     """
     metadata = ClusterMetadata(new)
     DynamicConfigs(core.config, metadata, core.cluster.first.id)
     Features(metadata, core.features.supported)
-    metadata.write_first(new)  # whole, if it was torn
+    metadata.write_first(new)  # This completes a torn file.
     core.features.outlast(metadata)
     core.cluster.forget_leaders()
     cluster = Cluster(core.cluster.first.id, len(core.cluster.nodes), core.config)
@@ -287,7 +320,11 @@ def _prepare(core: Core, new: str) -> None:
 
 
 def _files_of(directory: str, files: tuple[str, ...]) -> list[str]:
-    """The files of a data directory with these names, and those of partitions. OSError."""
+    """Return the files of a data directory with the given names, and the files of its partitions.
+
+    Raises:
+        OSError: a directory cannot be read.
+    """
     names: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -300,7 +337,7 @@ def _files_of(directory: str, files: tuple[str, ...]) -> list[str]:
 
 
 def _is_kept(file: os.DirEntry[str]) -> bool:
-    """Whether a partition's file counts, and is not about to be removed or still being made by a cleaning."""
+    """Return whether a partition's file is part of the log, unlike files to delete and unfinished cleaned segments."""
     return file.is_file() and not file.name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX))
 
 
@@ -310,19 +347,26 @@ _ZEROS: Final = bytes(_CHUNK_BYTES)
 
 
 class CutShortError(OperationError):
-    """A snapshot that is not whole: the broker was killed while it took it."""
+    """A snapshot is incomplete because the broker was killed while it took it."""
 
 
 def write_mark(directory: str, files: Mark | None, *, sync: bool) -> None:
-    """Mark a directory as that of a snapshot which has these files; None while it is not whole. OSError."""
+    """Mark a directory as a snapshot with these files, or as an incomplete one for None.
+
+    Raises:
+        OSError: the mark cannot be written.
+    """
     data = json.dumps({"version": _VERSION, "files": files}).encode()
     write_atomically(f"{directory}/{SNAPSHOT_FILE}", data, sync=sync)
 
 
 def read_mark(directory: str) -> Mark | None:
-    """Return the mark of a snapshot; None for a directory without one.
+    """Return the mark of a snapshot, or None for a directory without one.
 
-    CutShortError, OperationError for a damaged mark, OSError.
+    Raises:
+        CutShortError: the snapshot is incomplete.
+        OperationError: the mark is damaged.
+        OSError: the mark cannot be read.
     """
     path = f"{directory}/{SNAPSHOT_FILE}"
     try:
@@ -346,7 +390,11 @@ def _is_in_snapshot(name: str) -> bool:
 
 
 def is_cut_short(directory: str) -> bool:
-    """Whether a directory has nothing but what a killed broker has left of a snapshot. OSError."""
+    """Return whether a directory contains only an incomplete snapshot, left by a killed broker.
+
+    Raises:
+        OSError: the mark cannot be read.
+    """
     if os.path.islink(directory) or not os.path.isdir(directory):
         return False
     try:
@@ -359,10 +407,20 @@ def is_cut_short(directory: str) -> bool:
 
 
 def copy_file(source: str, target: str, size: int | None = None) -> list[int]:
-    """Copy a file with its holes, and its directory if need be: the indexes of a log in use are ten nearly empty MB.
+    """Copy a file without filling its holes, and create its directory if needed.
 
-    With `size` the copy has that many bytes, whether the file has grown or was cut. Returns the size and the checksum
-    of what was copied. `OSError`, which names a path.
+    Holes matter because the indexes of an active log are 10 MB of mostly zeros.
+
+    Args:
+        source: the file to copy.
+        target: the new file.
+        size: the size of the copy, even if the file has grown or shrunk. By default, the current size.
+
+    Returns:
+        The size and the checksum of the copy.
+
+    Raises:
+        OSError: the file cannot be copied; the error names a path.
     """
     path, checksum = source, 0
     try:
@@ -390,15 +448,19 @@ def copy_file(source: str, target: str, size: int | None = None) -> list[int]:
 
 
 def _chunks(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """The chunks of a file that are not zeros, with their positions: the same ones wherever its holes are. OSError."""
+    """Yield the non-zero chunks of a file with their positions, independently of where its holes are.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     position = 0
     while position < size:
         try:
             position = max(position, os.lseek(fd, position, os.SEEK_DATA) // _CHUNK_BYTES * _CHUNK_BYTES)
-        except OSError:  # nothing but a hole is left
+        except OSError:  # Only a hole remains.
             return
         length = min(_CHUNK_BYTES, size - position)
-        data = os.pread(fd, length, position).ljust(length, b"\0")  # an index may have been trimmed since
+        data = os.pread(fd, length, position).ljust(length, b"\0")  # An index may have been trimmed in the meantime.
         if data != _ZEROS[: len(data)]:
             yield position, data
         position += _CHUNK_BYTES

@@ -1,4 +1,4 @@
-"""Time of a broker, which moves when a test says so."""
+"""Operations on a broker's clock, and the tasks that depend on time."""
 
 import asyncio
 import contextlib
@@ -28,11 +28,14 @@ __tracebackhide__ = is_the_callers
 
 
 def advance_clock(services: Services, by: float | timedelta) -> None:
-    """Move the broker's time on, by seconds or a `timedelta`. Sessions, transactions and delayed requests time out."""
+    """Advance the broker's clock by seconds or a `timedelta`.
+
+    Sessions, transactions and delayed requests time out.
+    """
     seconds = cast("object", by.total_seconds() if isinstance(by, timedelta) else by)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise OperationError(f"advance: {seconds!r} is neither a number of seconds nor a timedelta")
-    if not seconds <= timedelta.max.total_seconds():  # nor is "not a number"
+    if not seconds <= timedelta.max.total_seconds():  # This also rejects NaN.
         raise OperationError(f"advance: {seconds} s: no broker lives that long")
     if seconds < 0:
         raise OperationError(f"advance: {seconds} s: time does not go back")
@@ -44,7 +47,7 @@ def advance_clock(services: Services, by: float | timedelta) -> None:
 
 
 def _tell_of_retention(services: Services, line: tuple[str, int] | None, partition: Partition) -> None:
-    """Tell the user, once for each topic, that retention deleted records because the clock was moved on."""
+    """Warn once per topic that retention deleted records because the clock was advanced."""
     topic = partition.topic.name
     text = (
         f"retention has deleted records of {topic!r}: clients stamp them with the machine's time, and on the clock that"
@@ -52,21 +55,24 @@ def _tell_of_retention(services: Services, line: tuple[str, int] | None, partiti
     )
     is_first = services.core.advised.advise(MOVED_CLOCK, topic, text)
     if is_first and line is not None:
-        # Where warnings are errors, this one would end a chore of the broker's thread, and nobody would see it.
+        # If warnings are errors, this one must not end a background task of the broker's thread unnoticed.
         with contextlib.suppress(MinibrokerWarning):
             warnings.warn_explicit(text, MinibrokerWarning, *line)
 
 
 def run_retention(services: Services) -> int:
-    """Delete what is not to be kept any longer, now; returns how many segments went."""
+    """Delete all segments that have passed their retention now, and return their number."""
     services.core.writes.commit()
     return services.core.logs.apply_retention()
 
 
 async def compact(services: Services, topic: str | None = None) -> None:
-    """Compact all compacted topics, or make sure that one is, and wait until it is done. `OperationError`.
+    """Compact all compacted topics, or only `topic`, and wait for the end.
 
-    Each log begins a new segment before, so that all there was until now is compacted.
+    Each log begins a new segment first, so that all existing records are compacted.
+
+    Raises:
+        OperationError: the topic does not exist or is not compacted, or the cleaner is disabled.
     """
     if topic is not None and not topic_of(services, topic).is_compacted:
         raise ConflictError(f"topic {topic!r} is not compacted: its cleanup.policy has no 'compact'")

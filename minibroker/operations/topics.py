@@ -1,4 +1,4 @@
-"""Topics without a client."""
+"""Operations on topics, without a client."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class TopicDescription:
     """A topic.
 
     Attributes:
-        topic_id: As Kafka writes it.
-        configs: Those that differ from the broker's defaults.
+        topic_id: The id in Kafka's text format.
+        configs: The values that differ from the broker's defaults.
     """
 
     name: str
@@ -35,17 +35,21 @@ class TopicDescription:
 
 
 def describe_topics(services: Services) -> dict[str, TopicDescription]:
-    """All topics, by name."""
+    """Return all topics by name."""
     return {topic.name: _describe(topic) for topic in sorted(services.core.topics, key=lambda topic: topic.name)}
 
 
 def describe_topic(services: Services, name: str) -> TopicDescription:
-    """One topic. `NotFoundError`."""
+    """Return one topic.
+
+    Raises:
+        NotFoundError: the topic does not exist.
+    """
     return _describe(topic_of(services, name))
 
 
 def topics_page(services: Services, after: str, limit: int) -> tuple[list[TopicDescription], str | None]:
-    """The first `limit` topics whose names sort behind `after`, and the `after` of the next page, None on the last."""
+    """Return up to `limit` topics after the name `after`, and the next page's `after`, or None on the last page."""
     topics = services.core.topics
     names, next_after = page_of((topic.name for topic in topics), after, limit)
     return [_describe(topic) for name in names if (topic := topics.get(name)) is not None], next_after
@@ -59,9 +63,12 @@ def create_topic(
     replication_factor: int | None = None,
     configs: Mapping[str, str | float | bool] | None = None,
 ) -> TopicDescription:
-    """Create a topic; without a number it has the broker's default. `OperationError` where CreateTopics refuses.
+    """Create a topic. By default it has the broker's default number of partitions.
 
-    As there, a broker that is alone takes any replication factor, and makes it 1.
+    As in CreateTopics, a single broker accepts any replication factor and uses 1.
+
+    Raises:
+        OperationError: CreateTopics would refuse the topic.
     """
     texts = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
@@ -86,13 +93,17 @@ def create_topic(
 
 
 def _hint_of_name(name: str) -> str:
-    """For a name that is written like an entry of the option `topics`, such as `orders:4`."""
+    """Return a hint for a name written like an entry of the option `topics`, such as `orders:4`."""
     start, colon, partitions = name.partition(":")
     return f"; write create_topic({start!r}, {partitions})" if colon and partitions.isdecimal() else ""
 
 
 def delete_topic(services: Services, name: str) -> None:
-    """Delete a topic, and what groups have committed for it. `OperationError`."""
+    """Delete a topic and the offsets that groups have committed for it.
+
+    Raises:
+        NotFoundError: the topic does not exist.
+    """
     topic = topic_of(services, name)
     services.core.writes.commit()
     services.core.background(partial(purge_logged, services.core.topics.delete(topic)))
@@ -100,7 +111,11 @@ def delete_topic(services: Services, name: str) -> None:
 
 
 def leader_of(services: Services, topic: str, partition: int) -> int | None:
-    """The node id of a partition's leader; None while it has none. `OperationError`."""
+    """Return the node id of a partition's leader, or None without a leader.
+
+    Raises:
+        NotFoundError: the topic or partition does not exist.
+    """
     (found,) = partitions_of(topic_of(services, topic), partition)
     return None if found.leader is None else found.leader.id
 
@@ -111,9 +126,9 @@ def _describe(topic: Topic) -> TopicDescription:
 
 
 def page_of(names: Iterable[str], after: str, limit: int) -> tuple[list[str], str | None]:
-    """The first `limit` names that sort behind `after`, and the `after` of the next page, None on the last.
+    """Return up to `limit` sorted names after `after`, and the `after` of the next page, or None on the last page.
 
-    Names that come and go between two pages shift no others.
+    Names added or removed between two pages do not shift the others.
     """
     behind = sorted(name for name in names if name > after) if after else sorted(names)
     page = behind[:limit]

@@ -1,4 +1,4 @@
-"""Waiting until something is so, on the event loop and no longer than a test has patience."""
+"""Waits on the event loop until a condition holds or a timeout expires."""
 
 import asyncio
 import contextlib
@@ -15,18 +15,18 @@ T = TypeVar("T")
 _FIRST_PAUSE: Final = 0.0005
 _LONGEST_PAUSE: Final = 0.01
 _PAUSE_BETWEEN_APPENDS: Final = 0.25
-"""Seconds until a look without an append, for rare changes such as retention that deletes unread records."""
+"""Seconds between calls without an append, for rare changes such as retention that deletes unread records."""
 
 
 class _Appends:
-    """Appends to some logs, and their closing, as an event."""
+    """An event that is set when one of several logs gets an append or is closed."""
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()
         self._logs: set[Log] = set()
 
     def watch(self, logs: Iterable[Log]) -> bool:
-        """Watch these logs and no others; is one of them new?"""
+        """Watch exactly these logs, and return whether any of them was not watched before."""
         before, self._logs = self._logs, set(logs)
         for each in before - self._logs:
             each.remove_append_listener(self._on_append)
@@ -39,7 +39,7 @@ class _Appends:
         self._happened.set()
 
     async def wait(self, pause: float) -> None:
-        """Return with the first append since the last call, or after so many seconds."""
+        """Wait for an append after the last call, for at most `pause` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._happened.wait()
@@ -47,7 +47,11 @@ class _Appends:
 
 
 def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") -> None:
-    """Raise OperationError for what is not a number, with `hint` behind it, and for a number below 0."""
+    """Check that a value is a number of at least 0.
+
+    Raises:
+        OperationError: it is not; the message ends with `hint` if the value is not a number.
+    """
     try:
         is_negative = value < 0
     except TypeError:
@@ -57,7 +61,7 @@ def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") 
 
 
 async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of what is asked
-    """The result of `look` once it is not None; see `eventually`."""
+    """Like eventually(), for a function that is not a coroutine."""
 
     async def looked() -> T | None:
         return look()
@@ -71,13 +75,17 @@ async def eventually(
     timeout: float,  # noqa: ASYNC109 - part of what is asked
     logs: Callable[[], Iterable[Log]] = tuple,
 ) -> T:
-    """The result of `look` once it is not None; it is called again and again, at first twice a millisecond.
+    """Call `look` repeatedly until its result is not None, and return that result.
 
-    `logs`, asked for after each look, are those whose appends can change what it sees: then it is called after appends
-    alone, and every quarter of a second. Without any it is called 100 times a second.
+    Args:
+        look: first called again after half a millisecond, then with growing pauses of up to 10 ms.
+        describe: returns the message of the error.
+        timeout: in seconds of the machine's time, not of the broker's clock.
+        logs: returns the logs whose appends can change the result. It is called after each `look`. With logs, `look` is
+            called only after an append, and every quarter of a second.
 
-    Patience is counted in the machine's seconds, whatever the broker's clock says. `WaitTimeoutError` with what
-    `describe` says then.
+    Raises:
+        WaitTimeoutError: the result was None until the timeout.
     """
     check_not_negative("timeout", timeout, " s")
     loop = asyncio.get_running_loop()
@@ -91,7 +99,7 @@ async def eventually(
                 raise WaitTimeoutError(describe())
             watched = tuple(logs())
             if appends.watch(watched):
-                continue  # there may have been an append since the look began
+                continue  # An append may have happened since `look` began.
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, _LONGEST_PAUSE)
             if watched:

@@ -1,4 +1,4 @@
-"""Words that several messages share, and formats of numbers for the OpenAPI document."""
+"""Phrases shared by several messages, and number formats for the OpenAPI document."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -8,12 +8,12 @@ from minibroker.config.names import suggestion
 
 
 class Format(NamedTuple):
-    """A format of numbers without a sign, or beyond an int32, which generators of clients take otherwise."""
+    """A number format in JSON schemas, which generators of clients need for unsigned and large integers."""
 
     name: str
 
     def __get_pydantic_json_schema__(self, schema: Any, to_json: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Return the JSON schema of a number (called by pydantic, which operations do not import)."""
+        """Return the JSON schema of a number. Called by pydantic, which this package does not import."""
         return {**to_json(schema), "format": self.name}
 
 
@@ -27,17 +27,17 @@ _LONGEST_SPAN = timedelta.max.days * 86_400
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
-    """`1 record`, `2 records`; `nouns` is a plural with another ending."""
+    """Format a number of things, such as `1 record` or `2 records`. `nouns` is an irregular plural."""
     return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def span(seconds: float) -> str:
-    """`8:20:00`, `83 days, 8:00:00`."""
+    """Format a duration, such as `8:20:00` or `83 days, 8:00:00`."""
     return str(timedelta(seconds=round(min(seconds, _LONGEST_SPAN), 3)))
 
 
 def missing(kind: str, name: str, known: Iterable[str]) -> str:
-    """`there is no topic 'ordres'; topics: orders; did you mean orders?`."""
+    """Return a message such as `there is no topic 'ordres'; topics: orders; did you mean orders?`."""
     names = sorted(known)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     there = ", ".join(names[:_SHOWN]) or "none"

@@ -13,12 +13,17 @@ UNDEFINED_EPOCH_OFFSET: Final = -1
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
-    """The content of `partition.metadata` for a topic id of 16 bytes (Kafka's `PartitionMetadataFile`)."""
+    """Return the content of `partition.metadata` for a 16-byte topic id (Kafka's `PartitionMetadataFile`)."""
     return b"version: %d\ntopic_id: %b" % (CHECKPOINT_VERSION, uuid_text(topic_id).encode())
 
 
 def read_partition_metadata(path: str) -> bytes:
-    """The topic id, 16 bytes. `CorruptCheckpointError`, or `OSError` when it cannot be read."""
+    """Read the topic id from a `partition.metadata` file and return its 16 bytes.
+
+    Raises:
+        CorruptCheckpointError: the file has no valid topic id.
+        OSError: the file cannot be read.
+    """
     fields = dict(line.split(b": ", 1) for line in read_file(path).splitlines() if b": " in line)
     try:
         if int(fields[b"version"]) != CHECKPOINT_VERSION:
@@ -36,11 +41,12 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochCheckpoint:
-    """Which leader epoch began at which offset (KIP-101; Kafka's `LeaderEpochFileCache` and its checkpoint file).
+    """The start offset of each leader epoch (KIP-101; Kafka's `LeaderEpochFileCache` and its checkpoint file).
 
-    Bytes: text lines: version 0, the number of entries, then "epoch startoffset" per entry, both ascending. An empty
-    file, or none, holds no entries. Crash rule: replaced as a whole; an entry may be on disk before its first batch
-    is, so that loading a log drops entries at or behind its end.
+    The file is text: a line with version 0, a line with the number of entries, then one line "epoch startoffset" per
+    entry. Both numbers ascend. An empty or missing file holds no entries. The file is always replaced as a whole. After
+    a crash it can contain an entry whose first batch was never written, so loading a log drops entries at or above the
+    log end offset.
     """
 
     __slots__ = ("_path", "entries")
@@ -51,21 +57,25 @@ class LeaderEpochCheckpoint:
 
     @property
     def latest_epoch(self) -> int:
-        """The newest epoch, -1 when there is none."""
+        """The newest epoch, or -1 without entries."""
         return self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
 
     def copy(self) -> Self:
-        """The same entries for the same file, to be changed on trial."""
+        """Return a copy with the same entries and path, for changes that might be discarded."""
         twin = type(self)(self._path)
         twin.entries = self.entries
         return twin
 
     def move(self, path: str) -> None:
-        """The file was renamed with its directory."""
+        """Update the path after the partition's directory was renamed."""
         self._path = path
 
     def load(self) -> None:
-        """Read the file; a missing one is empty. `CorruptCheckpointError` leaves no entries."""
+        """Read the file. A missing file has no entries.
+
+        Raises:
+            CorruptCheckpointError: the file is invalid; the cache is empty afterwards.
+        """
         self.entries = ()
         try:
             lines = read_file(self._path).splitlines()
@@ -83,15 +93,19 @@ class LeaderEpochCheckpoint:
         self.entries = entries
 
     def write(self) -> None:
-        """Replace the file. `OSError` leaves the old one."""
+        """Replace the file.
+
+        Raises:
+            OSError: the file cannot be written; the old file is unchanged.
+        """
         lines = [b"%d\n%d\n" % (CHECKPOINT_VERSION, len(self.entries))]
         lines += [b"%d %d\n" % entry for entry in self.entries]
         write_atomically(self._path, b"".join(lines))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`, in memory; says whether anything changed.
+        """Record in memory that `epoch` begins at `start_offset`, and return whether the entries changed.
 
-        Entries that do not lie below the new one in both epoch and offset go, as in Kafka.
+        As in Kafka, an older entry is dropped unless both its epoch and its start offset are lower.
         """
         if epoch < 0 or (self.entries and self.latest_epoch == epoch and self.entries[-1].start_offset <= start_offset):
             return False
@@ -100,14 +114,18 @@ class LeaderEpochCheckpoint:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop entries that begin at or behind `end_offset`, in memory; says whether anything changed."""
+        """Drop entries that begin at or above `end_offset`, in memory, and return whether any were dropped."""
         kept = tuple(entry for entry in self.entries if entry.start_offset < end_offset)
         changed = len(kept) != len(self.entries)
         self.entries = kept
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Let the epoch that holds `start_offset` begin there and drop older ones; says whether anything changed."""
+        """Drop epochs that end before `start_offset` and move the start of the epoch that contains it.
+
+        Returns:
+            Whether the entries changed.
+        """
         below = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
         if not below or self.entries[below - 1].start_offset == start_offset == self.entries[0].start_offset:
             return False
@@ -115,9 +133,9 @@ class LeaderEpochCheckpoint:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEntry:
-        """The largest known epoch <= `epoch` and the offset at which it ends (OffsetForLeaderEpoch, KIP-320).
+        """Return the largest known epoch up to `epoch` and its end offset (OffsetForLeaderEpoch, KIP-320).
 
-        (-1, -1) for an undefined epoch and for one newer than every known one.
+        The result is (-1, -1) if `epoch` is undefined or newer than every known epoch.
         """
         if epoch == UNDEFINED_EPOCH or not self.entries or epoch > self.latest_epoch:
             return EpochEntry(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
@@ -128,6 +146,6 @@ class LeaderEpochCheckpoint:
         return EpochEntry(floor, self.entries[higher].start_offset)
 
     def epoch_for(self, offset: int) -> int:
-        """The leader epoch of the batch at `offset`, -1 when unknown."""
+        """Return the leader epoch of the batch at `offset`, or -1 if unknown."""
         below = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
         return self.entries[below - 1].epoch if below else UNDEFINED_EPOCH

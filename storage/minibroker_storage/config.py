@@ -1,4 +1,4 @@
-"""`LogConfig`: the configuration that one log acts on. `minibroker.cluster.log_settings` makes it for a topic."""
+"""`LogConfig`, the configuration of one log. `minibroker.cluster.log_settings` creates it for a topic."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 MIN_SEGMENT_BYTES: Final = 14
 MIN_SEGMENT_INDEX_BYTES: Final = 4
 UNLIMITED: Final = -1
-"""`retention_ms` and `retention_bytes`: for ever, however much."""
+"""Value of `retention_ms` and `retention_bytes` for no limit."""
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -14,10 +14,13 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Kafka's topic configuration of the same names (dots for underscores), with Kafka 3.9's defaults.
+    """Kafka's topic configuration with Kafka 3.9's defaults, named alike with underscores for dots.
 
-    `compact` and `delete` are the words of `cleanup.policy`; `producer_id_expiration_ms` is the broker's
-    `producer.id.expiration.ms`. `ValueError` for values that Kafka refuses.
+    `compact` and `delete` are the values of `cleanup.policy`. `producer_id_expiration_ms` is the broker's
+    `producer.id.expiration.ms`.
+
+    Raises:
+        ValueError: Kafka rejects a value.
     """
 
     segment_bytes: int = 1 << 30
@@ -62,8 +65,8 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """Milliseconds that a segment takes appends (Kafka's `LogConfig.maxSegmentMs`).
+        """The time after which a segment is rolled, in milliseconds (Kafka's `LogConfig.maxSegmentMs`).
 
-        What is compacted has to be in a closed segment by `max.compaction.lag.ms`.
+        In a compacted topic, records must be in a closed segment by `max.compaction.lag.ms`.
         """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms

@@ -1,10 +1,10 @@
-"""The descriptors of this process, and who may take the last ones.
+"""The file descriptors of this process, and their reservation for different uses.
 
-The kernel gives out the lowest free number, so the number of a new descriptor shows how few are left. The last
-ones below the limit are not for anything that stays open: imports, small files and directories need one for a moment,
-and fail without. Below those lie the ones that connections leave to log files.
+The kernel assigns the lowest free number, so the number of a new descriptor shows how many are left. The highest
+numbers below the limit are reserved for short use: imports, small files and directories need a descriptor for a moment
+and fail without one. The numbers below those are reserved for log files and not given to connections.
 
-The limit is read each time, since it can be altered while the process runs.
+The limit is read on each call because it can change while the process runs.
 """
 
 import errno
@@ -19,9 +19,9 @@ _FOR_FILES: Final = 256
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error says that the process (EMFILE) or the machine (ENFILE) has no descriptor left.
+    """Return whether an error means that the process (EMFILE) or the machine (ENFILE) has no descriptor left.
 
-    The loader of extension modules reports it in an ImportError.
+    The loader of extension modules reports this in an ImportError.
     """
     if isinstance(error, OSError):
         return error.errno in _SHORTAGE
@@ -29,25 +29,29 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def limit() -> int:
-    """Descriptors that the process may have now (the soft RLIMIT_NOFILE)."""
+    """Return the current limit of open descriptors (the soft RLIMIT_NOFILE)."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _UNLIMITED if soft == resource.RLIM_INFINITY else soft
 
 
 def files_beside_connections() -> int:
-    """Log files that may be open while connections have all they may have."""
+    """Return how many log files can be open while connections use all descriptors they may have."""
     count = limit()
     return _beyond_connections(count) - _beyond_files(count)
 
 
 def is_among_the_last(fd: int) -> bool:
-    """Whether a descriptor is one of those that nothing may keep."""
+    """Return whether a descriptor has one of the numbers reserved for short use."""
     count = limit()
     return fd >= count - _beyond_files(count)
 
 
 def is_free_for_connections(known: int) -> bool:
-    """Whether a connection may take a descriptor now. `known` is any open one, which is duplicated to find out."""
+    """Return whether a connection may use another descriptor now.
+
+    Args:
+        known: any open descriptor, which is duplicated to find the lowest free number.
+    """
     try:
         fd = os.dup(known)
     except OSError:
@@ -58,7 +62,10 @@ def is_free_for_connections(known: int) -> bool:
 
 
 def lowered(fd: int) -> int:
-    """The lowest descriptor that there is now for what `fd` refers to; `fd` is closed unless it is that one."""
+    """Move an open file to the lowest free descriptor, close `fd`, and return the new one.
+
+    Returns `fd` if there is no lower number.
+    """
     try:
         lower = os.dup(fd)
     except OSError:

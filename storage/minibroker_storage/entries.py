@@ -1,6 +1,6 @@
-"""Walking over the entries of a log file, of any message format, without trusting them.
+"""Iteration over the entries of a log file, in any message format, without trusting the file.
 
-Two walks: by the heads, for a look-up behind an index entry; and whole entries with their checksums, for recovery.
+A look-up starts at an index entry and reads only headers. Recovery reads complete entries and verifies their checksums.
 """
 
 import os
@@ -26,17 +26,17 @@ from minibroker_protocol.records.header import (
 from minibroker_storage.errors import CorruptBatchError, StorageError
 
 WALK_WINDOW_BYTES: Final = 8192
-"""The bytes that a search behind an index entry reads at once: an index interval and some small batches."""
+"""Bytes read at a time by a search from an index entry: enough for an index interval and some small batches."""
 SCAN_CHUNK_BYTES: Final = 4 * 1024 * 1024
 MIN_ENTRY_BYTES: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
-"""The smallest entry of all, a v0 message with neither key nor value."""
+"""Size of the smallest entry, a v0 message without key and value."""
 
-# A search needs base offset, length and last offset delta only; decoding the whole header would double its time.
+# A search needs only the base offset, length and last offset delta. Decoding the full header would take twice as long.
 _WALK: Final = Struct(">qi11xi")
 _OFFSET_AND_LENGTH: Final = Struct(">qi")
 _MIN_LENGTHS: Final = (MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1, RECORD_BATCH_OVERHEAD - LOG_OVERHEAD)
 
-# Places in the tuple that HEADER unpacks to: in the scan, naming the fields would cost more than reading them.
+# Indexes into the tuple unpacked by HEADER. Named fields would cost more than the reading itself during a scan.
 BASE_OFFSET: Final = 0
 BATCH_LENGTH: Final = 1
 LEADER_EPOCH: Final = 2
@@ -48,7 +48,10 @@ PRODUCER_ID: Final = 9
 
 
 class EntryPosition(NamedTuple):
-    """Where an entry lies in its log file, and its size, in bytes. A v0 or v1 entry's base offset is its last one."""
+    """The position and size of an entry in its log file, in bytes.
+
+    For v0 and v1 the base offset equals the last offset.
+    """
 
     base_offset: int
     position: int
@@ -57,16 +60,23 @@ class EntryPosition(NamedTuple):
 
 
 def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> EntryPosition | None:
-    """The first entry from `position` on whose last offset is at or above `offset`, None when there is none.
+    """Return the first entry from `position` on whose last offset is at or above `offset`, or None.
 
-    By the last offset, because the header of a wrapper (v0, v1) has no other: its base offset is within.
+    The search compares last offsets because a v0 or v1 wrapper stores only that one in its header. It usually needs one
+    read. As in Kafka's `FileLogInputStream`, only lengths are checked, and an entry that extends past the end of the
+    file is ignored.
 
-    `size` is the file's. Usually one read. As in Kafka's `FileLogInputStream`, only lengths are checked, and an entry
-    that does not end within the file is none.
+    Args:
+        fd: the log file.
+        position: the start of an entry.
+        size: the size of the file.
+        offset: the offset to find.
+        path: the file's path, for error messages.
 
     Raises:
         OSError: the file cannot be read.
-        CorruptBatchError: an entry is shorter than its head.
+        CorruptBatchError: an entry is shorter than its header.
+        StorageError: there is no entry at the position.
     """
     unpack = _WALK.unpack_from
     while position < size:
@@ -78,7 +88,7 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
             if length < MIN_MESSAGE_LENGTH:
                 raise CorruptBatchError(f"{path}: a batch of {length} bytes at byte {position + at}")
             if base_offset + delta >= offset or delta < 0:
-                # In a v0 or v1 entry the delta is whatever its key or value has there.
+                # In a v0 or v1 entry these bytes belong to the key or value, and the delta is arbitrary.
                 last_offset = base_offset + delta if window[at + MAGIC_AT] >= MAGIC_V2 else base_offset
                 if last_offset >= offset:
                     is_whole = length + LOG_OVERHEAD <= size - position - at
@@ -97,7 +107,11 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
 
 
 def batch_that_holds(fd: int, position: int, offset: int) -> EntryPosition | None:
-    """The v2 batch at `position`, where one begins, if `offset` is in it. Reads its head only. `OSError`."""
+    """Return the v2 batch at `position` if it contains `offset`, else None. Only the header is read.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     head = os.pread(fd, _WALK.size, position)
     if len(head) < _WALK.size or head[MAGIC_AT] != MAGIC_V2:
         return None
@@ -110,9 +124,13 @@ def batch_that_holds(fd: int, position: int, offset: int) -> EntryPosition | Non
 def read_headers(
     fd: int, position: int, size: int, path: str, window_bytes: int = WALK_WINDOW_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each entry from `position` to `size`. `OSError`, `StorageError` for bytes that are none.
+    """Yield the position and header of each entry from `position` up to `size`.
 
-    Reads windows, and of entries larger than a window their heads only.
+    The file is read in windows; of an entry larger than a window, only the header is read.
+
+    Raises:
+        OSError: the file cannot be read.
+        StorageError: the bytes are not an entry.
     """
     while position < size:
         window = os.pread(fd, min(window_bytes, size - position), position)
@@ -123,7 +141,7 @@ def read_headers(
                 header = read_entry_header(window, at)
             except DecodeError:
                 if at:
-                    break  # the header goes on behind the window
+                    break  # The header extends past the window.
                 raise StorageError(f"{path}: no batch at byte {position}") from None
             length = header.batch_length
             if not _MIN_LENGTHS[header.magic] <= length <= left - at - LOG_OVERHEAD:
@@ -136,10 +154,13 @@ def read_headers(
 
 
 def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tuple[int, ...]]]:
-    """Bytes and header fields of each good entry from `position` on, until the first one that is not.
+    """Yield the bytes and header fields of each valid entry from `position` on, and stop at the first invalid one.
 
-    Good is a whole entry with a right checksum. The fields are those of `BatchHeader`, in its order. Reads big chunks.
-    `OSError`.
+    A valid entry is complete and has a correct checksum. The fields are those of `BatchHeader`, in order. The file is
+    read in large chunks.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     needed = 0
     unpack = HEADER.unpack_from
@@ -156,7 +177,7 @@ def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tu
                 length = int.from_bytes(chunk[at + LENGTH_AT : at + LOG_OVERHEAD], "big", signed=True)
             behind = at + LOG_OVERHEAD + length
             if behind > end:
-                needed = behind - at  # more than is left of the file ends the scan: that entry is torn
+                needed = behind - at  # If fewer bytes remain in the file, this entry is torn and the scan ends.
                 break
             entry = chunk[at:behind]
             if fields and fields[MAGIC] == MAGIC_V2 and length >= _MIN_LENGTHS[MAGIC_V2]:
@@ -170,11 +191,11 @@ def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tu
             at = behind
         position += at
         if end < requested:
-            return  # another process cuts the file meanwhile
+            return  # Another process has truncated the file in the meantime.
 
 
 def _checked_message(entry: memoryview) -> tuple[int, ...]:
-    """The header of a whole v0 or v1 message with a right checksum, empty when the bytes are none."""
+    """Return the header of a complete v0 or v1 message with a correct checksum, or an empty tuple."""
     if len(entry) < MIN_ENTRY_BYTES or entry[MAGIC_AT] >= MAGIC_V2:
         return ()
     try:

@@ -1,22 +1,22 @@
 """Errors of a log.
 
-None of these carries a wire code: the broker maps them to Kafka's error codes in one place.
+None of them carries a Kafka error code: the broker maps them in one place.
 """
 
 
 class StorageError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of the errors raised by this package."""
 
 
 class LogClosedError(StorageError):
-    """The log, or one of its files, was closed or deleted before this call."""
+    """The log or one of its files was closed or deleted earlier."""
 
 
 class LogWriteError(StorageError):
-    """A write failed (a full disk, an I/O error) and was undone (`KafkaStorageException`).
+    """A write failed, for example on a full disk, and was undone (`KafkaStorageException`).
 
-    `log_end_offset` is where the log ended when it failed: staged batches with a smaller base offset were written
-    before the failure, all others are gone. The log stays readable and takes appends again.
+    `log_end_offset` is the end of the log after the failure. Staged batches with a smaller base offset were written,
+    and all others were discarded. The log stays readable and accepts further appends.
     """
 
     def __init__(self, message: str, log_end_offset: int) -> None:
@@ -35,40 +35,40 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class RecordBatchTooLargeError(StorageError):
-    """A batch larger than `segment.bytes`, which no segment can hold (`RecordBatchTooLargeException`)."""
+    """A batch larger than `segment.bytes`, which fits into no segment (`RecordBatchTooLargeException`)."""
 
 
 class CorruptBatchError(StorageError):
-    """A batch in a log file whose length cannot be right (Kafka's `CorruptRecordException`)."""
+    """A batch in a log file has an impossible length (Kafka's `CorruptRecordException`)."""
 
 
 class CorruptIndexError(StorageError):
-    """An index file fails its sanity check and has to be rebuilt (`CorruptIndexException`)."""
+    """An index file failed its sanity check and must be rebuilt (`CorruptIndexException`)."""
 
 
 class CorruptSnapshotError(StorageError):
-    """A producer snapshot with a wrong version, length or checksum (`CorruptSnapshotException`)."""
+    """A producer snapshot has a wrong version, length or checksum (`CorruptSnapshotException`)."""
 
 
 class CorruptCheckpointError(StorageError):
-    """A checkpoint or metadata file that does not read as one."""
+    """A checkpoint or metadata file cannot be parsed."""
 
 
 class ProducerStateError(StorageError):
-    """Base of the three ways in which a producer's batch does not continue what the log has from it."""
+    """Base class of the errors for a batch that does not continue its producer's earlier batches."""
 
 
 class OutOfOrderSequenceError(ProducerStateError):
-    """A sequence number that does not follow the producer's last one (`OutOfOrderSequenceException`)."""
+    """A sequence number does not follow the producer's last one (`OutOfOrderSequenceException`)."""
 
 
 class InvalidProducerEpochError(ProducerStateError):
-    """A batch from an older epoch of its producer than the log has seen (`InvalidProducerEpochException`)."""
+    """A batch has an older producer epoch than the log (`InvalidProducerEpochException`)."""
 
 
 class InvalidTxnStateError(ProducerStateError):
-    """A batch outside a transaction while its producer's transaction is open (`InvalidTxnStateException`)."""
+    """A non-transactional batch arrived while its producer's transaction is open (`InvalidTxnStateException`)."""
 
 
 class TransactionCoordinatorFencedError(ProducerStateError):
-    """A transaction marker from an older coordinator epoch (`TransactionCoordinatorFencedException`)."""
+    """A transaction marker has an older coordinator epoch than the log (`TransactionCoordinatorFencedException`)."""

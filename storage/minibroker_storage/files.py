@@ -1,7 +1,7 @@
-"""Open descriptors, bounded: 5,000 partitions have 15,000 files, a process often 1,024 descriptors.
+"""A bounded pool of open files: 5,000 partitions have 15,000 files, but a process often has only 1,024 descriptors.
 
-A `FileHandle` stands for one file for as long as its segment lives; its descriptor comes and goes. Not thread-safe:
-one event loop owns a pool and its handles.
+A `FileHandle` represents one file for the lifetime of its segment, while its descriptor is opened and closed as needed.
+This is not thread-safe: one event loop owns a pool and its handles.
 """
 
 import contextlib
@@ -17,18 +17,18 @@ from minibroker_storage import descriptors
 from minibroker_storage.errors import LogClosedError
 
 IOV_MAX: Final = 1024
-"""Buffers that one gathering write takes, on Linux and on macOS."""
+"""Maximum number of buffers in one gathering write, on Linux and macOS."""
 _CREATION_FLAGS: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 Buffer = bytes | bytearray | memoryview
 
 
 class FileHandle:
-    """One file by path, opened on the first `fd()`, closed by the pool to make room, opened again on demand.
+    """A file that is opened on the first `fd()`, closed by the pool when it needs room, and reopened on demand.
 
-    Crash and eviction rule: creating flags (O_CREAT, O_EXCL, O_TRUNC) act on the first opening only, so that a file
-    that was evicted and comes back is never emptied. A pinned descriptor is not closed: eviction passes it over, and
-    `delete()` and `close()` leave it to the last `unpin()`.
+    Creation flags (O_CREAT, O_EXCL, O_TRUNC) apply only to the first opening, so reopening an evicted file never
+    empties it. A pinned descriptor stays open: the pool does not evict it, and after `delete()` or `close()` the last
+    `unpin()` closes it.
     """
 
     __slots__ = ("_closed", "_fd", "_flags", "_pins", "_pool", "path")
@@ -42,9 +42,11 @@ class FileHandle:
         self._closed = False
 
     def fd(self) -> int:
-        """The open descriptor, good until the next call into the pool unless pinned.
+        """Return the open descriptor. Unless pinned, it is valid until the next call into the pool.
 
-        `OSError` when the file cannot be opened, `LogClosedError` after `close()` or `delete()`.
+        Raises:
+            OSError: the file cannot be opened.
+            LogClosedError: the handle was closed or deleted.
         """
         fd = self._fd
         if fd >= 0 and not self._closed:
@@ -53,29 +55,31 @@ class FileHandle:
         if self._closed:
             raise LogClosedError(f"{self.path}: closed")
         fd = self._fd = self._pool.open(self, self._flags)
-        # Or a file that the pool closed to make room would be emptied when it comes back.
+        # Otherwise reopening a file after its eviction would empty it.
         self._flags &= ~_CREATION_FLAGS
         return fd
 
     def reopen(self) -> int:
-        """A descriptor for reading that is the caller's own, who closes it. The only method for other threads, too.
+        """Open another descriptor for reading, which the caller must close. Only this method is thread-safe.
 
-        `OSError` when the file cannot be opened, `LogClosedError` after `close()` or `delete()`.
+        Raises:
+            OSError: the file cannot be opened.
+            LogClosedError: the handle was closed or deleted.
         """
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        if self._closed:  # the path may be another file's by now
+        if self._closed:  # The path may name another file now.
             os.close(fd)
             raise LogClosedError(f"{self.path}: closed")
         return fd
 
     def pin(self) -> int:
-        """Keep the descriptor open until as many `unpin()` calls; returns it. For a kernel that reads from it."""
+        """Keep the descriptor open until a matching `unpin()`, and return it. Used while the kernel reads from it."""
         fd = self._fd if self._pins else self.fd()
         self._pins += 1
         return fd
 
     def unpin(self) -> None:
-        """Take back one `pin()`. The last one closes a file that was deleted, closed or crowded out meanwhile."""
+        """Undo one `pin()`. The last call closes the file if it was deleted, closed or evicted in the meantime."""
         if self._pins <= 0:
             raise ValueError(f"{self.path}: unpinned more often than pinned")
         self._pins -= 1
@@ -96,30 +100,30 @@ class FileHandle:
 
     @property
     def pinned(self) -> bool:
-        """Whether the descriptor is being read from right now."""
+        """Whether the descriptor must stay open for a reader."""
         return self._pins > 0
 
     @property
     def is_open(self) -> bool:
-        """Whether a descriptor is held."""
+        """Whether the handle holds a descriptor."""
         return self._fd >= 0
 
     def close(self) -> None:
-        """Give the file up for good: `fd()` raises from now on."""
+        """Close the handle permanently. Later calls of `fd()` raise `LogClosedError`."""
         self._closed = True
-        # `sendfile` may still read from it. The last reader closes it.
+        # If `sendfile` still reads from the descriptor, the last reader closes it.
         if not self._pins:
             self._close_now()
 
     def delete(self) -> None:
-        """Remove the file and give it up. Readers that have it pinned can go on. A missing file is not an error."""
-        # The inode lives as long as a descriptor does: readers that have it pinned read on.
+        """Close the handle and remove the file. A missing file is not an error."""
+        # The inode exists as long as a descriptor does, so readers with a pinned descriptor are not affected.
         self.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
 
     def evict(self) -> None:
-        """Close the descriptor, for the pool only; the next `fd()` opens it again."""
+        """Close the descriptor, which the next `fd()` reopens. Called only by the pool."""
         self._close_now()
 
     def _close_now(self) -> None:
@@ -130,10 +134,10 @@ class FileHandle:
 
 
 class FilePool:
-    """At most `capacity` open descriptors, the longest unused one closed first (LRU).
+    """A pool of at most `capacity` open descriptors, which closes the least recently used one first.
 
-    Pinned descriptors are never closed by the pool, so it can stand above `capacity` while more than that are pinned.
-    When descriptors run short it gives up half of its own; see `descriptors` for those that it does not keep.
+    The pool never closes pinned descriptors and exceeds `capacity` while more than that are pinned. When descriptors
+    run short, it closes half of its own. See `descriptors` for the numbers it does not keep.
     """
 
     __slots__ = ("_open", "capacity", "touch")
@@ -149,18 +153,18 @@ class FilePool:
         return len(self._open)
 
     def handle(self, path: str, flags: int = os.O_RDWR) -> FileHandle:
-        """A handle of this pool; nothing is opened yet."""
+        """Create a handle of this pool without opening the file."""
         return FileHandle(self, path, flags)
 
     def open(self, handle: FileHandle, flags: int) -> int:
-        """Open `handle.path` and count it, for handles only. Makes room first, once more on EMFILE."""
+        """Open `handle.path` and count it, making room first and again after EMFILE. Called only by handles."""
         self._make_room(self.capacity - 1)
         try:
             fd = os.open(handle.path, flags, 0o644)
         except OSError as error:
             if not descriptors.is_shortage(error) or not self._open:
                 raise
-            # Half, not one: the next open would be short again, and connections need descriptors, too.
+            # Closing just one would make the next open fail as well, and connections also need descriptors.
             self._make_room(len(self._open) // 2)
             fd = os.open(handle.path, flags, 0o644)
         if descriptors.is_among_the_last(fd):
@@ -170,13 +174,14 @@ class FilePool:
         return fd
 
     def forget(self, handle: FileHandle) -> None:
-        """Stop counting a handle that closes; for handles only."""
+        """Stop counting a handle that is being closed. Called only by handles."""
         self._open.pop(handle, None)
 
     def make_way_for_connection(self, known: int) -> bool:
-        """Whether one more connection may take a descriptor; files are closed for it if need be.
+        """Return whether one more connection may use a descriptor, closing files for it if necessary.
 
-        `known` is any open descriptor, of a listening socket for example.
+        Args:
+            known: any open descriptor, such as that of a listening socket.
         """
         if descriptors.is_free_for_connections(known):
             return True
@@ -184,13 +189,13 @@ class FilePool:
         return descriptors.is_free_for_connections(known)
 
     def trim(self) -> None:
-        """Close what stands above `capacity` and is not pinned."""
+        """Close unpinned descriptors while the pool exceeds `capacity`."""
         if len(self._open) > self.capacity:
             self._make_room(self.capacity)
 
     def _make_room(self, limit: int) -> None:
         held = self._open
-        # Each handle at most once: pinned ones move to the end, and all of them may be pinned.
+        # Each handle is visited at most once. Pinned handles move to the end, and all of them may be pinned.
         for _ in range(len(held)):
             if len(held) <= limit:
                 return
@@ -202,7 +207,11 @@ class FilePool:
 
 
 def pwrite_all(fd: int, data: Buffer, position: int) -> None:
-    """Write all of `data` at `position`, however many calls the kernel makes of it. `OSError` when it stops."""
+    """Write all of `data` at `position`, in as many system calls as the kernel needs.
+
+    Raises:
+        OSError: the write failed or made no progress.
+    """
     written = os.pwrite(fd, data, position)
     if written == len(data):
         return
@@ -215,9 +224,13 @@ def pwrite_all(fd: int, data: Buffer, position: int) -> None:
 
 
 def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
-    """Write `buffers` one after the other from `position`, in as few calls as possible. `OSError` when it stops."""
+    """Write `buffers` consecutively from `position` in as few system calls as possible.
+
+    Raises:
+        OSError: the write failed or made no progress.
+    """
     for start in range(0, len(buffers), IOV_MAX):
-        # More buffers in one call are EINVAL.
+        # More buffers in one call fail with EINVAL.
         part = buffers[start : start + IOV_MAX]
         written = _gather(fd, part, position)
         position += written
@@ -226,8 +239,8 @@ def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
             if written >= size:
                 written -= size
                 continue
-            # The kernel stopped within this buffer, such as at a disk that is nearly full: write it alone, then the
-            # others.
+            # The kernel stopped within this buffer, for example because the disk is nearly full. Write it alone, then
+            # the others.
             rest = memoryview(buffer)[written:]
             written = 0
             pwrite_all(fd, rest, position)
@@ -237,23 +250,23 @@ def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
 def _gather(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     if hasattr(os, "pwritev"):
         return os.pwritev(fd, buffers, position)
-    os.lseek(fd, position, os.SEEK_SET)  # macOS before 11 has no pwritev
+    os.lseek(fd, position, os.SEEK_SET)  # macOS before version 11 has no pwritev.
     return os.writev(fd, buffers)
 
 
 COPIED: Final = 120 * 1024
-"""Ranges that have so many bytes together are read and sent with the rest, in one call of the kernel.
+"""Maximum size in bytes of file ranges that are read and sent together with the rest of a response in one system call.
 
-`os.sendfile` copies nothing, but takes a call for each range and one for what stands before it, a second descriptor,
-and turns of the queue. The client may wake up for each call. From 128 KiB on it is ahead: the C library gives larger
-pieces of memory back at once, and the kernel has to clear each new one.
+`os.sendfile` avoids a copy, but needs a system call for each range and each part between ranges, a second descriptor,
+and several iterations of the queue. The client may wake up for each call. From 128 KiB on, `sendfile` is faster because
+the C library returns larger allocations to the system immediately, and the kernel must clear each new one.
 """
 
 
 class LogSlice(NamedTuple):
-    """Bytes of one log file that a fetch returns: whole batches, but for the last one, which the limit may have cut.
+    """A range of a log file returned by a fetch: complete batches, except that the limit may cut the last one.
 
-    `handle` has to be pinned while the bytes are read outside of the event loop's turn. `size` 0 is an empty slice.
+    `handle` must be pinned while the bytes are read after the current event loop callback. An empty slice has size 0.
     """
 
     handle: FileHandle
@@ -261,11 +274,19 @@ class LogSlice(NamedTuple):
     size: int
 
     def read(self) -> bytes:
-        """The bytes themselves. `OSError`."""
+        """Read the bytes.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         return os.pread(self.handle.fd(), self.size, self.position) if self.size else b""
 
     def begins_with_a_whole_batch(self) -> bool:
-        """Whether the first batch ends within the slice, which must not be empty. Reads its size only. `OSError`."""
+        """Return whether the first batch of a non-empty slice is complete. Only its length field is read.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         head = os.pread(self.handle.fd(), LOG_OVERHEAD, self.position)
         return int.from_bytes(head[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD <= self.size
 
@@ -274,11 +295,16 @@ TMP_SUFFIX: Final = ".tmp"
 
 
 def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
-    """Put `data` in the place of the file at `path`: readers, and a restart, find the old bytes or the new.
+    """Replace the file at `path` so that readers, even after a restart, find either the old bytes or the new ones.
 
-    With `sync` the bytes and the directory are on disk on return; without it the order holds against a crash of the
-    process, not of the machine. `mode` says who may read it. `OSError` leaves the old file, unless `fsync_directory`
-    has raised it.
+    Args:
+        path: the file to replace.
+        data: the new content.
+        sync: sync the bytes and the directory. Otherwise atomicity survives a process crash but not a machine crash.
+        mode: permissions of the new file.
+
+    Raises:
+        OSError: the old file is unchanged, unless `fsync_directory` raised the error.
     """
     replace_file(path, data, sync=sync, mode=mode)
     if sync:
@@ -286,7 +312,11 @@ def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 
 
 
 def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
-    """`write_atomically` without its last step: `sync` is about the bytes alone. `OSError` leaves the old file."""
+    """Like write_atomically(), but without syncing the directory.
+
+    Raises:
+        OSError: the old file is unchanged.
+    """
     temporary = path + TMP_SUFFIX
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -305,7 +335,11 @@ def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o64
 
 
 def fsync_directory(directory: str) -> None:
-    """Make the names in `directory` durable: new, renamed and removed files. `OSError`."""
+    """Sync a directory, which makes its new, renamed and removed names durable.
+
+    Raises:
+        OSError: the sync failed.
+    """
     fd = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -317,6 +351,10 @@ def fsync_directory(directory: str) -> None:
 
 
 def read_file(path: str) -> bytes:
-    """The whole file. `OSError`."""
+    """Read a whole file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     with open(path, "rb", buffering=0) as file:
         return file.read()

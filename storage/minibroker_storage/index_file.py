@@ -1,4 +1,4 @@
-"""The base of both indexes of a segment (Kafka's `AbstractIndex`): entries of fixed size in order, binary search."""
+"""Base class of a segment's offset and time index (Kafka's `AbstractIndex`), with a binary search."""
 
 import contextlib
 import os
@@ -13,9 +13,9 @@ from minibroker_storage.errors import CorruptIndexError, LogClosedError
 from minibroker_storage.files import FileHandle, pwrite_all
 
 WINDOW_BYTES: Final = 4096
-"""The search narrows the file down to about this much and finishes in memory."""
+"""A search narrows the file down to a window of about this size and finishes in memory."""
 _MOST_KEPT: Final = 768
-"""Windows that stay in memory, of all indexes together: 3.7 MB, for 1.5 GB of log with an entry each 4 KB."""
+"""Maximum number of cached windows over all indexes: 3.7 MB, which covers 1.5 GB of log with an entry every 4 KB."""
 
 
 IndexState = tuple[int, int, int]
@@ -25,15 +25,15 @@ _Window = TypeVar("_Window")
 class IndexFile(ABC, Generic[_Window]):
     """A file of ascending fixed-size entries, preallocated while its segment is active (Kafka's `AbstractIndex`).
 
-    Bytes: `entries` entries from position 0, then zeros up to `max_bytes` rounded down to whole entries. The file is
-    trimmed to its entries at roll and at close. Entries are staged in memory and written by `commit()` with pwrite:
-    unlike a mapped file, a full disk then is an `OSError` and no signal. Of the index, memory holds its last entry,
-    and for a while the windows that searches have read.
+    The file contains `entries` entries from position 0, then zeros up to `max_bytes`, rounded down to whole entries. It
+    is trimmed to its entries when the segment is rolled or closed. Entries are staged in memory and written by
+    `commit()` with pwrite. Unlike with a memory-mapped file, a full disk raises `OSError` instead of a signal. Memory
+    holds only the last entry and a cache of windows read by searches.
 
-    Crash rule: an index has no checksum. After an unclean stop it is rebuilt from its log, or checked against it.
-    `LogSegment` says what an entry proves. Zeros at the end of the file count as free slots, so that a file that was
-    not trimmed still shows where its entries end. (The one true entry of zeros, timestamp 0 at relative offset 0, is
-    lost by this and found again in the log.)
+    An index has no checksum. After an unclean shutdown it is rebuilt from its log or checked against it; `LogSegment`
+    explains what an entry guarantees. Trailing zeros count as free slots, so the end of the entries is known even in an
+    untrimmed file. (This drops one valid entry of zeros, timestamp 0 at relative offset 0, which is found again in the
+    log.)
     """
 
     __slots__ = ("_cuts", "_staged", "base_offset", "entries", "file", "max_bytes")
@@ -51,85 +51,98 @@ class IndexFile(ABC, Generic[_Window]):
 
     @classmethod
     def rounded(cls, size: int) -> int:
-        """`size` rounded down to whole entries, as `segment.index.bytes` is (500 is 496 for 8 byte entries)."""
+        """Return `size` rounded down to whole entries (500 becomes 496 for 8-byte entries), as Kafka does."""
         return size - size % cls.ENTRY.size
 
     @property
     def max_entries(self) -> int:
-        """Entries that the preallocated file can hold."""
+        """The number of entries that fit into the preallocated file."""
         return self.max_bytes // self.ENTRY.size
 
     @property
     def entries_with_staged(self) -> int:
-        """Written entries and those that `commit()` is about to write."""
+        """The number of written and staged entries."""
         return self.entries + len(self._staged) // self.ENTRY.size
 
     @property
     @abstractmethod
     def is_full(self) -> bool:
-        """Whether the segment has to be rolled because this index takes no more entries."""
+        """Whether the index is full, so that the segment must be rolled."""
 
     @abstractmethod
     def _reset_last(self) -> None:
-        """Forget the last entry: the index is empty."""
+        """Reset the fields of the last entry, for an empty index."""
 
     @abstractmethod
     def _set_last(self, entry: bytes) -> None:
-        """Remember the last entry."""
+        """Set the fields of the last entry."""
 
     @staticmethod
     @abstractmethod
     def _decoded(entries: bytes) -> _Window:
-        """Entries in the form that is searched, and kept in memory."""
+        """Decode entries into the form used for searching and caching."""
 
     @abstractmethod
     def _count_at_or_below(self, window: _Window, key: int) -> int:
-        """The number of the window's entries that have a key <= `key`."""
+        """Return the number of the window's entries with a key <= `key`."""
 
     @abstractmethod
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
-        """Judge a loaded index by its ends, as Kafka does. `CorruptIndexError`; a rebuild is what follows."""
+        """Check the first and last entry of a loaded index, as Kafka does.
+
+        Raises:
+            CorruptIndexError: the index must be rebuilt.
+        """
 
     def load(self) -> None:
-        """Take over the file as it is: count its entries and read the last one. Reads the tail only.
+        """Load the existing file: count its entries and read the last one. Only the end of the file is read.
 
-        `CorruptIndexError` when its size is no multiple of the entry size, `FileNotFoundError` when it is missing.
+        Raises:
+            CorruptIndexError: the file size is not a multiple of the entry size.
+            FileNotFoundError: the file is missing.
         """
         fd = self.file.fd()
         size = os.fstat(fd).st_size
-        # A torn write, or another file: no entry of it can be trusted.
+        # The file is torn or not an index, so none of its entries can be trusted.
         if size % self.ENTRY.size:
             raise CorruptIndexError(f"{self.file.path}: {size} bytes are not a multiple of {self.ENTRY.size}")
         self._staged = bytearray()
-        # Windows that searches have kept are of the file as it was.
+        # Invalidate cached windows, which belong to the previous content.
         self._cuts += 1
         self.entries = self._written_entries(size // self.ENTRY.size)
         self._reload_last()
 
     def preallocate(self) -> None:
-        """Give the file its full size. Sparse: the zeros take no room on disk."""
-        # `segment.index.bytes` may have become smaller: entries that are there stay.
+        """Extend the file to its full size. It is sparse, so the zeros take no disk space."""
+        # Existing entries stay even if `segment.index.bytes` was reduced.
         os.ftruncate(self.file.fd(), max(self.max_bytes, self.entries * self.ENTRY.size))
 
     def trim(self) -> None:
-        """Cut the file to its entries."""
+        """Truncate the file to its entries."""
         os.ftruncate(self.file.fd(), self.entries * self.ENTRY.size)
 
     def trim_free_slots(self) -> None:
-        """Trim a loaded file that its owner had no time to trim. `OSError`.
+        """Trim a loaded file that was not trimmed before a crash.
 
-        A single slot stays: its zeros may be the entry of timestamp 0.
+        One slot is always kept because its zeros may be the entry of timestamp 0.
+
+        Raises:
+            OSError: the file cannot be truncated.
         """
         if os.fstat(self.file.fd()).st_size > max(self.entries, 1) * self.ENTRY.size:
             self.trim()
 
     def clear(self) -> None:
-        """Drop all entries, staged ones too; the file becomes zeros of its full size."""
+        """Remove all entries, including staged ones, and fill the file with zeros up to its full size."""
         self._staged = bytearray()
         self._cut_to(0)
 
     def commit(self) -> None:
-        """Write the staged entries. `OSError` leaves them staged, for `rollback()`."""
+        """Write the staged entries.
+
+        Raises:
+            OSError: the write failed. The entries stay staged, for `rollback()`.
+        """
         staged = self._staged
         if staged:
             size = self.ENTRY.size
@@ -140,14 +153,14 @@ class IndexFile(ABC, Generic[_Window]):
     @property
     @abstractmethod
     def state(self) -> IndexState:
-        """The number of written entries and the last one, for `rollback`. Taken while nothing is staged."""
+        """The number of written entries and the last entry, for `rollback`. Valid only while nothing is staged."""
 
     @abstractmethod
     def rollback(self, state: IndexState) -> None:
-        """Go back to an earlier `state`, in memory.
+        """Restore an earlier `state`. Never raises.
 
-        A file that has more is cut, or else, on a disk that fails, keeps bytes that no lookup reaches, until they are
-        overwritten or trimmed. Never raises.
+        Extra entries are truncated from the file. If the disk fails, their bytes remain; no lookup reads them, and they
+        are later overwritten or trimmed.
         """
 
     def _cut_quietly(self) -> None:
@@ -155,7 +168,7 @@ class IndexFile(ABC, Generic[_Window]):
             self._cut_to(self.entries)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all entries with an offset >= `offset`, and give the file its full size again."""
+        """Remove all entries with an offset >= `offset`, and restore the file's full size."""
         relative = offset - self.base_offset
         slots = range(self.entries)
         self._cut_to(bisect_left(slots, relative, key=lambda slot: self._relative_offset(self._read(slot, 1))))
@@ -171,10 +184,14 @@ class IndexFile(ABC, Generic[_Window]):
     @staticmethod
     @abstractmethod
     def _relative_offset(entry: bytes) -> int:
-        """The entry's offset minus the base offset."""
+        """Return the entry's offset minus the base offset."""
 
     def _read_entry(self, slot: int) -> bytes:
-        """Return the written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        """Return the written entry in `slot`.
+
+        Raises:
+            IndexError: the slot is outside 0..`entries` - 1.
+        """
         if not 0 <= slot < self.entries:
             raise IndexError(f"{self.file.path}: no slot {slot} among {self.entries}")
         return self._read(slot, 1)
@@ -190,17 +207,24 @@ class IndexFile(ABC, Generic[_Window]):
             self._reset_last()
 
     def _written_entries(self, slots: int) -> int:
-        """Slots before the zeros of a file that was not trimmed."""
+        """Return the number of slots before the zeros of an untrimmed file."""
         if slots and any(self._read(slots - 1, 1)):
             return slots
         return bisect_left(range(slots), 1, key=lambda slot: not any(self._read(slot, 1)))
 
     def _search(self, key: int, guess: int, count_in: Callable[[_Window, int], int]) -> tuple[_Window, int, int]:
-        """The window in which the entries with a key <= `key` end, how many of its entries have one, and its slot.
+        """Find the last entry with a key <= `key` in a non-empty index.
 
-        `count_in` counts them in a window. The first window is the one with the slot `guess`, which is right in a log
-        of even batches; the search bisects from there on. The count is 0 only at the beginning of the file. The entry
-        behind those counted is in the window, too, unless they are all that there are. There has to be an entry.
+        Args:
+            key: the key to search for.
+            guess: the slot whose window is read first, which is usually correct in a log of similarly sized batches.
+                The search bisects from there.
+            count_in: returns how many entries of a window have a key <= the given key.
+
+        Returns:
+            The window that contains the entry, how many of its entries have a key <= `key`, and the slot of its first
+            entry. The count is 0 only at the beginning of the file. The window also contains the following entry, if
+            there is one.
         """
         slots = WINDOW_BYTES // self.ENTRY.size
         low, high = 0, (self.entries - 1) // slots
@@ -217,18 +241,22 @@ class IndexFile(ABC, Generic[_Window]):
             number = (low + high) // 2
 
     def _window(self, number: int) -> _Window:
-        """Each window begins with the entry that the one before ends with."""
+        """Return a window, which overlaps the next one by one entry."""
         slots = WINDOW_BYTES // self.ENTRY.size
         slot = number * slots
         window: _Window = _kept_window(self, self._cuts, slot, min(slots + 1, self.entries - slot))
         return window
 
     def read_window(self, slot: int, count: int) -> _Window:
-        """Written entries in the form that is searched. `OSError`."""
+        """Read `count` written entries from `slot` on and decode them for searching.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         return self._decoded(self._read(slot, count))
 
 
 @lru_cache(_MOST_KEPT)
 def _kept_window(index: IndexFile[Any], cuts: int, slot: int, count: int) -> Any:  # noqa: ARG001 - see below
-    """Written entries, which stay as they are until the index is cut: `cuts` tells what was read before from after."""
+    """Return a cached window. `cuts` invalidates it, since written entries change only by a truncation."""
     return index.read_window(slot, count)

@@ -1,6 +1,6 @@
-"""Which batches get an index entry: one in each `index.interval.bytes` (Kafka's `LogSegment.append`).
+"""Chooses the batches that get an index entry: one per `index.interval.bytes` (Kafka's `LogSegment.append`).
 
-Whether an entry is true after a crash is another matter: see the crash rule of `segment.LogSegment`.
+`segment.LogSegment` explains which entries can be trusted after a crash.
 """
 
 from typing import Generic, Protocol, TypeVar
@@ -11,17 +11,22 @@ from minibroker_storage.time_index import TimeIndex
 
 
 class TakesOffsets(Protocol):
-    """An offset index that is being written."""
+    """An offset index that accepts new entries."""
 
     def stage(self, offset: int, position: int) -> None:
-        """Take an entry: the last offset of the batch that starts at this byte of the log file."""
+        """Add an entry.
+
+        Args:
+            offset: the last offset of a batch.
+            position: the position of that batch in the log file.
+        """
 
 
 class TakesTimes(Protocol):
-    """A time index that is being written."""
+    """A time index that accepts new entries."""
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Take an entry if its timestamp is larger than the last one."""
+        """Add an entry if its timestamp is larger than the last one."""
 
 
 _Offsets = TypeVar("_Offsets", bound=TakesOffsets)
@@ -29,13 +34,13 @@ _Times = TypeVar("_Times", bound=TakesTimes)
 
 
 class IndexWriter(Generic[_Offsets, _Times]):
-    """The end of a segment that is being written, and the index entries of what is put there.
+    """The end of a segment that is being written, with its index entries.
 
     Attributes:
-        base_offset: of the segment.
-        end: bytes of the log file so far.
-        max_timestamp: the largest timestamp (ms) so far.
-        offset_of_max_timestamp: the last offset of the first batch that has it.
+        base_offset: base offset of the segment.
+        end: size of the log file in bytes, including staged batches.
+        max_timestamp: the largest timestamp so far, in ms.
+        offset_of_max_timestamp: the last offset of the first batch with that timestamp.
         index_interval_bytes: `index.interval.bytes`.
     """
 
@@ -64,15 +69,16 @@ class IndexWriter(Generic[_Offsets, _Times]):
 
     @property
     def index_due_after(self) -> int:
-        """The next batch that begins behind this byte of the log file gets an index entry."""
+        """The next batch that begins after this position in the log file gets an index entry."""
         return self.end - self._bytes_since_index_entry + self.index_interval_bytes
 
     def note(self, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
-        """Count a batch of `size` bytes at the end, by the rule of Kafka's `LogSegment.append`.
+        """Add a batch of `size` bytes at the end, as in Kafka's `LogSegment.append`.
 
-        Once more than `index.interval.bytes` lie behind the last index entry, the batch gets one: its last offset and
-        its position; the time index then gets the largest timestamp so far, with its offset, which of a v2 batch is the
-        last one. The first batch never gets one. A message set counts as one batch, by the offset of its first message.
+        If more than `index.interval.bytes` follow the last index entry, this batch gets one with its last offset and
+        position. The time index then gets the largest timestamp so far and its offset, which for a v2 batch is the last
+        offset. The first batch never gets an entry. A message set counts as one batch, with the offset of its first
+        message.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -88,13 +94,13 @@ class IndexWriter(Generic[_Offsets, _Times]):
         self._bytes_since_index_entry = 0
 
     def pass_over(self, size: int) -> None:
-        """Move the end behind batches that get no index entries, or have theirs."""
+        """Advance the end past batches that need no index entries or already have them."""
         self._bytes_since_index_entry += size
         self.end += size
 
 
 class OffsetEntries:
-    """The entries of an offset index in memory. A full one takes no more, which makes it only sparser."""
+    """The entries of an offset index in memory. A full index ignores further entries and just becomes sparser."""
 
     __slots__ = ("_base_offset", "_max_size", "data")
 
@@ -105,17 +111,17 @@ class OffsetEntries:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another entry."""
+        """Whether another entry does not fit."""
         return len(self.data) >= self._max_size
 
     def stage(self, offset: int, position: int) -> None:
-        """See `TakesOffsets`."""
+        """Add an entry unless the index is full (see `TakesOffsets`)."""
         if not self.is_full:
             self.data += OffsetIndex.ENTRY.pack(offset - self._base_offset, position)
 
 
 class TimeEntries:
-    """The entries of a time index in memory. One slot is kept for `close`."""
+    """The entries of a time index in memory. One slot is reserved for `close`."""
 
     __slots__ = ("_base_offset", "_last_timestamp", "_max_size", "data")
 
@@ -127,16 +133,16 @@ class TimeEntries:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is room for the last entry alone, or for none."""
+        """Whether only the slot reserved for the last entry remains."""
         return len(self.data) >= self._max_size - TimeIndex.ENTRY.size
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """See `TakesTimes`."""
+        """Add an entry if its timestamp is larger and the index is not full (see `TakesTimes`)."""
         if not self.is_full:
             self._add(timestamp, offset)
 
     def close(self, timestamp: int, offset: int) -> None:
-        """Take the last entry of the segment, if its timestamp is larger than the one before."""
+        """Add the segment's last entry if its timestamp is larger than the previous one."""
         if len(self.data) < self._max_size:
             self._add(timestamp, offset)
 
@@ -147,7 +153,7 @@ class TimeEntries:
 
 
 class BufferedIndexWriter(IndexWriter[OffsetEntries, TimeEntries]):
-    """The same for a segment whose indexes are written at once, when it is complete."""
+    """An index writer that keeps the indexes in memory until its segment is complete."""
 
     def __init__(self, base_offset: int, *, index_interval_bytes: int, segment_index_bytes: int) -> None:
         offsets, times = OffsetEntries(base_offset, segment_index_bytes), TimeEntries(base_offset, segment_index_bytes)
@@ -155,9 +161,9 @@ class BufferedIndexWriter(IndexWriter[OffsetEntries, TimeEntries]):
 
     @property
     def is_full(self) -> bool:
-        """Whether an index takes no more entries; of the time index one slot is kept for the end."""
+        """Whether one of the indexes is full, not counting the time index's reserved slot."""
         return self.offset_index.is_full or self.time_index.is_full
 
     def close_indexes(self) -> None:
-        """Give the time index the largest timestamp; both are complete then."""
+        """Complete the indexes by adding the largest timestamp to the time index."""
         self.time_index.close(self.max_timestamp, self.offset_of_max_timestamp)

@@ -1,4 +1,4 @@
-"""The command that installs what an extra of this distribution needs, for messages about packages that are missing."""
+"""Commands that install optional dependencies, for error messages about missing packages."""
 
 import importlib.metadata
 import json
@@ -14,19 +14,20 @@ _OF_EXTRA: Final = re.compile(r"""^([^;]+?)\s*;\s*extra\s*==\s*['"]([^'"]+)['"]$
 
 
 def missing(package: str | None, extra: str) -> str:
-    """The end of a message about a package that cannot be imported: its extra, and the command that installs it."""
+    """Return the end of an error message about a missing package, with its extra and the command to install it."""
     return f"the package {package} of the extra minibroker[{extra}] is missing: {pip_install(extra)}"
 
 
 def pip_install(extra: str) -> str:
-    """`pip install '/path/to/minibroker[control]'`, with the checkout or wheel that minibroker was installed from.
+    """Return a command such as `pip install '/path/to/minibroker[control]'`.
 
-    Without it, the packages themselves: `pip install 'fastapi>=0.120' ...`. minibroker is in no index, so the bare name
-    with its extra would not work.
+    The path is the checkout or wheel from which minibroker was installed. If it is unknown, the command names the
+    packages instead: `pip install 'fastapi>=0.120' ...`. The bare name with its extra would not work because minibroker
+    is in no package index.
     """
     try:
         distribution = importlib.metadata.distribution(_DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:  # a checkout on the path, not installed
+    except importlib.metadata.PackageNotFoundError:  # This is a checkout on the path that was never installed.
         return f"pip install '/path/to/minibroker[{extra}]'"
     source = _source(distribution)
     if source is not None:
@@ -37,9 +38,9 @@ def pip_install(extra: str) -> str:
 
 
 def _source(distribution: importlib.metadata.Distribution) -> Path | None:
-    """The folder or archive that pip has installed from, if it is still there (`direct_url.json`, PEP 610).
+    """Return the directory or archive that pip installed from, if it still exists (`direct_url.json`, PEP 610).
 
-    None for an editable installation, which this command would replace.
+    Returns None for an editable installation, which this command would replace.
     """
     origin: dict[str, Any] = json.loads(distribution.read_text("direct_url.json") or "{}")
     url = urlsplit(str(origin.get("url", "")))
@@ -54,5 +55,5 @@ class MissingExtraError(ValueError):
 
 
 def missing_extra(feature: str, package: str) -> MissingExtraError:
-    """The error of something that needs a package of the extra."""
+    """Return an error for a feature that needs a package of the extra `security`."""
     return MissingExtraError(f"{feature}: {missing(package, 'security')}")

@@ -1,4 +1,4 @@
-"""The names of a partition's files (Kafka's `LogFileUtils`), and the making and removing of its directory."""
+"""Names of a partition's files (Kafka's `LogFileUtils`), and functions that create and remove its directory."""
 
 import contextlib
 import os
@@ -26,24 +26,27 @@ _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """`offset` as the 20 digits that name a segment's files, then `suffix`."""
+    """Return a segment file's name: `offset` in 20 digits, then `suffix`."""
     return f"{offset:020d}{suffix}"
 
 
 def offset_of(name: str) -> int | None:
-    """The offset that a file name begins with, or None for a name of another kind."""
+    """Return the offset at the start of a file name, or None if the name does not begin with one."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isdecimal() and digits.isascii() else None
 
 
 def create_partition_directory(directory: str, topic_id: bytes) -> None:
-    """Make the directory of a new partition with all files of its empty first segment, without opening a log.
+    """Create the directory of a new partition with all files of its empty first segment, without opening a log.
 
-    Writes `partition.metadata` with the 16 bytes of `topic_id`, an empty leader epoch checkpoint, the empty log and
-    both indexes. The indexes have no room for entries yet, since Kafka takes an index of its full size for a full one
-    after a clean stop; a log gives them room when it is opened. No fsync, no temporary files: this is done 5,000 times
-    at once. A crash in between leaves a directory that opens as an empty log. `FileExistsError` when the directory is
-    there and holds something, `OSError`.
+    Writes `partition.metadata` with the 16-byte `topic_id`, an empty leader epoch checkpoint, the empty log and both
+    indexes. The indexes have size 0 because Kafka considers an index of its full size full after a clean shutdown;
+    opening the log preallocates them. Since this runs for 5,000 partitions at a time, it uses no fsync and no temporary
+    files. A crash leaves a directory that opens as an empty log.
+
+    Raises:
+        FileExistsError: the directory exists and is not empty.
+        OSError: a file cannot be created.
     """
     _make_directory(directory)
     stem = f"{directory}/{0:020d}"
@@ -55,17 +58,25 @@ def create_partition_directory(directory: str, topic_id: bytes) -> None:
 
 
 def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None = None) -> None:
-    """Make the directory of a partition that has held no record, with its `partition.metadata` alone.
+    """Create the directory of a partition that has never held a record, with only its `partition.metadata`.
 
-    A broker that loads the log, also Kafka, makes the other files. `twin` is the directory of another such partition of
-    the topic. The file gets a second name where the file system allows it, so that each partition takes one inode: a
-    broker replaces this file, and never writes into it. No fsync. `OSError`, and the directory is not there, or not
-    ours (`FileExistsError`).
+    The other files are created by the broker that loads the log, which can be Kafka. No fsync is used.
+
+    Args:
+        directory: the directory to create.
+        topic_id: the 16-byte id of the topic.
+        twin: the directory of another such partition of the topic. Its metadata file gets a second hard link where the
+            file system supports that, so each partition needs one inode. Brokers replace this file and never write into
+            it.
+
+    Raises:
+        FileExistsError: the directory exists.
+        OSError: the directory or its file cannot be created; neither exists afterwards.
     """
     os.mkdir(directory, 0o755)
     path = f"{directory}/{PARTITION_METADATA}"
     if twin is not None:
-        with contextlib.suppress(OSError):  # no hard links here, or no more of this file
+        with contextlib.suppress(OSError):  # The file system has no hard links, or no more for this file.
             os.link(f"{twin}/{PARTITION_METADATA}", path)
             return
     try:
@@ -77,9 +88,12 @@ def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None
 
 
 def restart_partition_directory(directory: str, offset: int) -> None:
-    """Have the log in a directory begin at `offset` and be empty, if it begins before that. `OSError`.
+    """Make the log in a directory empty and let it begin at `offset`, unless it already begins there or later.
 
-    Leader epochs stay. A second call finishes what a kill has interrupted.
+    Leader epochs are kept. Calling it again completes an interrupted call.
+
+    Raises:
+        OSError: a file cannot be created or removed.
     """
     names = os.listdir(directory)
     segments = [start for name in names if name.endswith(LOG_SUFFIX) and (start := offset_of(name)) is not None]
@@ -87,14 +101,14 @@ def restart_partition_directory(directory: str, offset: int) -> None:
         return
     with contextlib.suppress(FileExistsError):
         _create(f"{directory}/{file_name(offset, LOG_SUFFIX)}")
-    # The logs last: the first one says that this is not done yet.
+    # Logs go last, because the log with the smallest offset marks the change as incomplete.
     stale = [name for name in names if offset_of(name) != offset or name.endswith(SNAPSHOT_SUFFIX)]
     stale = [name for name in stale if offset_of(name) is not None]
     unlink_files(f"{directory}/{name}" for name in sorted(stale, key=lambda name: name.endswith(LOG_SUFFIX)))
 
 
 def _make_directory(directory: str) -> None:
-    """Make a directory. An empty one is taken over: a crash of the machine leaves it, with the names in it lost."""
+    """Create a directory. An empty one is replaced, since a machine crash can leave it with its names lost."""
     try:
         os.mkdir(directory, 0o755)
     except FileExistsError:
@@ -118,7 +132,10 @@ def _create(path: str, *, data: bytes = b"") -> None:
 
 
 def delete_directory_name(directory: str) -> str:
-    """The name of a deleted partition: `<topic>-<p>.<32 hex digits>-delete`, its topic cut to make 255 bytes."""
+    """Return a name for a deleted partition, with the topic cut to fit 255 bytes.
+
+    The format is `<topic>-<p>.<32 hex digits>-delete`.
+    """
     parent, slash, name = directory.rpartition("/")
     topic, dash, partition = name.rpartition("-")
     tail = f"{dash}{partition}.{os.urandom(16).hex()}{DELETE_DIRECTORY_SUFFIX}"
@@ -126,7 +143,11 @@ def delete_directory_name(directory: str) -> str:
 
 
 def rename_if_there(directory: str, target: str) -> bool:
-    """Rename a partition's directory; whether it is there, which it is from the first record on. `OSError`."""
+    """Rename a partition's directory, and return whether it existed. It exists from the first record on.
+
+    Raises:
+        OSError: the directory cannot be renamed.
+    """
     try:
         os.rename(directory, target)
     except FileNotFoundError:
@@ -135,10 +156,13 @@ def rename_if_there(directory: str, target: str) -> bool:
 
 
 def purge(directory: str) -> None:
-    """Remove a directory that `Log.delete()` renamed, or a leftover one (see `staged_write`), with all that is in it.
+    """Remove a directory renamed by `Log.delete()`, or a leftover one (see `staged_write`), with its content.
 
-    Of a symbolic link only the link goes. The slow part of a deletion; touches nothing of an open log, so that it can
-    run in another thread. A file that vanishes meanwhile is not an error; `OSError` otherwise.
+    If the path is a symbolic link, only the link is removed. This is the slow part of a deletion; it can run in another
+    thread because it touches no open log. A file that disappears in the meantime is not an error.
+
+    Raises:
+        OSError: a file cannot be removed.
     """
     if os.path.islink(directory):
         unlink_files([directory])
@@ -149,7 +173,7 @@ def purge(directory: str) -> None:
 
 
 def purge_contents(directory: str) -> None:
-    """Remove all that is in a directory, and nothing that a link in it leads to; see `purge`."""
+    """Remove the content of a directory without following links; see `purge`."""
     try:
         with os.scandir(directory) as entries:
             found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -162,9 +186,12 @@ def purge_contents(directory: str) -> None:
 
 
 def unlink_files(paths: Iterable[str]) -> None:
-    """Remove files, as `Log.take_deleted_files` hands them over. Slow for large ones; for any thread.
+    """Remove files returned by `Log.take_deleted_files`. Slow for large files; can run in any thread.
 
-    What vanished meanwhile is not an error; `OSError` otherwise.
+    A file that disappears in the meantime is not an error.
+
+    Raises:
+        OSError: a file cannot be removed.
     """
     for path in paths:
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The segments of one partition's log, and the bytes in them (Kafka's `LocalLog`)."""
+"""The segments of one partition's log and the bytes in them (Kafka's `LocalLog`)."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,10 @@ from minibroker_storage.transaction_index import AbortedTxn
 
 
 class LocalLog:
-    """The segments of a log in its directory: where offsets lie in them, how segments come and go, and their fsync.
+    """The segments of a log in its directory: finding offsets, adding and removing segments, and fsync.
 
-    `Log` stands on it and adds what clients see: which offsets they may read, producers and leader epochs. What is
-    staged lies between `log_end_offset` and `next_offset`, in the active segment. Crash rule: see `LogSegment` and
-    `LogSegments`.
+    `Log` extends it with the offsets visible to clients, producers and leader epochs. Staged batches are in the active
+    segment, between `log_end_offset` and `next_offset`. See `LogSegment` and `LogSegments` for crash safety.
     """
 
     __slots__ = (
@@ -52,15 +51,15 @@ class LocalLog:
         self._closed = False
         self._segments = LogSegments(directory, segments)
         self._take_active()
-        #: Segments, ascending; the last one takes the appends.
+        #: The segments in ascending order; the last one is active.
         self.segments: list[LogSegment] = self._segments.all
-        #: The offset that the next committed record gets.
+        #: The offset of the next committed record.
         self.log_end_offset: int = log_end_offset
-        #: The offset that the next appended record gets: the log end offset plus what is staged.
+        #: The offset of the next appended record: the log end offset plus the staged records.
         self.next_offset: int = log_end_offset
-        #: The log end offset when it was opened.
+        #: The log end offset when the log was opened.
         self.opened_at: int = log_end_offset
-        #: Bytes of the batches that were written since.
+        #: The number of bytes written since the log was opened.
         self.appended_bytes: int = 0
         self._durability = Durability(recovery_point, log_end_offset)
 
@@ -70,18 +69,18 @@ class LocalLog:
 
     @property
     def directory(self) -> str:
-        """Where the files are."""
+        """Path of the log's directory."""
         return self._directory
 
     @property
     def size(self) -> int:
-        """Bytes of all log files."""
+        """Total size of the log files in bytes."""
         return sum(segment.size for segment in self.segments)
 
     # Reading
 
     def _locate(self, offset: int, max_bytes: int, limit: int, *, min_one_batch: bool) -> LogSlice:
-        """The bytes from the batch of `offset` on, which lies below the offset `limit`; see `Log.read`."""
+        """Return the bytes from the batch of `offset` up to the offset `limit`, for `Log.read`."""
         segment = self._active
         position = segment.recent_position(offset)
         first_size = last_offset = 0
@@ -89,7 +88,7 @@ class LocalLog:
             number = self._segments.number_of(offset)
             segment = self.segments[number]
             found = segment.translate(offset)
-            # Compaction may have removed the last batches of a segment: the offset then is in a later one.
+            # Compaction may have removed the last batches of this segment, so the offset is in a later one.
             while found is None:
                 number += 1
                 if number == len(self.segments):
@@ -109,7 +108,7 @@ class LocalLog:
             else:
                 size = max_bytes
             if size > first_size:
-                # What is cut off here would be sent twice: readers drop a batch that is not whole and ask for it again.
+                # Readers drop an incomplete batch and request it again, so a cut batch would be sent twice.
                 next_one = segment.offset_index.entry_at_or_below(position + size)
                 if next_one.position > position:
                     size = next_one.position - position
@@ -119,7 +118,7 @@ class LocalLog:
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
 
     def _size_up_to(self, data: LogSlice, limit: int) -> int | None:
-        """Bytes from the start of a slice to the offset `limit`; None where that is in a later segment."""
+        """Return the bytes from the start of a slice to the offset `limit`, or None if it is in a later segment."""
         segment = self._active
         if data.handle is not segment.log:
             number = self._segments.number_holding(data)
@@ -129,24 +128,36 @@ class LocalLog:
         return (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - data.position
 
     def upper_bound_of(self, data: LogSlice) -> int:
-        """An offset behind all records in what `read` gave: the next one that an index knows. `OSError`."""
+        """Return an offset above all records of a slice, the next one found in an index.
+
+        Raises:
+            OSError: the index cannot be read.
+        """
         offset = self._segments.upper_bound_of(data)
         return self.log_end_offset if offset is None else offset
 
     def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions of which a reader may meet records in `fetch_offset`..`upper_offset` - 1.
+        """Return the aborted transactions that can have records in `fetch_offset`..`upper_offset` - 1.
 
-        See `upper_bound_of` for the second. `OSError`, `CorruptIndexError`.
+        `upper_bound_of` returns a suitable `upper_offset`.
+
+        Raises:
+            OSError: an index cannot be read.
+            CorruptIndexError: an index is invalid.
         """
         return self._segments.aborted_transactions(fetch_offset, upper_offset)
 
     # Segments
 
     def _add_segment(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the log end offset. `LogWriteError`."""
+        """Close the active segment and create a new one at the log end offset.
+
+        Raises:
+            LogWriteError: a file cannot be created or written.
+        """
         try:
-            # The new files first. If the disk has no room for them, the old segment is untouched and takes appends
-            # again.
+            # The new files are created first. If the disk has no room for them, the old segment is unchanged and still
+            # accepts appends.
             segment = LogSegment.create(self._directory, self.log_end_offset, self._config, self._files, now_ms)
             try:
                 self._active.become_inactive()
@@ -156,53 +167,68 @@ class LocalLog:
         except OSError as error:
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
         self._segments.add(segment)
-        # An fsync of a file does not cover its name: the next flush syncs the directory, too.
+        # Syncing a file does not sync its name, so the next flush must sync the directory.
         self._durability.names_changed = True
 
     def _remove_segments(self, count: int) -> list[int]:
-        """Let go of the `count` oldest segments, never all; returns their base offsets. `OSError`."""
+        """Remove the `count` oldest segments, but never all of them, and return their base offsets.
+
+        Raises:
+            OSError: a file cannot be renamed.
+        """
         self._durability.names_changed = True
         return self._segments.remove_oldest(count)
 
     def _swap_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
-        """See `LogSegments.replace`."""
+        """Replace closed segments by a cleaned one (see `LogSegments.replace`)."""
         if self._closed:
             raise LogClosedError(f"{self._directory}: closed")
         self._segments.replace(base_offset, old_base_offsets, self._config, self._files)
         self._durability.names_changed = True
 
     def take_deleted_files(self) -> list[str]:
-        """The `.deleted` files since the last call, for `layout.unlink_files`; a start removes those that are left."""
+        """Return the `.deleted` files since the last call, for `layout.unlink_files`.
+
+        The next start removes any remaining ones.
+        """
         return self._segments.take_deleted_files()
 
     def _truncate_segments(self, offset: int, now_ms: int) -> None:
-        """Drop the batch that holds `offset`, and all behind it. `OSError`."""
+        """Remove the batch that contains `offset` and all later ones.
+
+        Raises:
+            OSError: a file cannot be truncated or removed.
+        """
         number = self._segments.number_of(offset)
         self._segments.delete_from(number + 1)
         self.segments[number].truncate_to(offset, now_ms)
 
     def _begin_at(self, offset: int, now_ms: int) -> None:
-        """Delete all segments and begin again at `offset`. `OSError`."""
+        """Delete all segments and create an empty one at `offset`.
+
+        Raises:
+            OSError: a file cannot be removed or created.
+        """
         for segment in self.segments:
             segment.delete()
         self._segments.replace_all(LogSegment.create(self._directory, offset, self._config, self._files, now_ms))
 
-    # On disk
+    # Durability
 
     @property
     def recovery_point(self) -> int:
-        """All below this offset is on disk and survives the death of the machine."""
+        """Everything below this offset is on disk and survives a machine crash."""
         return self._durability.recovery_point
 
     @property
     def unflushed_records(self) -> int:
-        """Offsets between the recovery point and the log end offset (`flush.messages` counts them)."""
+        """The number of offsets between the recovery point and the log end offset, as counted by `flush.messages`."""
         return self.log_end_offset - self._durability.recovery_point
 
     def begin_flush(self) -> LogFlush | None:
-        """The flush that makes all that is committed durable, None when it is; see `LogFlush`."""
+        """Return a flush that makes all committed records durable, or None if they already are."""
         durability, end = self._durability, self.log_end_offset
-        # Names count as well: a roll or a removal without new records must also outlast the machine.
+        # Changed names also need a flush: a roll or removal without new records must survive a machine crash.
         if durability.recovery_point == end and not durability.names_changed:
             return None
         paths = self._segments.paths_from(durability.recovery_point)
@@ -211,7 +237,11 @@ class LocalLog:
         return durability.begin(self._directory, paths, end)
 
     def flush(self) -> None:
-        """Make all that is committed durable: the steps of `begin_flush` at once. `OSError`."""
+        """Make all committed records durable by running every step of `begin_flush`.
+
+        Raises:
+            OSError: an fsync failed.
+        """
         flush = self.begin_flush()
         if flush is None:
             return

@@ -1,6 +1,6 @@
-"""One partition's log as clients see it: appends at its end, reads from anywhere in it (Kafka's `UnifiedLog`).
+"""One partition's log as clients see it: appends at its end and reads anywhere (Kafka's `UnifiedLog`).
 
-One file of more than 500 lines, because reads, appends, retention and truncation keep the same few offsets in step.
+This is one file of more than 500 lines because reads, appends, retention and truncation share a few offsets.
 """
 
 import contextlib
@@ -31,33 +31,33 @@ from minibroker_storage.retention import count_below, count_beyond_size, count_e
 from minibroker_storage.segment import LogSegment
 
 SNAPSHOT_INTERVAL_BYTES: Final = 32 * 1024 * 1024
-"""Whenever a segment has grown by so much, the producers are written down: a start replays what lies behind that."""
+"""Bytes a segment grows between two producer snapshots. A start replays the log after the newest snapshot."""
 SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER: Final = 4096
-"""Less often with many producers, so that writing them down stays below a hundredth of the work."""
+"""Additional bytes between snapshots for each producer, so that writing them takes below 1 % of the work."""
 
 AppendListener = Callable[[Any], None]
-"""A function that is called with the log after each append."""
+"""A function called with the log after each append."""
 MakeDirectory = Callable[[], None]
-"""Makes a partition's directory and the files of its empty first segment. `OSError`, and there is nothing of it."""
+"""Creates a partition's directory and its empty first segment. Leaves nothing behind if it raises `OSError`."""
 
 _ALWAYS_LOOK: Final = -2
-"""A limit that every batch exceeds: the first batch of a segment has not said yet when the segment's time is over."""
+"""A timestamp limit that every batch exceeds, used until the first batch of a segment sets the time of its roll."""
 
 
 class Log(LocalLog):
-    """The batches of one partition, the offsets that clients may read, the producers and the leader epochs.
+    """The batches of one partition, the offsets visible to clients, the producers and the leader epochs.
 
-    Appends are staged: `append` stamps a batch and assigns its offset, `commit` writes all staged batches in one call
-    and lets readers see them. The caller commits before the buffers of the batches are used again. There are no
-    replicas, so that the high watermark is the log end offset as soon as a commit returns.
+    `append` stages a batch, stamping it and assigning its offset. `commit` writes all staged batches in one call and
+    makes them visible to readers. The caller must commit before it reuses the buffers of the batches. Since there are
+    no replicas, the high watermark equals the log end offset after each commit.
 
-    Bytes: a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`, `TransactionIndex`,
-    `ProducerStateManager` and `LeaderEpochCheckpoint`. Crash rule: what `commit` has written survives the death of the
-    process, what `flush` has written that of the machine; `open` gets the kind, and repairs. Segments come and
-    go by renames, see `replacement`. A failed write is undone: the log then is as it was before the staged appends,
-    and takes appends again.
+    A log is stored in a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`,
+    `TransactionIndex`, `ProducerStateManager` and `LeaderEpochCheckpoint` for its files. Committed batches survive a
+    process crash, and flushed batches survive a machine crash. `open` gets the kind of crash and repairs the files.
+    Segments are added and removed by renaming files, see `replacement`. A failed write is undone: the log returns to
+    its state before the staged appends and accepts further appends.
 
-    Not thread-safe: one event loop owns a log.
+    A log is not thread-safe: one event loop owns it.
     """
 
     __slots__ = (
@@ -89,14 +89,14 @@ class Log(LocalLog):
             recovery_point=max(recovery_point, loaded.log_start_offset),
         )
         self._listeners: dict[AppendListener, None] = {}
-        #: Makes the directory before the first write; None where it is there.
+        #: Creates the directory before the first write. None once the directory exists.
         self._make_directory: MakeDirectory | None = None
         self._is_made = True
         self.producers: ProducerStateManager = loaded.producers
         self.epochs: LeaderEpochCheckpoint = loaded.epochs
         #: The first offset that clients may read.
         self.log_start_offset: int = loaded.log_start_offset
-        #: Readers see what lies below.
+        #: Readers see the offsets below it.
         self.high_watermark: int = loaded.log_end_offset
         self._epoch = self.epochs.latest_epoch
         self._staged_epochs: LeaderEpochCheckpoint | None = None
@@ -116,10 +116,21 @@ class Log(LocalLog):
         recovery_point: int = 0,
         log_start_offset: int = 0,
     ) -> Self:
-        """Open the log in an existing directory; see `load_log` for what `last_stop` means and what is repaired.
+        """Open the log in an existing directory and repair it (see `load_log`).
 
-        `recovery_point` and `log_start_offset` are the ones that the owner checkpointed. Checkpoint the recovery point
-        again afterwards: it may have gone back. `OSError`.
+        Checkpoint the recovery point again afterwards, since it may have moved back.
+
+        Args:
+            directory: the partition's directory.
+            config: the log's configuration.
+            files: the pool for the log's files.
+            now_ms: the current time.
+            last_stop: how the log was last closed, which decides what is repaired.
+            recovery_point: the recovery point last checkpointed by the owner.
+            log_start_offset: the log start offset last checkpointed by the owner.
+
+        Raises:
+            OSError: a file cannot be read or written.
         """
         loaded = load_log(
             directory,
@@ -136,9 +147,10 @@ class Log(LocalLog):
     def begin(
         cls, directory: str, *, config: LogConfig, files: FilePool, now_ms: int, make_directory: MakeDirectory
     ) -> Self:
-        """The empty log of a partition without a directory. Touches no file: the first append calls `make_directory`.
+        """Create the empty log of a partition without a directory, and without touching any file.
 
-        An append for which that fails is refused with `LogWriteError`; the next one tries again.
+        The first append calls `make_directory`. If that fails, the append raises `LogWriteError`, and the next one
+        tries again.
         """
         loaded = LoadedLog(
             [LogSegment(directory, 0, config, files, size=0, created_ms=now_ms)],
@@ -157,7 +169,7 @@ class Log(LocalLog):
 
     @property
     def config(self) -> LogConfig:
-        """The configuration in force. A new one counts from the next batch; index sizes from the next segment."""
+        """The current configuration. A new one applies to the next batch; index sizes apply to the next segment."""
         return self._config
 
     @config.setter
@@ -186,7 +198,7 @@ class Log(LocalLog):
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided: what read_committed consumers see."""
+        """The offset below which every transaction has ended, the limit of read_committed consumers."""
         unstable = self.producers.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
@@ -195,12 +207,21 @@ class Log(LocalLog):
     def read(
         self, offset: int, max_bytes: int, *, min_one_batch: bool = True, end_offset: int | None = None
     ) -> LogSlice:
-        """Where the bytes from `offset` on are: the start of the batch that holds it, and how many bytes to take.
+        """Return the file range that a fetch from `offset` gets, without reading its bytes.
 
-        At most `max_bytes`, ending with a whole batch where the index knows one (Kafka cuts it), but with
-        `min_one_batch` at least the first one whole; never past the high watermark or the batch of `end_offset`; from
-        one segment only. A gap is skipped. The bytes are not touched. At the end the slice is empty.
-        `OffsetOutOfRangeError` below the log start or above the log end offset. `OSError`.
+        The slice starts with the batch that contains `offset`, or with the next one after a gap. It stays within one
+        segment and ends at a batch boundary if the index has one (Kafka cuts anywhere). At the end of the log the slice
+        is empty.
+
+        Args:
+            offset: the first offset to read.
+            max_bytes: maximum size of the slice.
+            min_one_batch: whether the first batch is returned whole, even if it is larger than `max_bytes`.
+            end_offset: the batch of this offset is not included. The high watermark always limits the slice.
+
+        Raises:
+            OffsetOutOfRangeError: the offset is below the log start offset or above the log end offset.
+            OSError: an index or log file cannot be read.
         """
         limit = self.high_watermark
         if end_offset is not None and end_offset < limit:
@@ -209,7 +230,7 @@ class Log(LocalLog):
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
         if offset >= limit:
             return self._empty
-        if limit == self.log_end_offset:  # consumers are usually at the end, and shall not pay for another call
+        if limit == self.log_end_offset:  # Consumers are usually here, so save a call.
             segment = self._active
             position = segment.recent_position(offset)
             if position is not None and segment.size - position <= max_bytes:
@@ -217,54 +238,64 @@ class Log(LocalLog):
         return self._locate(offset, max_bytes, limit, min_one_batch=min_one_batch)
 
     def readable_size(self, data: LogSlice, *, end_offset: int | None = None) -> int | None:
-        """The number of bytes from the start of what `read` gave to the end of what may be read.
+        """Return the number of readable bytes from the start of a slice returned by `read`.
 
-        None where this end is in a later segment. The slice is one that is not empty. `OSError`.
+        Returns None if the readable part ends in a later segment. The slice must not be empty.
+
+        Raises:
+            OSError: an index or log file cannot be read.
         """
         return self._size_up_to(
             data, self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
         )
 
     def resume_behind(self, data: LogSlice, offset: int) -> None:
-        """Remember where a reader goes on that has taken less than `read` gave: with `offset`, behind whole batches."""
+        """Remember where a reader continues that used only the complete batches of a slice, up to `offset`."""
         if data.handle is self._active.log:
             self._active.resume_at(data.position + data.size, offset, offset)
 
     def add_append_listener(self, listener: AppendListener) -> None:
-        """Have `listener` called with this log after each commit, whenever one of its ends moves, and when it closes.
+        """Register a function that is called with this log after each commit, change of its ends, and when it closes.
 
-        Its owner may call it, too. Takes constant time.
+        The owner may call it as well. Takes constant time.
         """
         self._listeners[listener] = None
 
     def remove_append_listener(self, listener: AppendListener) -> None:
-        """Stop calling `listener`; one that is not there is no error. Takes constant time, also from a listener."""
+        """Unregister a listener, if registered. Takes constant time, and can be called by a listener."""
         self._listeners.pop(listener, None)
 
     def call_listeners(self) -> None:
-        """Wake those that wait for the log to change."""
+        """Call all listeners."""
         for listener in tuple(self._listeners):
             listener(self)
 
     # Appending
 
     def append(self, batch: memoryview, header: tuple[int, ...], leader_epoch: int, now_ms: int) -> int:
-        """Stage one whole, valid v2 batch with its header as it arrived; returns the base offset that it gets.
+        """Stage a complete, valid v2 batch, and return its assigned base offset.
 
-        The fields of the header may come without names, those of `BatchHeader` in their order.
+        The bytes are stamped in place and must not change until `commit`. Batches of idempotent producers must have
+        passed `producers.check`. An append can roll the segment, which commits the staged batches.
 
-        The bytes are stamped in place and must stay as they are until `commit`. Idempotent producers' batches went
-        through `producers.check` before. May roll, which commits what was staged. `RecordBatchTooLargeError` when no
-        segment can hold it. `LogWriteError` when rolling failed: the batch is not staged; if batches staged before
-        are lost with it, `commit` says so too.
+        Args:
+            batch: the bytes of the batch.
+            header: the batch's header as it arrived: a `BatchHeader`, or a plain tuple of its fields.
+            leader_epoch: the leader epoch to stamp.
+            now_ms: the current time.
+
+        Raises:
+            RecordBatchTooLargeError: the batch is larger than a segment.
+            LogWriteError: rolling failed, and the batch is not staged. If earlier staged batches were lost as well,
+                `commit` raises the error again.
         """
         base_offset = self.next_offset
         last_offset = base_offset + header[LAST_OFFSET_DELTA]
         max_timestamp = header[MAX_TIMESTAMP]
         segment = self._active
         if (
-            # One comparison each for all that is rare. `_byte_limit` is -1 for a closed or failed log, so that these
-            # need no test.
+            # Each rare case costs one comparison. A closed or failed log has a `_byte_limit` of -1, so it needs no
+            # test.
             segment.end + len(batch) > self._byte_limit
             or max_timestamp > self._roll_after
             or last_offset > self._offset_limit
@@ -275,7 +306,7 @@ class Log(LocalLog):
             segment = self._active
         stamp(batch, base_offset, leader_epoch)
         if header[PRODUCER_ID] >= 0:
-            # Only batches of idempotent producers need the fields by name: the others are spared the object.
+            # Only batches of idempotent producers need named fields, so other batches skip creating the object.
             named = header if isinstance(header, BatchHeader) else make_header(header)
             aborted = self.producers.update(named, base_offset, batch)
             if aborted is not None:
@@ -287,10 +318,10 @@ class Log(LocalLog):
     def append_message_set(
         self, data: memoryview, *, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int, now_ms: int
     ) -> int:
-        """Stage a whole set of valid v0 or v1 messages; returns the offset of the first, which is `next_offset`.
+        """Stage a set of valid v0 or v1 messages, and return the offset of the first one, which is `next_offset`.
 
-        The messages have their offsets already. Nothing is stamped, since these formats have no leader epoch: the log
-        forgets the epochs it knows, as Kafka does. As for the rest see `append`.
+        The messages already have their offsets. They are not stamped, because these formats have no leader epoch; as in
+        Kafka, the log drops its leader epochs. Otherwise this is like `append`.
         """
         base_offset = self.next_offset
         segment = self._active
@@ -303,29 +334,28 @@ class Log(LocalLog):
         ):
             self._prepare(len(data), last_offset, max_timestamp, NO_PARTITION_LEADER_EPOCH, now_ms)
             segment = self._active
-        first = read_entry_header(data).last_offset  # an index entry for the set points to its first message
+        first = read_entry_header(data).last_offset  # An index entry for the set points to its first message.
         segment.stage(data, base_offset, first, max_timestamp, offset_of_max_timestamp)
         self.next_offset = last_offset + 1
         return base_offset
 
     def _prepare(self, size: int, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int) -> None:
-        """Make room for an append where needed: a new segment, a snapshot, the segment's clock, a new leader epoch."""
+        """Prepare the log for an append: create files, roll, take a snapshot, or begin a leader epoch, as needed."""
         if self._closed:
             raise LogClosedError(f"{self._directory}: closed")
         if self._failure is not None:
             raise self._failure
-        # As `UnifiedLog.append`: a new segment could not hold it either.
+        # A new segment could not hold the batch either (`UnifiedLog.append`).
         if size > self._config.segment_bytes:
             raise RecordBatchTooLargeError(f"a batch of {size} bytes in segments of {self._config.segment_bytes}")
         self._begin_files()
-        # The limits of `append` are cheap and may be too strict. This is Kafka's own rule.
+        # `append` checks cheap limits that may be too strict. This is Kafka's actual rule.
         rolls = self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms)
         if rolls or self._active.end + size > self._snapshot_at:
             try:
                 self.commit()
             except LogWriteError as error:
-                # The caller has other batches staged, whose handlers wait for `commit`: it must hear of the loss there,
-                # too.
+                # Handlers of other staged batches wait for `commit`, which must therefore report this error as well.
                 self._fail(error)
                 raise
             if rolls:
@@ -333,22 +363,26 @@ class Log(LocalLog):
             else:
                 self._take_snapshot(passing=True)
         segment = self._active
-        # The first batch starts the clock of `segment.ms` by its own timestamp, as in Kafka, not by the broker's clock.
+        # As in Kafka, `segment.ms` counts from the first batch's own timestamp, not from the broker's clock.
         if not segment.end:
             segment.first_timestamp = max_timestamp
         if segment.first_timestamp is not None and segment.first_timestamp >= 0:
             self._roll_after = segment.first_timestamp + self._config.max_segment_ms - segment.roll_jitter_ms
-        # The epoch begins at the next offset, so it is staged with the batch, and undone with it.
+        # The epoch begins at the next offset, so it is staged and undone together with the batch.
         if leader_epoch != self._epoch:
             self._stage_epoch(leader_epoch)
 
     @property
     def has_directory(self) -> bool:
-        """Whether its directory has been made; until then it has held nothing."""
+        """Whether the log's directory exists. Without one, the log has never held a record."""
         return self._is_made
 
     def _begin_files(self) -> None:
-        """Make directory and files if they are not there. `LogWriteError`."""
+        """Create the directory and its files if they do not exist.
+
+        Raises:
+            LogWriteError: they cannot be created.
+        """
         if self._make_directory is None:
             return
         try:
@@ -371,11 +405,12 @@ class Log(LocalLog):
         self._epoch = leader_epoch
 
     def commit(self) -> None:
-        """Write what is staged, move the log end offset and the high watermark, call the listeners.
+        """Write the staged batches, advance the log end offset and high watermark, and call the listeners.
 
-        `LogWriteError` when a write fails, now or while rolling since the last commit: everything that was not
-        written yet is undone, in the files and in memory; see the error's `log_end_offset` for what was. The log goes
-        on.
+        Raises:
+            LogWriteError: a write failed, now or while rolling since the last commit. Batches not yet written are
+                discarded in the files and in memory; the error's `log_end_offset` tells which were written. The log
+                remains usable.
         """
         if self._failure is not None:
             error, self._failure = self._failure, None
@@ -385,8 +420,8 @@ class Log(LocalLog):
             return
         try:
             if self._staged_epochs is not None:
-                # Before the batches (KIP-101): an epoch without records is cut at the next start, records without their
-                # epoch are not found again by OffsetsForLeaderEpoch.
+                # The epoch is written before the batches (KIP-101). A start removes an epoch without records, but
+                # OffsetsForLeaderEpoch cannot find records without their epoch.
                 self._staged_epochs.write()
             segment = self._active
             written = segment.size
@@ -394,20 +429,20 @@ class Log(LocalLog):
             self.appended_bytes += segment.size - written
         except (OSError, LogClosedError) as error:
             self._undo_staged()
-            # Frames of the traceback would keep the caller's buffers from being resized for as long as the error lives.
+            # Frames in the traceback would prevent the caller from resizing its buffers while the error exists.
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error.with_traceback(None)
         if self._staged_epochs is not None:
             self.epochs, self._staged_epochs = self._staged_epochs, None
             self._durability.names_changed = True
         if self.producers.staged:
             self.producers.commit()
-        # Only now may readers see the batches. There are no followers to wait for.
+        # Readers may see the batches only from here on. There are no followers to wait for.
         self.log_end_offset = self.high_watermark = self.next_offset
         if self._listeners:
             self.call_listeners()
 
     def _fail(self, error: LogWriteError) -> None:
-        """Remember for `commit` that batches staged before were lost inside `append`; until then nothing goes."""
+        """Reject appends until `commit` has reported that batches staged earlier were lost."""
         self._failure = error
         self._byte_limit = -1
 
@@ -422,7 +457,11 @@ class Log(LocalLog):
     # Segments
 
     def roll(self, now_ms: int) -> LogSegment:
-        """Commit, then begin a new segment at the end unless the active one is empty. `LogWriteError`."""
+        """Commit, then begin a new segment at the end of the log unless the active one is empty.
+
+        Raises:
+            LogWriteError: a file cannot be written.
+        """
         self.commit()
         if self._active.size:
             self._roll(now_ms)
@@ -431,15 +470,19 @@ class Log(LocalLog):
     def _roll(self, now_ms: int) -> None:
         active = self._active
         if not active.size and active.base_offset == self.log_end_offset:
-            return  # its indexes are too small for a single entry: a new segment would be no better
-        # Kafka's order in `UnifiedLog.roll`: a snapshot at the base of each segment, so that a start replays one
-        # segment at most.
+            return  # The indexes cannot hold even one entry, and those of a new segment would be no larger.
+        # As in Kafka's `UnifiedLog.roll`, there is a snapshot at the base of each segment, so a start replays at most
+        # one segment.
         self._add_segment(now_ms)
         self._take_snapshot(passing=False)
         self._segment_begins()
 
     def take_producer_snapshot(self) -> None:
-        """Commit, then write down what is known of the producers: a start has to replay less. `LogWriteError`."""
+        """Commit, then write a producer snapshot, which shortens the replay at the next start.
+
+        Raises:
+            LogWriteError: the staged batches cannot be written.
+        """
         self.commit()
         self._take_snapshot(passing=True)
 
@@ -447,23 +490,27 @@ class Log(LocalLog):
         if not self._is_made:
             return
         self.producers.map_end_offset = self.log_end_offset
-        with contextlib.suppress(OSError):  # recovery then replays from the snapshot before
+        with contextlib.suppress(OSError):  # If this fails, recovery replays from the previous snapshot.
             self.producers.take_snapshot(passing=passing)
         self._plan_snapshot()
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Let go of the oldest segments that the log need not keep; says how many.
+        """Remove the oldest segments that retention allows to remove, and return their number.
 
-        Those below the log start offset; with `cleanup.policy=delete` those beyond `retention.bytes` and
-        `retention.ms`. If these are all, a new one is begun. Their files are only renamed: see `take_deleted_files`.
-        The log start offset moves up to the first segment that is left. Pinned files stay readable. `LogWriteError`,
-        `OSError`.
+        These are the segments below the log start offset and, with `cleanup.policy=delete`, those beyond
+        `retention.bytes` and `retention.ms`. If all segments go, a new one is created first. Files are only renamed:
+        see `take_deleted_files`. The log start offset advances to the first remaining segment. Pinned files stay
+        readable.
+
+        Raises:
+            LogWriteError: staged batches or a new segment cannot be written.
+            OSError: a file cannot be renamed.
         """
         self.commit()
-        # Whatever `cleanup.policy` says: DeleteRecords has promised that these are gone.
+        # DeleteRecords removes these under every `cleanup.policy`.
         removed = self._remove_oldest(count_below(self.segments, self.log_start_offset), now_ms)
         if self._config.delete:
-            # Kafka's order (`UnifiedLog.deleteOldSegments`): size, then time.
+            # Size comes before time, as in Kafka's `UnifiedLog.deleteOldSegments`.
             removed += self._remove_oldest(count_beyond_size(self.segments, self._config), now_ms)
             removed += self._remove_oldest(count_expired(self.segments, self._config, now_ms), now_ms)
         return removed
@@ -475,10 +522,10 @@ class Log(LocalLog):
             try:
                 self._roll(now_ms)
             except LogWriteError:
-                count -= 1  # a disk with no room for a new segment: keep the last one, and let the others go
+                count -= 1  # Without disk space for a new segment, keep the last one and remove the others.
                 if not count:
                     raise
-        # Before the files go: should a rename fail half-way, no reader is sent to a file that is gone.
+        # The offset advances before the files are renamed, so an error halfway leads no reader to a missing file.
         self.advance_log_start_offset(self.segments[count].base_offset)
         removed = self._remove_segments(count)
         for base_offset in removed:
@@ -486,21 +533,27 @@ class Log(LocalLog):
         return len(removed)
 
     def replace_segments(self, base_offset: int, old_base_offsets: Sequence[int]) -> None:
-        """Put the cleaned segment `base_offset` in the place of closed ones; see `replacement` for the order.
+        """Replace closed segments by the cleaned segment `base_offset`; see `replacement` for the order.
 
-        Its `.cleaned` files are complete and on disk; there is no `.cleaned` file of a smaller offset. Pinned files
-        stay readable. `StorageError` when one of the old segments is not there any more, and `OSError` when a file
-        cannot be renamed: the cleaned files are removed.
+        Its `.cleaned` files must be complete and on disk, and no `.cleaned` file with a smaller offset may exist.
+        Pinned files stay readable.
+
+        Raises:
+            StorageError: one of the old segments no longer exists; the cleaned files are removed.
+            OSError: a file cannot be renamed; the cleaned files are removed.
         """
         self._swap_segments(base_offset, old_base_offsets)
-        # The snapshot of the first one stays: the cleaned segment has its base offset.
+        # The first snapshot is kept, since the cleaned segment has the same base offset.
         for old_base_offset in old_base_offsets[1:]:
             self.producers.delete_snapshot(old_base_offset)
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Let the log begin at `offset` (DeleteRecords); a smaller one than now changes nothing. No segment is removed.
+        """Advance the log start offset to `offset` (DeleteRecords), without removing segments. It never moves back.
 
-        `OffsetOutOfRangeError` above the high watermark. It needs no room on the disk.
+        This needs no disk space.
+
+        Raises:
+            OffsetOutOfRangeError: the offset is above the high watermark.
         """
         if offset > self.high_watermark:
             raise OffsetOutOfRangeError(offset, self.log_start_offset, self.high_watermark)
@@ -508,17 +561,20 @@ class Log(LocalLog):
             self.log_start_offset = offset
             self.producers.on_log_start_offset_incremented(offset)
             if self.epochs.truncate_from_start(offset):
-                with contextlib.suppress(OSError):  # opening the log cuts them again
+                with contextlib.suppress(OSError):  # Opening the log truncates the epochs again.
                     self.epochs.write()
             self.call_listeners()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop everything from `offset` on, and with it the whole batch that holds it; the log then ends at `offset`.
+        """Remove all records from `offset` on, including the whole batch that contains it, and end the log at `offset`.
 
-        Staged batches are dropped, producers go back to that point. At or above the log end offset nothing is removed.
-        `OSError`.
+        Staged batches are discarded, and producers return to their state at that point. An offset at or above the log
+        end offset removes nothing.
+
+        Raises:
+            OSError: a file cannot be truncated or removed.
         """
-        # Staged batches lie behind every offset that can be truncated to.
+        # Staged batches are above every offset that can be truncated to.
         self._undo_staged()
         if offset >= self.log_end_offset:
             return
@@ -526,16 +582,20 @@ class Log(LocalLog):
             self.truncate_fully_and_start_at(offset, now_ms)
             return
         self._truncate_segments(offset, now_ms)
-        # Producers can't be taken back batch by batch: go to a snapshot below, and replay the headers from there.
+        # Producer state cannot be undone batch by batch, so load an earlier snapshot and replay the headers from there.
         self.producers.truncate_and_reload(self.log_start_offset, offset, now_ms)
         self._ends_at(offset)
         replay_producers(self.segments, self.producers, self.log_start_offset, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything and begin again at `offset`. Producers are forgotten. `OSError`."""
+        """Remove all records and producers, and begin again at `offset`.
+
+        Raises:
+            OSError: a file cannot be removed or created.
+        """
         self._undo_staged()
         self._begin_files()
-        # Before the segments: a kill in between must not leave the producers of a log that is empty.
+        # Snapshots go before the segments, so a kill cannot leave producers for an empty log.
         self.producers.delete_snapshots()
         self._begin_at(offset, now_ms)
         self.log_start_offset = offset
@@ -552,14 +612,17 @@ class Log(LocalLog):
         self._epoch = self.epochs.latest_epoch
         self._segment_begins()
 
-    # The end
+    # Closing
 
     def close(self) -> None:
-        """Commit, trim the indexes, write a producer snapshot, close the files. A second call does nothing.
+        """Commit, trim the indexes, write a producer snapshot and close the files. A second call has no effect.
 
-        Afterwards the directory opens with `LastStop.CLEAN`; a `flush` behind it lets that outlast the machine. A log
-        without a directory leaves none.
-        `LogWriteError`, `OSError`; the files are closed even then.
+        The directory can then be opened with `LastStop.CLEAN`, even after a machine crash if a `flush` follows. For a
+        log without a directory nothing is created. The files are closed even if an error is raised.
+
+        Raises:
+            LogWriteError: staged batches cannot be written.
+            OSError: another file cannot be written.
         """
         if self._closed:
             return
@@ -569,7 +632,7 @@ class Log(LocalLog):
                 return
             self._active.become_inactive()
             self._durability.names_changed = True
-            # A clean start trusts this snapshot, and replays nothing.
+            # A clean start trusts this snapshot and replays nothing.
             self.producers.map_end_offset = self.log_end_offset
             self.producers.take_snapshot(passing=True)
         finally:
@@ -583,10 +646,15 @@ class Log(LocalLog):
             listener(self)
 
     def delete(self, target: str | None = None) -> str:
-        """Close without writing and rename the directory to `<topic>-<p>.<uuid>-delete`; returns its new path.
+        """Close without writing, rename the directory to `<topic>-<p>.<uuid>-delete`, and return its new path.
 
-        Quick, whatever the log's size; `layout.purge` then removes the directory. Pinned files stay readable.
-        Another name may be given as `target`. `OSError`.
+        This is quick for a log of any size; `layout.purge` removes the directory later. Pinned files stay readable.
+
+        Args:
+            target: another path for the directory.
+
+        Raises:
+            OSError: the directory cannot be renamed.
         """
         self._undo_staged()
         target = target or delete_directory_name(self._directory)
@@ -595,7 +663,7 @@ class Log(LocalLog):
         return target
 
     def abandon(self, directory: str) -> None:
-        """Close without writing: the log's directory was moved to `directory`. Pinned files stay readable."""
+        """Close without writing, after the log's directory was moved to `directory`. Pinned files stay readable."""
         self._undo_staged()
         self._directory = directory
         self._close_files()
@@ -604,17 +672,17 @@ class Log(LocalLog):
 
 
 class LogShape(NamedTuple):
-    """A log as it was at one moment: its log start offset, and (base offset, bytes) of each segment."""
+    """A log's start offset and the (base offset, bytes) of each segment at one moment."""
 
     start: int
     segments: tuple[tuple[int, int], ...]
 
     @property
     def size(self) -> int:
-        """The bytes of all segments."""
+        """Total size of the segments in bytes."""
         return sum(size for _, size in self.segments)
 
 
 def shape_of(log: Log) -> LogShape:
-    """Return the outline of a log as it is now."""
+    """Return the current shape of a log."""
     return LogShape(log.log_start_offset, tuple((each.base_offset, each.size) for each in log.segments))

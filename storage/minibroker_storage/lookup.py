@@ -1,8 +1,8 @@
-"""From a time to an offset (ListOffsets: KIP-79, KIP-734).
+"""Searches for the offset of a timestamp (ListOffsets: KIP-79, KIP-734).
 
-A look-up can be long: a batch may hold millions of records, and headers of a log that others have written may promise
-times that no record has. So it is done in steps of a few milliseconds each. In between the log may grow and lose
-segments.
+A search can take long: a batch may hold millions of records, and headers written by other programs may claim
+timestamps that none of their records has. It is therefore split into steps of a few milliseconds. Between two steps,
+the log can grow and lose segments.
 """
 
 import os
@@ -24,7 +24,7 @@ _MESSAGES_AT_ONCE: Final = 1_024
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by time: its timestamp (ms), its offset, and the leader epoch of its batch."""
+    """A record found by its timestamp (in ms), with its offset and the leader epoch of its batch."""
 
     timestamp: int
     offset: int
@@ -36,10 +36,18 @@ def search_by_timestamp(
 ) -> Steps[TimestampOffset | None]:
     """Return the first record with a timestamp >= `timestamp` (ms) and an offset >= `start_offset`, or None.
 
-    The first segment whose largest timestamp reaches the target has it: time index, offset index, then the headers
-    from there to the first batch that reaches it, and that batch's records. Under LogAppendTime they all have its max
-    timestamp; messages of format v0 have none. `segments` are those that the log has at the moment. `OSError`,
-    `DecodeError` for records that cannot be read.
+    The search takes the first segment whose largest timestamp reaches the target, then uses the time index, the offset
+    index, the headers from there to the first batch that reaches the target, and the records of that batch. Under
+    LogAppendTime all records of a batch have its max timestamp. Messages in format v0 have no timestamp.
+
+    Args:
+        segments: the live list of the log's segments, which may change between steps.
+        timestamp: the target timestamp in ms.
+        start_offset: the smallest offset to return.
+
+    Raises:
+        OSError: a file cannot be read.
+        DecodeError: records cannot be decoded.
     """
     offset = start_offset
     while True:
@@ -52,7 +60,7 @@ def search_by_timestamp(
             except (LogClosedError, FileNotFoundError):
                 if segment in segments:
                     raise
-                continue  # it was removed or compacted meanwhile
+                continue  # The segment was removed or compacted in the meantime.
             if found is not None:
                 return found
         if behind is None:
@@ -79,9 +87,10 @@ def _search_segment(segment: LogSegment, timestamp: int, start_offset: int) -> S
 def _first_record(
     segment: LogSegment, position: int, header: BatchHeader, timestamp: int, start_offset: int
 ) -> TimestampOffset | None:
-    """The first record of the batch at `position`, if it is the one: a moment mostly lies between two batches.
+    """Return the first record of the batch at `position` if it matches, or None.
 
-    Of the batch a few bytes are read. None where the records are compressed, or cannot be read so.
+    Most timestamps fall between two batches, so the first record usually matches. Only a few bytes are read. The result
+    is also None if the records are compressed or cannot be decoded this way.
     """
     is_plain = header.magic == MAGIC_V2 and not header.attributes & CODEC_MASK and header.record_count > 0
     if not is_plain or header.base_timestamp < timestamp or header.base_offset < start_offset:
@@ -95,11 +104,11 @@ def _first_record(
 
 
 def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
-    """Where the search has to begin: at the time index's entry at or below the target.
+    """Return the position where the search begins: that of the time index entry at or below the target.
 
-    As in Kafka's `LogSegment.findOffsetByTimestamp`. All records above the entry's timestamp lie behind its offset,
-    whatever else the indexes have lost in a crash. Many batches with its timestamp may follow, which add no entries:
-    those are walked over.
+    As in Kafka's `LogSegment.findOffsetByTimestamp`, all records above the entry's timestamp follow its offset, even if
+    the indexes lost other entries in a crash. Many batches with the same timestamp may follow, which add no entries;
+    the search reads through them.
     """
     entry = segment.time_index.lookup(timestamp)
     return segment.offset_index.lookup(max(entry.offset, start_offset)).position
@@ -108,7 +117,7 @@ def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
 def search_batch(
     data: memoryview, header: BatchHeader, timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
-    """The first record of a batch that has the timestamp or a later one, and the offset or a later one."""
+    """Return the first record of a batch with at least the given timestamp and offset, or None."""
     batch = LegacyRecordBatch(data) if header.magic < MAGIC_V2 else RecordBatch(data)
     content = b"".join((yield from collect(batch.pieces())))
     if header.magic < MAGIC_V2:
@@ -129,7 +138,12 @@ def search_batch(
 
 
 def search_max_timestamp(segments: Sequence[LogSegment]) -> Steps[TimestampOffset | None]:
-    """The first record that has the log's largest timestamp, None in a log without any (KIP-734). As above."""
+    """Return the first record with the log's largest timestamp, or None if no record has a timestamp (KIP-734).
+
+    Raises:
+        OSError: a file cannot be read.
+        DecodeError: records cannot be decoded.
+    """
     newest = max(segments, key=lambda segment: segment.largest_timestamp.timestamp)
     largest = newest.largest_timestamp
     found = newest.translate(largest.offset) if largest.timestamp >= 0 else None

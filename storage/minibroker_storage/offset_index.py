@@ -1,6 +1,6 @@
-"""From an offset to a position in the log file (Kafka's `OffsetIndex`).
+"""Maps offsets to positions in the log file (Kafka's `OffsetIndex`).
 
-Whether an entry is true after a crash: see the crash rule of `segment.LogSegment`, and `recovery`, which relies on it.
+`segment.LogSegment` explains which entries can be trusted after a crash; `recovery` relies on that.
 """
 
 import sys
@@ -20,23 +20,23 @@ _NO_ENTRIES: Final = array("q")
 
 
 def _count_up_to(window: "array[int]", position: int) -> int:
-    """The number of the window's entries that have a position <= `position`."""
+    """Return the number of the window's entries with a position <= `position`."""
     return bisect_right(window, position, key=_POSITION_MASK.__and__)
 
 
 class OffsetPosition(NamedTuple):
-    """The last offset of a batch, and the position in the log file where that batch starts."""
+    """The last offset of a batch and the position of its first byte in the log file."""
 
     offset: int
     position: int
 
 
 class OffsetIndex(IndexFile["array[int]"]):
-    """Sparse map from offsets to positions in the log file (Kafka's `OffsetIndex`).
+    """A sparse map from offsets to positions in the log file (Kafka's `OffsetIndex`).
 
-    Bytes: 8 per entry, big-endian: relative offset int32 (the last offset of a batch, minus the segment's base
-    offset), then int32 position where that batch starts. Both ascend. At most one entry per `index.interval.bytes` of
-    log. Crash rule: see `IndexFile` and `LogSegment`.
+    Each entry has 8 bytes, big-endian: the relative offset as int32 (the last offset of a batch minus the segment's
+    base offset), then the position of that batch as int32. Both ascend. There is at most one entry per
+    `index.interval.bytes` of log. See `IndexFile` and `LogSegment` for crash safety.
     """
 
     __slots__ = ("last_offset", "last_position")
@@ -48,25 +48,25 @@ class OffsetIndex(IndexFile["array[int]"]):
 
     @property
     def is_full(self) -> bool:
-        """Whether every preallocated slot is taken, staged entries counted."""
+        """Whether written and staged entries fill all preallocated slots."""
         return self.entries_with_staged >= self.max_entries
 
     def stage(self, offset: int, position: int) -> None:
-        """Remember an entry for `commit()`. The caller keeps offsets ascending and looks at `is_full` first."""
+        """Stage an entry for `commit()`. The caller must add ascending offsets and check `is_full` first."""
         self._staged.extend(self.ENTRY.pack(offset - self.base_offset, position))
         self.last_offset = offset
         self.last_position = position
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The greatest written entry at or below `offset`; the segment's start (base offset, 0) when there is none."""
+        """Return the last written entry at or below `offset`, or (base offset, 0) if there is none."""
         window, count = self._around(offset)
         return self._position(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def positions_around(self, offset: int) -> tuple[int, int]:
-        """Where the batch of `lookup` starts, and that of the entry behind it.
+        """Return the position of the batch found by `lookup`, and that of the next indexed batch.
 
-        The second one holds `offset`, unless a batch between the two does. It is -1 where there is none, and where
-        `offset` is the last one of the first batch.
+        `offset` is in the second batch or in a batch between the two. The second position is -1 if there is no such
+        batch, or if `offset` is the last one of the first batch.
         """
         window, count = self._around(offset)
         behind = window[count] & _POSITION_MASK if count < len(window) else _NOTHING
@@ -76,7 +76,7 @@ class OffsetIndex(IndexFile["array[int]"]):
         return entry & _POSITION_MASK, behind if entry >> _RELATIVE_SHIFT < offset - self.base_offset else _NOTHING
 
     def _around(self, offset: int) -> tuple["array[int]", int]:
-        """A window, and how many of its entries are at or below `offset`; without entries it is empty."""
+        """Return a window and how many of its entries are at or below `offset`. Without entries the window is empty."""
         key = offset - self.base_offset
         entries = self.entries
         if not entries:
@@ -87,21 +87,21 @@ class OffsetIndex(IndexFile["array[int]"]):
         return window, count
 
     def entry_at_or_below(self, position: int) -> OffsetPosition:
-        """The entry of the last indexed batch that starts at or before `position`; (base offset, 0) without one."""
+        """Return the last entry whose batch starts at or before `position`, or (base offset, 0) if there is none."""
         if not self.entries:
             return OffsetPosition(self.base_offset, 0)
         window, count = self._around_position(position)
         return self._position(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def offset_at_or_above(self, position: int) -> int | None:
-        """The offset of the first indexed batch that starts at or behind `position`, None when there is none."""
+        """Return the offset of the first indexed batch that starts at or after `position`, or None."""
         if not self.entries:
             return None
         window, count = self._around_position(position - 1)
         return self._position(window[count]).offset if count < len(window) else None
 
     def _around_position(self, position: int) -> tuple["array[int]", int]:
-        """A window, and how many of its entries are of batches that start at or before `position`."""
+        """Return a window and how many of its entries point to batches that start at or before `position`."""
         guess = self.entries * position // max(self.last_position, 1)
         window, count, _ = self._search(position, guess, _count_up_to)
         return window, count
@@ -110,12 +110,22 @@ class OffsetIndex(IndexFile["array[int]"]):
         return OffsetPosition(self.base_offset + (entry >> _RELATIVE_SHIFT), entry & _POSITION_MASK)
 
     def entry(self, slot: int) -> OffsetPosition:
-        """Return the written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        """Return the written entry in `slot`.
+
+        Raises:
+            IndexError: the slot is outside 0..`entries` - 1.
+        """
         relative, position = self.ENTRY.unpack(self._read_entry(slot))
         return OffsetPosition(self.base_offset + relative, position)
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
-        """The last entry lies in this segment: its offset at least the base offset, its position inside the log."""
+        """Check that the last entry belongs to this segment.
+
+        Its offset must not be below the base offset, and its position must be inside the log.
+
+        Raises:
+            CorruptIndexError: the entry is outside the segment.
+        """
         if not self.entries:
             return
         last = OffsetPosition(self.last_offset, self.last_position)
@@ -126,11 +136,11 @@ class OffsetIndex(IndexFile["array[int]"]):
 
     @property
     def state(self) -> IndexState:
-        """Number of entries and the last entry's two fields."""
+        """The number of entries, and the offset and position of the last one."""
         return self.entries, self.last_offset, self.last_position
 
     def rollback(self, state: IndexState) -> None:
-        """See `IndexFile.rollback`."""
+        """Restore an earlier `state` (see `IndexFile.rollback`)."""
         self._staged = bytearray()
         self.entries, self.last_offset, self.last_position = state
         self._cut_quietly()
@@ -149,7 +159,7 @@ class OffsetIndex(IndexFile["array[int]"]):
 
     @staticmethod
     def _decoded(entries: bytes) -> "array[int]":
-        # One entry read as one big-endian int64 sorts by its offset, so that bisect needs no Python call per entry.
+        # An entry decoded as one int64 sorts by its offset, so bisect needs no Python call per entry.
         decoded = array("q", entries)
         if _SWAP:
             decoded.byteswap()

@@ -1,4 +1,4 @@
-"""Producer state on disk, in Kafka's own format."""
+"""Producer snapshot files in Kafka's format."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -18,12 +18,12 @@ _HEAD: Final = Struct(">hIi")
 _CRC_COVERS_FROM: Final = 6
 _ENTRY: Final = Struct(">qhiqiqiq")
 _ID: Final = Struct(">q38x")
-"""The producer id of an entry."""
+"""The producer id at the start of an entry."""
 _COUNT: Final = Struct(">i")
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer, enough to answer a duplicate of it (Kafka's `BatchMetadata`)."""
+    """One of the last batches of a producer, with enough data to answer a duplicate of it (Kafka's `BatchMetadata`)."""
 
     first_sequence: int
     last_sequence: int
@@ -33,14 +33,14 @@ class BatchMetadata(NamedTuple):
 
     @property
     def base_offset(self) -> int:
-        """Offset of the batch's first record."""
+        """The offset of the batch's first record."""
         return self.last_offset - self.offset_delta
 
 
 class ProducerStateEntry(NamedTuple):
-    """The state of one producer in the log; never changed, only replaced (Kafka's `ProducerStateEntry`).
+    """The immutable state of one producer in the log (Kafka's `ProducerStateEntry`).
 
-    `batches` holds the newest batches of `producer_epoch`, oldest first, at most five; `last_timestamp` is in ms;
+    `batches` holds the newest batches of `producer_epoch`, oldest first, at most five. `last_timestamp` is in ms.
     `current_txn_first_offset` is -1 outside a transaction.
     """
 
@@ -52,11 +52,11 @@ class ProducerStateEntry(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence number of the newest batch, -1 when no batch of this epoch is known."""
+        """The last sequence number of the newest batch, or -1 without a batch of this epoch."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
-# Half the time of calling the classes; an update makes one of each.
+# This takes half the time of calling the classes, and every update creates one of each.
 new_batch: Final[Callable[[tuple[int, ...]], BatchMetadata]] = partial(cast("Any", tuple).__new__, BatchMetadata)
 new_entry: Final[Callable[[tuple[Any, ...]], ProducerStateEntry]] = partial(
     cast("Any", tuple).__new__, ProducerStateEntry
@@ -65,14 +65,14 @@ _NO_BATCH: Final = BatchMetadata(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, 0, -1)
 
 
 class SnapshotEncoder:
-    """The producers of the last snapshot as bytes: the next one packs only those that have changed since.
+    """Encodes producer snapshots, packing only the producers that changed since the previous one.
 
-    A file is: version int16 (1), CRC-32C uint32 of all that follows it, count int32; per producer id int64, epoch
+    A file has: version int16 (1), CRC-32C uint32 of everything after it, count int32; per producer id int64, epoch
     int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch int32, first
-    offset of the open transaction int64 (-1: none). Of the batches only the newest is kept, as in Kafka.
+    offset of the open transaction int64 (-1: none). As in Kafka, only the newest batch of each producer is stored.
 
     Args:
-        snapshot: The file that the producers were read from, or nothing.
+        snapshot: the file from which the producers were read, or nothing.
     """
 
     def __init__(self, snapshot: bytes = b"") -> None:
@@ -80,7 +80,7 @@ class SnapshotEncoder:
         self._slots = {producer_id: slot for slot, (producer_id,) in enumerate(_ID.iter_unpack(self._entries))}
 
     def encode(self, producers: Mapping[int, ProducerStateEntry], changed: Iterable[int]) -> bytes:
-        """Return the file for these producers by id, of which `changed` may differ from those of the last call."""
+        """Return a file with these producers by id. Only those in `changed` may differ from the last call."""
         for producer_id in changed:
             entry = producers.get(producer_id)
             slot = self._slots.get(producer_id)
@@ -109,7 +109,7 @@ class SnapshotEncoder:
         return b"".join((_HEAD.pack(_VERSION, crc, 0)[:_CRC_COVERS_FROM], count, self._entries))
 
     def _remove(self, producer_id: int, slot: int) -> None:
-        """Move the last producer into the slot of one that has gone."""
+        """Remove a producer and move the last entry into its slot."""
         del self._slots[producer_id]
         last = len(self._entries) - _ENTRY.size
         if slot * _ENTRY.size != last:
@@ -119,12 +119,16 @@ class SnapshotEncoder:
 
 
 def encode_snapshot(producers: Mapping[int, ProducerStateEntry]) -> bytes:
-    """Return the file for these producers by id."""
+    """Return a snapshot file with these producers by id."""
     return SnapshotEncoder().encode(producers, producers)
 
 
 def decode_snapshot(data: bytes) -> dict[int, ProducerStateEntry]:
-    """Return the producers of a file that `SnapshotEncoder` or Kafka wrote. `CorruptSnapshotError`."""
+    """Return the producers in a file written by `SnapshotEncoder` or Kafka.
+
+    Raises:
+        CorruptSnapshotError: the version, length or checksum is wrong.
+    """
     try:
         version, crc, count = _HEAD.unpack_from(data)
     except error as cause:
@@ -148,12 +152,12 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerStateEntry]:
     ) in _ENTRY.iter_unpack(data[_HEAD.size :]):
         batches: tuple[BatchMetadata, ...] = ()
         if offset >= 0:
-            first = (sequence - delta) & INT32_MAX  # `first_sequence`, which a million producers would feel
+            first = (sequence - delta) & INT32_MAX  # Inlined `first_sequence`, for speed.
             batches = (new_batch((first, sequence, offset, delta, timestamp)),)
         producers[producer_id] = new_entry((epoch, batches, timestamp, coordinator_epoch, txn_first_offset))
     return producers
 
 
 def first_sequence(last_sequence: int, offset_delta: int) -> int:
-    """The first sequence number of a batch by its last one; below 0 lies 2**31 - 1."""
+    """Return the first sequence number of a batch. Sequence numbers wrap from 2**31 - 1 to 0."""
     return (last_sequence - offset_delta) & INT32_MAX

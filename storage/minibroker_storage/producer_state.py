@@ -1,4 +1,4 @@
-"""The producers that wrote to a log: the ground of idempotence (Kafka's `ProducerStateManager`; KIP-98, KIP-360)."""
+"""The producers that wrote to a log, the basis of idempotence (Kafka's `ProducerStateManager`; KIP-98, KIP-360)."""
 
 import contextlib
 import os
@@ -42,15 +42,19 @@ _ABORT_MARKER: Final = 0
 class ProducerStateManager:
     """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
 
-    Bytes: see `SnapshotEncoder`; a file is named by its end offset, `<20 digits>.snapshot`. One is
-    written at roll, and stays as long as the segment that begins there; others are written at close and while a
-    segment grows, and each takes the place of the one before. Crash rule: a snapshot that does not check out is
-    removed; the newest good one at or below the log's end is loaded, and the batches behind it are replayed from the
-    log. An older one goes only when the newer one is written.
+    A snapshot file is named `<20 digits>.snapshot` after its end offset; see `SnapshotEncoder` for its format. The
+    snapshot written at a roll is kept as long as the segment that begins there. Others are passing snapshots: they are
+    written at close and while a segment grows, and each replaces the previous one. An older snapshot is removed only
+    after the newer one is written. Loading removes invalid snapshots, loads the newest valid one at or below the log
+    end offset, and replays the later batches from the log.
 
     Changes are staged: `rollback()` undoes every `update` since the last `commit()`.
 
-    Who keeps producers in memory only needs no directory, and may begin with those that are `known`.
+    Args:
+        directory: the log's directory; unused if the state is only kept in memory.
+        expiration_ms: `producer.id.expiration.ms`.
+        snapshots: offsets of the existing snapshot files.
+        known: initial producers.
     """
 
     __slots__ = (
@@ -80,61 +84,72 @@ class ProducerStateManager:
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerStateEntry] = dict(known or {})
         self._encoder = SnapshotEncoder()
-        self._changed = set(self._producers)  # since the encoder was last asked
-        #: The producers of the updates that `commit` has yet to keep, with what was known of them before each.
+        self._changed = set(self._producers)  # Ids changed since the encoder last ran.
+        #: The producer of each update that is not committed yet, and its state before the update.
         self.staged: list[tuple[int, ProducerStateEntry | None]] = []
         self._last_snapshot_offset = 0
         self._passing_snapshot: int | None = None
-        self._ongoing: dict[int, int] = {}  # ascending, since transactions begin in the log's order
+        self._ongoing: dict[int, int] = {}  # Ascending, since transactions begin in log order.
         self._transactions_changed = False
-        #: Where the oldest open transaction begins, by what is committed; None when there is none.
+        #: First offset of the oldest open transaction, ignoring staged changes, or None.
         self.first_unstable_offset: int | None = None
-        #: The offset up to which the producers are known; the owner moves it before a snapshot is taken.
+        #: The offset up to which producers are known. The owner advances it before taking a snapshot.
         self.map_end_offset = 0
-        #: Offsets of the snapshot files there are, ascending.
+        #: Offsets of the existing snapshot files, ascending.
         self.snapshots = sorted(snapshots)
         if known:
             self._find_ongoing()
 
     @property
     def active(self) -> Mapping[int, ProducerStateEntry]:
-        """The known producers by id, staged changes included (DescribeProducers)."""
+        """The known producers by id, including staged changes (DescribeProducers)."""
         return MappingProxyType(self._producers)
 
     @property
     def latest_snapshot_offset(self) -> int | None:
-        """The offset of the newest snapshot file."""
+        """The offset of the newest snapshot file, or None."""
         return self.snapshots[-1] if self.snapshots else None
 
     def move(self, directory: str) -> None:
-        """The log's directory was renamed."""
+        """Update the path after the log's directory was renamed."""
         self._directory = directory
 
     def set_expiration_ms(self, expiration_ms: int) -> None:
-        """Take over a changed `producer.id.expiration.ms`."""
+        """Apply a changed `producer.id.expiration.ms`."""
         self._expiration_ms = expiration_ms
 
     def check(self, header: BatchHeader, *, from_client: bool = True) -> BatchMetadata | None:
-        """Whether the batch continues what its producer wrote (`ProducerAppendInfo`, `findDuplicateBatch`).
+        """Check whether a batch continues its producer's earlier batches (`ProducerAppendInfo`, `findDuplicateBatch`).
 
-        Returns the known batch that this one repeats, to be answered with that one's offset and timestamp, or None
-        when it is to be appended. A producer without state may begin at any sequence number (KIP-360). Batches of
-        coordinators (`from_client` False) carry no sequence numbers and are checked for their epoch only.
-        `InvalidProducerEpochError`, `OutOfOrderSequenceError`, `InvalidTxnStateError`.
+        A producer without state may begin at any sequence number (KIP-360).
+
+        Args:
+            header: the header of the batch.
+            from_client: False for a batch written by a coordinator. It has no sequence numbers, so only its epoch is
+                checked.
+
+        Returns:
+            The earlier batch if this one is a duplicate, to be answered with the earlier offset and timestamp. None if
+            the batch should be appended.
+
+        Raises:
+            InvalidProducerEpochError: the producer epoch is too old.
+            OutOfOrderSequenceError: the sequence number is not the next one.
+            InvalidTxnStateError: the producer's transaction is open, but the batch is not transactional.
         """
         entry = self._producers.get(header.producer_id)
         if entry is None:
             return None
-        # A batch that is not transactional must not slip into an open transaction: its end would not cover it.
+        # A non-transactional batch must not be appended during an open transaction, whose end would not cover it.
         in_transaction = header.attributes & TRANSACTIONAL_FLAG or entry.current_txn_first_offset < 0
         if entry.producer_epoch == header.producer_epoch:
             batches = entry.batches
-            # The usual case first: the next batch of a producer that has lost no answer.
+            # The common case: the next batch of a producer that received all responses.
             if batches and in_transaction and header.base_sequence == (batches[-1].last_sequence + 1) & INT32_MAX:
                 return None
             if from_client:
                 first, last = header.base_sequence, header.last_sequence
-                # Any of the last five may be repeated: that many requests of a producer may be in flight (KIP-98).
+                # Any of the last five can be a duplicate, since a producer may have five requests in flight (KIP-98).
                 for batch in batches:
                     if batch.first_sequence == first and batch.last_sequence == last:
                         return batch
@@ -144,7 +159,11 @@ class ProducerStateManager:
         return None
 
     def check_coordinator_epoch(self, producer_id: int, coordinator_epoch: int) -> None:
-        """`TransactionCoordinatorFencedError` when the log holds a marker from a newer coordinator epoch."""
+        """Check that a marker's coordinator epoch is not older than that of the producer's last marker.
+
+        Raises:
+            TransactionCoordinatorFencedError: the log has a marker from a newer coordinator epoch.
+        """
         entry = self._producers.get(producer_id)
         if entry is not None and entry.coordinator_epoch > coordinator_epoch:
             raise TransactionCoordinatorFencedError(
@@ -154,13 +173,13 @@ class ProducerStateManager:
     @staticmethod
     def _refuse_unless_next(header: BatchHeader, entry: ProducerStateEntry, *, from_client: bool) -> None:
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
-        # Also for coordinators: a marker of an older epoch would end the transaction of a newer producer.
+        # This also applies to coordinators: an older epoch's marker would end a newer producer's transaction.
         if epoch < entry.producer_epoch:
             raise InvalidProducerEpochError(f"producer {producer_id}: epoch {epoch} after {entry.producer_epoch}")
         if not from_client or header.attributes & CONTROL_FLAG:
             return
         if epoch > entry.producer_epoch:
-            # A new epoch begins at 0, or batches of the old epoch that are still on their way could follow it
+            # A new epoch begins at sequence number 0. Otherwise delayed batches of the old epoch could follow it
             # unnoticed.
             if sequence:
                 raise OutOfOrderSequenceError(
@@ -172,28 +191,33 @@ class ProducerStateManager:
             )
 
     def update(self, header: BatchHeader, base_offset: int, batch: memoryview) -> AbortedTxn | None:
-        """Note a batch that got `base_offset`; until `commit()` it can be taken back.
+        """Update the producer with a batch that got `base_offset`. The change is staged until `commit()`.
 
-        The bytes are opened only for a control batch, whose marker ends a transaction; `DecodeError` when it is none.
-        Returns the transaction that it aborts, for the transaction index.
+        The batch itself is read only if it is a control batch, whose marker ends a transaction.
+
+        Returns:
+            The transaction aborted by the batch, for the transaction index, or None.
+
+        Raises:
+            DecodeError: the control batch has no valid marker.
         """
         producer_id = header.producer_id
         old = self._producers.get(producer_id)
-        # Entries are immutable, so the old one is the whole of the undo.
+        # Entries are immutable, so the old entry is all that a rollback needs.
         self.staged.append((producer_id, old))
         self._changed.add(producer_id)
         if header.attributes & CONTROL_FLAG:
             return self._end_transaction(header, old, base_offset, batch)
         delta, timestamp = header.last_offset_delta, header.max_timestamp
         epoch, sequence = header.producer_epoch, header.base_sequence
-        # Sequence numbers wrap to 0, not to negative ones (`DefaultRecordBatch.incrementSequence`).
+        # Sequence numbers wrap to 0, not to negative numbers (`DefaultRecordBatch.incrementSequence`).
         last_sequence = (sequence + delta) & INT32_MAX if sequence >= 0 else sequence
         added = new_batch((sequence, last_sequence, base_offset + delta, delta, timestamp))
         kept: tuple[BatchMetadata, ...] = ()
         coordinator_epoch, txn_first_offset = NO_COORDINATOR_EPOCH, NO_OFFSET
         if old is not None:
             old_epoch, batches, _, coordinator_epoch, txn_first_offset = old
-            # Batches of an older epoch are no duplicates of anything that may still come.
+            # Batches of an older epoch can no longer be repeated.
             if old_epoch == epoch:
                 kept = batches[-_KEPT_BEFORE_APPEND:]
         if txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
@@ -205,14 +229,17 @@ class ProducerStateManager:
         return None
 
     def incomplete(self) -> set[int]:
-        """The producers of which fewer batches are known than they may have written, after loading a snapshot."""
+        """Return the producers that may have written more batches than a loaded snapshot contains."""
         return {key for key, entry in self._producers.items() if not _is_complete(entry)}
 
     def recall(self, header: BatchHeader) -> bool:
-        """Put a batch in front of those that are known of its producer, if it is the one before; for walks back.
+        """Add an earlier batch of a producer if it directly precedes the known ones.
 
-        A snapshot has each producer's last batch only, but a client may repeat any of the last five. Says whether
-        all of those are known now.
+        A snapshot has only the last batch of each producer, but clients may repeat any of the last five. The owner
+        calls this for batches in reverse log order.
+
+        Returns:
+            Whether all batches that can be repeated are known now.
         """
         entry = self._producers[header.producer_id]
         sequence, _, last_offset, offset_delta, _ = entry.batches[0]
@@ -234,27 +261,27 @@ class ProducerStateManager:
         entry, marker_type = _after_marker(header, old, batch)
         self._producers[producer_id] = entry
         first_offset = self._ongoing.get(producer_id)
-        # The transaction wrote nothing here, or a compaction has emptied its marker.
+        # The transaction wrote nothing to this log, or compaction emptied its marker.
         if first_offset is None or marker_type is None:
             return None
         del self._ongoing[producer_id]
         self._transactions_changed = True
         if marker_type != _ABORT_MARKER:
             return None
-        # The last stable offset once this marker counts (`ProducerStateManager.lastStableOffset`): searches end by it.
+        # This is the last stable offset after the marker (`ProducerStateManager.lastStableOffset`), which bounds
+        # searches.
         return AbortedTxn(producer_id, first_offset, offset, next(iter(self._ongoing.values()), offset + 1))
 
     def commit(self) -> None:
-        """Keep all updates."""
+        """Commit all staged updates."""
         self.staged.clear()
-        # The oldest open transaction decides the last stable offset of every reader: found once for a commit, not for a
-        # read.
+        # The oldest open transaction sets every reader's last stable offset, so compute it per commit, not per read.
         if self._transactions_changed:
             self._transactions_changed = False
             self.first_unstable_offset = next(iter(self._ongoing.values()), None)
 
     def rollback(self) -> None:
-        """Undo all updates since `commit()`."""
+        """Undo all updates since the last `commit()`."""
         while self.staged:
             producer_id, old = self.staged.pop()
             if old is None:
@@ -265,7 +292,7 @@ class ProducerStateManager:
             self._find_ongoing()
 
     def _find_ongoing(self) -> None:
-        """Take the open transactions from the producers."""
+        """Rebuild the open transactions from the producers."""
         begun = [
             (entry.current_txn_first_offset, producer_id)
             for producer_id, entry in self._producers.items()
@@ -276,9 +303,10 @@ class ProducerStateManager:
         self.first_unstable_offset = next(iter(self._ongoing.values()), None)
 
     def remove_expired(self, now_ms: int) -> int:
-        """Forget producers that have written nothing for `producer.id.expiration.ms`; says how many.
+        """Remove producers that have written nothing for `producer.id.expiration.ms`, and return their number.
 
-        The time of one whose records have no timestamps begins with the first call. Kafka forgets it at once.
+        For a producer whose records have no timestamps, the time starts with the first call. Kafka removes it
+        immediately.
         """
         self._date(now_ms)
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
@@ -288,19 +316,23 @@ class ProducerStateManager:
         return len(expired)
 
     def _date(self, now_ms: int) -> None:
-        """Let `now_ms` be the last sign of life of producers whose batches have no time."""
+        """Set the last timestamp of producers whose batches have none to `now_ms`."""
         for producer_id in [key for key, entry in self._producers.items() if entry.last_timestamp < 0]:
             self._producers[producer_id] = self._producers[producer_id]._replace(last_timestamp=now_ms)
             self._changed.add(producer_id)
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
-        # An open transaction keeps its producer: the last stable offset would else jump over it.
+        # A producer with an open transaction is kept, or the last stable offset would pass the transaction.
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
     def take_snapshot(self, *, passing: bool = False) -> None:
-        """Write a snapshot at `map_end_offset`, unless there is none newer to tell. `OSError` leaves no file behind.
+        """Write a snapshot at `map_end_offset`, unless one exists there or later.
 
-        It stays until its segment goes, a `passing` one only until the next snapshot.
+        Args:
+            passing: whether the next snapshot replaces this one. Otherwise it is kept as long as its segment.
+
+        Raises:
+            OSError: the file cannot be written; no partial file remains.
         """
         offset = self.map_end_offset
         if offset <= self._last_snapshot_offset:
@@ -316,19 +348,19 @@ class ProducerStateManager:
             finally:
                 os.close(fd)
         except OSError:
-            # A snapshot that is cut short would be found by the next start, and its checksum would fail.
+            # Remove a partial snapshot: the next start would read it, and its checksum would be wrong.
             self.delete_snapshot(offset)
             raise
         if offset not in self.snapshots:
             self.snapshots = sorted([*self.snapshots, offset])
         self._last_snapshot_offset = offset
-        # Only when the newer one is written: at any moment there is a good one.
+        # The old snapshot goes only after the new one is written, so a valid one always exists.
         if self._passing_snapshot is not None and self._passing_snapshot != offset:
             self.delete_snapshot(self._passing_snapshot)
         self._passing_snapshot = offset if passing else None
 
     def delete_snapshot(self, offset: int) -> None:
-        """Remove one snapshot file, if it is there."""
+        """Remove a snapshot file, if it exists."""
         if offset in self.snapshots:
             self.snapshots.remove(offset)
         if offset == self._passing_snapshot:
@@ -337,9 +369,9 @@ class ProducerStateManager:
             os.unlink(self._path(offset))
 
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
-        """Keep the snapshots of segments, and the newest of all if it lies behind the last segment's base.
+        """Remove all snapshots except those at a segment's base offset.
 
-        That one then is a passing one.
+        The newest one is also kept if it is above the last base offset, and becomes the passing snapshot.
         """
         bases = set(segment_base_offsets)
         newest = self.snapshots[-1:] if self.snapshots and self.snapshots[-1] > max(bases) else []
@@ -351,12 +383,12 @@ class ProducerStateManager:
     def truncate_and_reload(
         self, log_start_offset: int, log_end_offset: int, now_ms: int, *, at_most: int | None = None
     ) -> None:
-        """Go back to a state at or below `log_end_offset`: what the newest good snapshot in range says.
+        """Restore a state at or below `log_end_offset` from the newest valid snapshot in range.
 
-        `map_end_offset` then says from where the log has to be replayed; `at_most` is a limit for it.
+        The log must then be replayed from `map_end_offset` on, which is at most `at_most`.
         """
         for offset in self.snapshots[:]:
-            # Behind the end they have batches that are gone; at or below the start they are older than the log.
+            # Snapshots above the end contain removed batches, and those at or below the start predate the log.
             if offset > log_end_offset or offset <= log_start_offset:
                 self.delete_snapshot(offset)
         self._forget_producers()
@@ -377,7 +409,7 @@ class ProducerStateManager:
         self._find_ongoing()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget all producers and remove all snapshots."""
+        """Remove all producers and snapshots, and continue at `offset`."""
         self._forget_producers()
         self._find_ongoing()
         self.delete_snapshots()
@@ -391,12 +423,12 @@ class ProducerStateManager:
         self._changed.clear()
 
     def delete_snapshots(self) -> None:
-        """Remove all snapshots."""
+        """Remove all snapshot files."""
         for snapshot in self.snapshots[:]:
             self.delete_snapshot(snapshot)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """The log begins later now; the producers themselves stay known."""
+        """Adjust to a higher log start offset. The producers stay known."""
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
         self._last_snapshot_offset = log_start_offset if latest is None else latest
@@ -413,10 +445,10 @@ def _is_complete(entry: ProducerStateEntry) -> bool:
 def _after_marker(
     header: BatchHeader, old: ProducerStateEntry | None, batch: memoryview
 ) -> tuple[ProducerStateEntry, int | None]:
-    """The producer after a commit or abort marker, which ends its transaction, and the marker's type.
+    """Return the producer's state after a commit or abort marker, and the type of the marker.
 
-    A new epoch in the marker also ends the row of sequence numbers. None for a marker that compaction has emptied: its
-    transaction is gone from the log.
+    A marker with a new epoch also discards the batches of the old epoch. The type is None for a marker that compaction
+    emptied after removing its transaction.
     """
     old = old or ProducerStateEntry(header.producer_epoch, (), header.max_timestamp)
     for record in RecordBatch(batch):

@@ -1,4 +1,4 @@
-"""From a directory of files to a log that can be trusted (Kafka's `LogLoader`)."""
+"""Loads a log from the files in its directory and repairs it (Kafka's `LogLoader`)."""
 
 import contextlib
 import os
@@ -21,12 +21,12 @@ from minibroker_storage.segment import LogSegment
 
 REPLAY_WINDOW_BYTES: Final = 64 * 1024
 WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024
-"""A start that has replayed more than this writes a snapshot, so that the next one need not do it again."""
+"""Replaying more than this at a start writes a snapshot, which spares the next start the same work."""
 LARGE_SET_BYTES: Final = 4 * 1024 * 1024
-"""No set of old messages is taken to be larger: an offset index with such a gap is made again."""
+"""Assumed maximum size of a message set in an old format. An offset index with a larger gap is rebuilt."""
 _LOOKS: Final = 8
 RECALLED_BATCHES: Final = 2_000
-"""The most batches that the walk back for producers' last batches reads: five in flight of 400 producers."""
+"""Maximum number of batches read backwards to find producers' last batches: five in flight for 400 producers."""
 RECALL_WINDOW_BYTES: Final = 16 * 1024
 _EMPTY: Final = memoryview(b"")
 
@@ -34,7 +34,7 @@ EpochListener = Callable[[int, int], None]
 
 
 class LoadedLog(NamedTuple):
-    """The contents of a directory: segments ascending, at least one, the last one ready for appends."""
+    """A loaded log. It has at least one segment, in ascending order, and the last one is ready for appends."""
 
     segments: list[LogSegment]
     producers: ProducerStateManager
@@ -53,30 +53,33 @@ def load_log(
     now_ms: int,
     log_start_offset: int,
 ) -> LoadedLog:
-    """Load the log in `directory`, repairing what `last_stop` can have left.
+    """Load the log in `directory`, and repair the damage that `last_stop` can have caused.
 
-    Leftovers of interrupted operations go first. Then the untrusted part is scanned, cut behind its last good
-    batch, and indexed again; nothing survives behind a cut.
+    First, leftovers of interrupted operations are removed. Then the untrusted part is scanned, truncated after its last
+    valid batch, and indexed again. Segments after a truncated one are removed.
 
-    - After CLEAN: nothing. The ends of the indexes are read, and of the last log what lies behind its last index entry.
-    - After KILLED and CRASHED: all after `recovery_point`, from the last index entry below it on, batch by batch.
+    - After CLEAN nothing is scanned. Only the ends of the indexes and the end of the last segment are read.
+    - After KILLED and CRASHED every batch after `recovery_point` is scanned, from the last index entry below it on.
 
-    An index that is missing or does not check out is rebuilt from the whole segment, after any stop. Producers come
-    from the newest snapshot, and from the headers behind it. `OSError`.
+    After any stop, an index that is missing or invalid is rebuilt from its whole segment. Producers are loaded from the
+    newest snapshot and from the headers after it.
+
+    Raises:
+        OSError: a file cannot be read or written.
     """
     bases, snapshots, names = tidy_directory(directory)
     epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     with contextlib.suppress(CorruptCheckpointError):
-        # A damaged checkpoint is made again as far as batches are scanned: an epoch less is no wrong answer.
+        # A corrupt checkpoint is rebuilt from the scanned batches. A missing epoch causes no wrong answer.
         epochs.load()
     producers = ProducerStateManager(directory, config.producer_id_expiration_ms, snapshots)
     segments = [LogSegment.load(directory, base, config, files, now_ms) for base in bases]
     try:
         loader = _Loader(segments, epochs, last_stop, recovery_point)
-        # A directory without segments begins where DeleteRecords has put the log start offset, not at 0.
+        # Without segments, the log begins at the log start offset set by DeleteRecords, not at 0.
         log_end_offset = loader.load(names) if segments else log_start_offset
-        # A log that ends below its checkpointed start has lost its tail: Kafka (`LogLoader`) begins again at the start
-        # offset, since an offset that was used once must not be given again.
+        # A log that ends below its checkpointed start has lost its end. Like Kafka's `LogLoader`, begin again at the
+        # start offset, because an offset must not be assigned twice.
         if segments and log_end_offset >= log_start_offset:
             segments[-1].preallocate_indexes()
             log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -101,7 +104,7 @@ def load_log(
 
 
 class _Loader:
-    """The steps of `load_log` that make each segment usable."""
+    """The part of load_log() that loads and repairs the segments."""
 
     def __init__(
         self, segments: list[LogSegment], epochs: LeaderEpochCheckpoint, last_stop: LastStop, recovery_point: int
@@ -112,11 +115,11 @@ class _Loader:
         self._trusted_below = INT64_MAX if last_stop is LastStop.CLEAN else recovery_point
         self._last_stop = last_stop
         self.epochs_changed = False
-        #: Transaction indexes lack nothing below this offset.
+        #: Transaction indexes are complete below this offset.
         self.replay_from = INT64_MAX
 
     def load(self, names: set[str]) -> int:
-        """Make every segment usable; the log end offset."""
+        """Load and repair every segment, and return the log end offset."""
         segments = self._segments
         suspect = self._first_suspect()
         for number, segment in enumerate(segments):
@@ -124,10 +127,10 @@ class _Loader:
             has_transactions = file_name(segment.base_offset, TXN_INDEX_SUFFIX) in names
             if number < suspect and _is_sound(segment, next_base):
                 if next_base is not None:
-                    # A roll makes the next segment first. Kafka takes the free slots of an older index for entries.
+                    # A roll creates the next segment before it trims this one. Kafka would read free slots as entries.
                     segment.trim_free_slots()
-                # The names come from one `listdir`: most segments have no transaction index, and need no `stat` to
-                # learn it.
+                # The names come from one `listdir`, because most segments have no transaction index and this saves a
+                # `stat` for each.
                 if has_transactions:
                     self._load_transactions(segment, next_base)
                 continue
@@ -137,8 +140,9 @@ class _Loader:
             if next_base is None:
                 break
             segment.become_inactive()
-            # A cut in the suspect part means that later segments were written after what is lost. A closed segment in
-            # the trusted part loses only damaged bytes; all behind it was flushed, and stays.
+            # If the untrusted part was truncated, later segments were written after the lost records and must go. In
+            # the trusted part, only the damaged bytes of this segment are lost, because everything after it was
+            # flushed.
             if cut and number >= suspect:
                 for dropped in segments[number + 1 :]:
                     dropped.delete()
@@ -147,12 +151,13 @@ class _Loader:
         return self._end_of_last(segments[-1])
 
     def _first_suspect(self) -> int:
-        """The number of the first segment that has to be scanned."""
+        """Return the number of the first segment to scan."""
         segments = self._segments
         if self._last_stop is LastStop.CLEAN:
             return len(segments)
         number = len(segments) - 1
-        # A roll makes the next segment before it closes the one before: with an empty last segment both are suspect.
+        # A roll creates the next segment before it closes the previous one, so if the last segment is empty, both are
+        # untrusted.
         while number > 0 and (not segments[number].size or segments[number].base_offset > self._trusted_below):
             number -= 1
         return number
@@ -160,7 +165,7 @@ class _Loader:
     def _end_of_last(self, last: LogSegment) -> int:
         try:
             end = last.next_offset()
-        except StorageError:  # the mark of a clean stop was wrong
+        except StorageError:  # The log was marked as cleanly closed, but it is not.
             self._last_stop, self._trusted_below = LastStop.CRASHED, last.base_offset
             self._recover(last, resume=False)
             end = last.next_offset()
@@ -174,7 +179,7 @@ class _Loader:
             self._distrust_transactions(segment, segment.base_offset)
 
     def _distrust_transactions(self, segment: LogSegment, offset: int) -> None:
-        """Have the segment's aborted transactions from `offset` on found again."""
+        """Drop the segment's aborted transactions from `offset` on, and schedule a replay that finds them again."""
         if offset <= segment.base_offset:
             segment.transaction_index.clear()
         else:
@@ -182,7 +187,7 @@ class _Loader:
         self.replay_from = min(self.replay_from, offset)
 
     def _recover(self, segment: LogSegment, *, resume: bool) -> int:
-        """Scan what is not trusted of a segment, or else all of it; the number of bytes that were cut."""
+        """Scan the untrusted part of a segment, or all of it if necessary, and return the number of bytes cut off."""
         index = segment.offset_index
         trusted_end = segment.base_offset
         try:
@@ -204,7 +209,11 @@ class _Loader:
 
 
 def load_segment(segment: LogSegment, next_base: int) -> None:
-    """Make a closed segment usable whose files have just been put there; rebuilds its indexes if need be. `OSError`."""
+    """Load a closed segment whose files were just created, and rebuild its indexes if necessary.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
     if not _is_sound(segment, next_base):
         recover_segment(segment)
         segment.become_inactive()
@@ -222,10 +231,15 @@ def _is_sound(segment: LogSegment, next_base: int | None) -> bool:
 
 
 def check_indexes(segment: LogSegment) -> None:
-    """Hold loaded indexes against the end of the log, and see `check_time_index`: an index has no checksum.
+    """Check loaded indexes against the end of the log, because they have no checksum.
 
-    The last entry's batch is there, no entry is missing behind it, and the time index knows of the batches there.
-    Reads an index interval. `CorruptIndexError`, `StorageError`, `DecodeError`, `OSError`.
+    The batch of the last offset index entry must exist, no entry may be missing after it, and the time index must cover
+    the batches after it. One index interval of the log is read. See also `check_time_index`.
+
+    Raises:
+        CorruptIndexError: an index does not match the log.
+        StorageError, DecodeError: the log contains bytes that are not batches.
+        OSError: a file cannot be read.
     """
     index = segment.offset_index
     start, entries = index.last_position, index.entries
@@ -234,7 +248,7 @@ def check_indexes(segment: LogSegment) -> None:
     reached = not entries
     for position, header in segment.headers_from(start):
         reached = reached or header.last_offset == index.last_offset
-        # A set of old messages counts as one batch, so that there may be many behind the last entry.
+        # A message set in an old format counts as one batch, so many of its messages can follow the last entry.
         if position - start > interval and (header.magic == MAGIC_V2 or not entries):
             raise CorruptIndexError(f"{index.file.path}: ends {segment.size - start} bytes before the log")
         if header.max_timestamp > max(segment.max_timestamp, 0):
@@ -245,15 +259,20 @@ def check_indexes(segment: LogSegment) -> None:
 
 
 def check_time_index(segment: LogSegment) -> None:
-    """See that the last entry of the time index is true, and that it knows of the timestamps of a few indexed batches.
+    """Check that the last time index entry is correct and covers the timestamps of a few indexed batches.
 
-    One that has lost entries at its end is known by this, if timestamps rise. Raises as `check_indexes`.
+    If timestamps ascend, this detects an index that lost its last entries.
+
+    Raises:
+        CorruptIndexError: the index does not match the log.
+        StorageError, DecodeError: the log contains bytes that are not batches.
+        OSError: a file cannot be read.
     """
     index, times = segment.offset_index, segment.time_index
     found = segment.translate(times.last_offset) if times.entries else None
     if times.entries and (found is None or segment.header_at(found.position).max_timestamp != times.last_timestamp):
         raise CorruptIndexError(f"{times.file.path}: {times.last_timestamp} is not at offset {times.last_offset}")
-    # A sample: to look at each indexed batch would read the whole log at every start.
+    # Checking every indexed batch would read the whole log at every start.
     for slot in range(index.entries - 1, -1, -(index.entries // _LOOKS + 1)):
         timestamp = segment.header_at(index.entry(slot).position).max_timestamp
         if timestamp > max(segment.max_timestamp, 0):
@@ -261,19 +280,27 @@ def check_time_index(segment: LogSegment) -> None:
 
 
 def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, *, resumed: bool = False) -> int:
-    """Scan a segment, cut it behind its last good batch, rebuild both indexes (`LogSegment.recover`).
+    """Scan a segment, truncate it after its last valid batch, and rebuild both indexes (`LogSegment.recover`).
 
-    The whole of it, or with `resumed` what lies behind the end that `LogSegment.resume_indexes` has set.
-    `on_epoch` gets each batch's leader epoch that differs from that of the one before, and its base offset. Returns
-    the number of bytes that were cut. `OSError`; `CorruptIndexError` when a resumed index is wrong.
+    Args:
+        segment: the segment.
+        on_epoch: called with the leader epoch and base offset of each batch whose epoch differs from the previous one.
+        resumed: scan only from the end set by `LogSegment.resume_indexes` on.
+
+    Returns:
+        The number of bytes cut off.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        CorruptIndexError: a resumed index does not match the log.
     """
     size = segment.size
     if not resumed:
         segment.reset_indexes()
     index = segment.offset_index
     indexed = index.last_offset if index.entries else -1
-    # A set of old messages counts as one batch, which the offset index knows by its first message and the time index
-    # perhaps by a later one: up to there it gets no further entries.
+    # A message set in an old format counts as one batch. The offset index has its first message, but the time index may
+    # have a later one. Up to that message no further entries are added.
     timed = segment.time_index.last_offset if segment.time_index.entries else -1
     reached = -1
     next_offset, last_possible = segment.base_offset, segment.base_offset + INT32_MAX
@@ -283,8 +310,8 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
         for batch, fields in scan(fd, size, segment.end):
             base_offset = fields[BASE_OFFSET]
             last_offset = base_offset + fields[LAST_OFFSET_DELTA]
-            # A good checksum is not enough: offsets rise, and are at most 32 bits above the base, or no index could
-            # name them.
+            # A valid checksum is not enough. Offsets must ascend and stay within 32 bits of the base offset, or indexes
+            # could not store them.
             if base_offset < next_offset or last_offset > last_possible:
                 break
             if last_offset <= indexed:
@@ -319,14 +346,14 @@ def _load_producers(
     *,
     last_stop: LastStop,
 ) -> None:
-    """Load the newest snapshot at or below both `replay_from` and the end; replay what the log has behind it."""
+    """Load the newest snapshot up to `replay_from` and the log end, and replay the batches after it."""
     if last_stop is LastStop.CLEAN and producers.latest_snapshot_offset is None and replay_from > log_end_offset:
         producers.map_end_offset = log_end_offset
-        return  # as Kafka: a clean stop without a snapshot knew no producers
+        return  # As in Kafka, no snapshot after a clean stop means no producers.
     producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms, at_most=replay_from)
     replayed = replay_producers(segments, producers, log_start_offset, log_end_offset)
     if replayed > WORTH_A_SNAPSHOT_BYTES:
-        # A failure costs only time at the next start.
+        # A failure only makes the next start slower.
         with contextlib.suppress(OSError):
             producers.take_snapshot(passing=True)
 
@@ -334,9 +361,15 @@ def _load_producers(
 def replay_producers(
     segments: list[LogSegment], producers: ProducerStateManager, log_start_offset: int, end_offset: int
 ) -> int:
-    """Bring the producers from where they know the log to `end_offset`, and the transaction indexes with them.
+    """Replay the log from `producers.map_end_offset` to `end_offset` into the producers and transaction indexes.
 
-    Reads the headers from there on, and of transaction markers all; returns how many bytes of log this was. `OSError`.
+    Only headers are read, and all of each transaction marker.
+
+    Returns:
+        The number of bytes of the log that were replayed.
+
+    Raises:
+        OSError: a file cannot be read or written.
     """
     recall_batches(segments, producers)
     start = max(producers.map_end_offset, log_start_offset)
@@ -349,12 +382,12 @@ def replay_producers(
         replayed += segment.size - found.position
         index = segment.transaction_index
         for position, header in segment.headers_from(found.position, REPLAY_WINDOW_BYTES):
-            if header.producer_id >= 0:  # also a batch that begins below the log start: its tail can be read
+            if header.producer_id >= 0:  # Also below the log start, if the batch's end is readable.
                 batch = segment.batch_at(position) if header.is_control else _EMPTY
                 aborted = producers.update(header, header.base_offset, batch)
-                # Here nothing is undone: the batch is in the log.
+                # The batch is in the log, so this needs no rollback.
                 producers.commit()
-                # The replay may begin before the end of an index that is whole: an entry must not come twice.
+                # The replay may begin before the end of a complete index, so skip entries it already has.
                 if aborted is not None and aborted.last_offset > index.last_offset:
                     index.stage(aborted)
         index.commit()
@@ -363,15 +396,18 @@ def replay_producers(
 
 
 def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) -> None:
-    """Find again what a snapshot does not have: the batches before each producer's last one (see `recall`).
+    """Restore the earlier batches of each producer, of which a snapshot has only the last one (see `recall`).
 
-    Walks back from where the snapshot was taken, until all are found or `RECALLED_BATCHES` were looked at. That number
-    covers the batches of the requests that were in flight at that moment. `OSError`.
+    The log is read backwards from the snapshot's offset, until all batches are found or `RECALLED_BATCHES` were read.
+    That limit covers the requests in flight at the time of the snapshot.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     incomplete = producers.incomplete()
     looked = 0
     for segment in reversed(segments if incomplete else []):
-        # What lies behind the snapshot is replayed, and recalled there.
+        # Batches after the snapshot are replayed, which restores them completely.
         if segment.base_offset >= producers.map_end_offset:
             continue
         end = segment.position_of(producers.map_end_offset)

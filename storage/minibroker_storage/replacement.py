@@ -1,16 +1,15 @@
-"""Putting a cleaned segment in the place of those it was made from, so that a crash at any moment loses nothing.
+"""Crash-safe replacement of segments by the cleaned segment made from them.
 
-The order of Kafka's `LocalLog.replaceSegments`:
+The order is that of Kafka's `LocalLog.replaceSegments`:
 
-1. The cleaned files, complete and on disk as `.cleaned`, become `.swap`, the log last. While one `.cleaned` file is
-   left, a start removes all of these files: nothing has happened yet.
-2. The old segments' files become `.deleted`, oldest segment first. A start finds a complete `.swap` log and removes
-   what is left of the segments that begin within its offsets. Should the cleaned log end before an old segment begins,
-   that one may be left, and all behind it: their records are older than what was to replace them by nothing but a
-   cleaning.
-3. `.swap` becomes the final name, the log first. A start renames what is left.
+1. The cleaned files are complete and on disk as `.cleaned`. They are renamed to `.swap`, the log last. While a
+   `.cleaned` file remains, a start removes all of these files, because the replacement has not begun.
+2. The old segments' files are renamed to `.deleted`, oldest segment first. A start that finds a complete `.swap` log
+   removes all segments that begin within its offsets. If the cleaned log ends before an old segment begins, that
+   segment and all later ones may remain. Their records are merely not compacted yet.
+3. `.swap` is renamed to the final name, the log first. A start renames the remaining files.
 
-The file systems in use bring renames within one directory to disk in their order.
+The file systems in use write renames within one directory to disk in order.
 """
 
 import contextlib
@@ -37,21 +36,24 @@ _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TMP_SUFFIX)
 
 
 def swap_in(directory: str, base_offset: int, old_segments: Iterable[LogSegment]) -> list[str]:
-    """The three steps for the `.cleaned` files of `base_offset`; returns the paths of the `.deleted` files.
+    """Replace segments by the `.cleaned` files of `base_offset`, and return the paths of the `.deleted` files.
 
-    The old segments are closed. `OSError`: in step 1 the cleaned files are removed; later the next start finishes.
+    The old segments are closed.
+
+    Raises:
+        OSError: a rename failed. In step 1 the cleaned files are removed; later, the next start completes the swap.
     """
     stem = f"{directory}/{file_name(base_offset, '')}"
     try:
-        # The log last: a `.swap` log means that all its indexes have come before it.
+        # The log is renamed last, so a `.swap` log implies that its indexes are complete.
         for suffix in reversed(SEGMENT_SUFFIXES):
             _rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
     except OSError:
         remove_cleaned(directory, base_offset)
         raise
-    # From here on the next start finishes the swap, so an error needs no way back.
+    # From here on, the next start completes the swap, so errors need no rollback.
     deleted = [path for segment in old_segments for path in segment.set_aside()]
-    # The log first: indexes without a log would be removed as leftovers.
+    # The log is renamed first, because indexes without a log would be removed as leftovers.
     for suffix in SEGMENT_SUFFIXES:
         _rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
     return deleted
@@ -63,18 +65,24 @@ def _rename(source: str, target: str) -> None:
 
 
 def remove_cleaned(directory: str, base_offset: int) -> None:
-    """Remove the `.cleaned` files of `base_offset`, and `.swap` ones that step 1 has made of them. `OSError`."""
+    """Remove the `.cleaned` files of `base_offset`, and the `.swap` files already made of them in step 1.
+
+    Raises:
+        OSError: a file cannot be removed.
+    """
     stem = f"{directory}/{file_name(base_offset, '')}"
     unlink_files(stem + suffix + SWAP_SUFFIX for suffix in SEGMENT_SUFFIXES)
     unlink_files(stem + suffix + CLEANED_SUFFIX for suffix in SEGMENT_SUFFIXES)
 
 
 def tidy_directory(directory: str) -> tuple[list[int], list[int], set[str]]:
-    """Finish or undo what a crash interrupted; base offsets of segments, of snapshots, ascending, and all names.
+    """Complete or undo interrupted operations in a partition's directory.
 
-    `.deleted` and `.tmp` files go, and `.cleaned` ones with every `.swap` that belongs to the same unfinished
-    cleaning. Other `.swap` segments are complete: they take the place of the segments whose offsets they cover.
-    Indexes without a log go.
+    Removes `.deleted` and `.tmp` files, indexes without a log, and `.cleaned` files together with the `.swap` files of
+    the same unfinished cleaning. Other `.swap` segments are complete and replace the segments whose offsets they cover.
+
+    Returns:
+        The base offsets of the segments and of the snapshots, both ascending, and all file names.
     """
     names = os.listdir(directory)
     if any(name.endswith(_LEFTOVERS) for name in names):
@@ -101,13 +109,13 @@ def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
     undone: list[str] = []
     for name in names:
         offset = offset_of(name)
-        # Kafka's `LogLoader.removeTempFilesAndCollectSwapFiles`: a swap below the first cleaned file was complete
-        # before.
+        # A swap below the first cleaned file was already complete (Kafka's
+        # `LogLoader.removeTempFilesAndCollectSwapFiles`).
         if name.endswith(SWAP_SUFFIX) and offset is not None and (first_cleaned is None or offset < first_cleaned):
             swaps.append(name)
         elif name.endswith(_LEFTOVERS):
             undone.append(name)
-    # The .cleaned files vouch for the others being worth nothing: they go last.
+    # The .cleaned files mark the others as invalid, so they must be removed last.
     undone.sort(key=lambda name: name.endswith(CLEANED_SUFFIX))
     unlink_files(f"{directory}/{name}" for name in undone)
     swaps.sort(key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
@@ -120,12 +128,12 @@ def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
 
 
 def _remove_covered(directory: str, swap_name: str) -> None:
-    """Remove the files of segments that a complete `.swap` log replaces: those that begin within its offsets."""
+    """Remove the segments that begin within the offsets of a complete `.swap` log."""
     first = last = offset_of(swap_name) or 0
     path = f"{directory}/{swap_name}"
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # A torn end: what is readable says how far it reaches, and recovery cuts the rest.
+        # If the end is torn, use the readable part. Recovery truncates the rest.
         with contextlib.suppress(StorageError):
             for _, header in read_headers(fd, 0, os.fstat(fd).st_size, path):
                 last = max(last, header.last_offset)
@@ -136,6 +144,7 @@ def _remove_covered(directory: str, swap_name: str) -> None:
         for name in os.listdir(directory)
         if name.endswith(SEGMENT_SUFFIXES) and (offset := offset_of(name)) is not None and first <= offset <= last
     ]
-    # Oldest first, and of each segment the log: should this be interrupted, nothing older than what is left comes back.
+    # Remove the oldest segment first, and each log before its indexes. If this is interrupted, no segment reappears
+    # that is older than the remaining ones.
     covered.sort(key=lambda name: (offset_of(name), not name.endswith(LOG_SUFFIX)))
     unlink_files(f"{directory}/{name}" for name in covered)

@@ -1,4 +1,4 @@
-"""Which segments a log does not have to keep any longer (Kafka's `UnifiedLog.deleteOldSegments`)."""
+"""Chooses the segments that retention may remove (Kafka's `UnifiedLog.deleteOldSegments`)."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 def count_below(segments: Sequence[LogSegment], offset: int) -> int:
-    """The number of the oldest segments that end at or below `offset`; never the active one."""
+    """Return how many of the oldest segments end at or below `offset`. The active segment never counts."""
     count = 0
     for _, following in pairwise(segments):
         if following.base_offset > offset:
@@ -22,12 +22,12 @@ def count_below(segments: Sequence[LogSegment], offset: int) -> int:
 
 
 def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
-    """The number of the oldest segments without which the log is still as large as `retention.bytes`.
+    """Return how many of the oldest segments can go while the log keeps at least `retention.bytes`.
 
-    Never an empty active one.
+    An empty active segment never counts.
     """
     surplus = sum(segment.size for segment in segments) - config.retention_bytes
-    # Kafka's rule (`deleteRetentionSizeBreachedSegments`): a segment goes only if the rest still has `retention.bytes`.
+    # As in Kafka's `deleteRetentionSizeBreachedSegments`, the remaining segments must have `retention.bytes`.
     if config.retention_bytes < 0 or surplus < 0:
         return 0
 
@@ -40,9 +40,12 @@ def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
 
 
 def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int) -> int:
-    """The number of the oldest segments whose records are all older than `retention.ms`; never an empty active one.
+    """Return how many of the oldest segments contain only records older than `retention.ms`.
 
-    A segment without timestamps is as old as its last write. `OSError`.
+    A segment without timestamps is as old as its last write. An empty active segment never counts.
+
+    Raises:
+        OSError: a file's modification time cannot be read.
     """
     if config.retention_ms < 0:
         return 0
@@ -50,7 +53,11 @@ def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int
 
 
 def newest_time(segment: LogSegment) -> int:
-    """The segment's largest timestamp, or else when its log file was last written, in ms. `OSError`."""
+    """Return the segment's largest timestamp or, without timestamps, its log file's modification time, in ms.
+
+    Raises:
+        OSError: the modification time cannot be read.
+    """
     timestamp = segment.largest_timestamp.timestamp
     return timestamp if timestamp >= 0 else os.stat(segment.log.path).st_mtime_ns // _NS_PER_MS
 
@@ -58,7 +65,7 @@ def newest_time(segment: LogSegment) -> int:
 def _count(segments: Sequence[LogSegment], is_deletable: Callable[[LogSegment], bool]) -> int:
     count = 0
     for number, segment in enumerate(segments):
-        # From the oldest on, and never past one that stays: a log has no holes.
+        # Stop at the first segment that stays, since a log must not have holes.
         if (number == len(segments) - 1 and not segment.size) or not is_deletable(segment):
             break
         count += 1

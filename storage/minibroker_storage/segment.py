@@ -1,4 +1,7 @@
-"""One segment: batches, indexes, and the order of their writes, by which an index entry proves its batch."""
+"""One segment of a log, and the order of its writes, which makes an index entry a proof that its batch is complete.
+
+This is one file of more than 500 lines because writes, rollback and recovery all depend on that order.
+"""
 
 import contextlib
 import os
@@ -33,25 +36,27 @@ from minibroker_storage.time_index import TimeIndex, TimeIndexEntry
 from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex
 
 RECENT_BATCHES: Final = 64
-"""The positions of so many of the newest batches, up to twice as many, are known without a look at the index."""
+"""Number of batches after which the older generation of remembered positions is dropped."""
 
 _NO_RESUME: Final = (0, 0, -1)
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
-    """A run of batches from `base_offset` on: `<20 digits>.log`, `.index`, `.timeindex` (Kafka's `LogSegment`).
+    """Batches from `base_offset` on: `<20 digits>.log`, `.index`, `.timeindex` (Kafka's `LogSegment`).
 
-    Bytes: log entries one behind the other, from position 0, offsets ascending, gaps allowed: v2 batches, and messages
-    of formats v0 and v1, of which each counts as a batch whose base and last offset are its own. Batches are staged as
-    views of the caller's buffers and written by `commit()` in one call.
+    The log file contains entries from position 0 without gaps between them; offsets ascend and may have gaps. Entries
+    are v2 batches and messages of formats v0 and v1. Each such message counts as a batch whose base and last offset are
+    equal. Staged batches are views of the caller's buffers, which `commit()` writes in one call.
 
-    Crash rule: `commit()` writes the batches, then the transaction index, the time index, the offset index. Each
-    write is over before the next one begins. So after the death of the process an entry of the offset index proves
-    its batch, and all before it, to be whole, and known to the other two indexes. Only the bytes behind the last entry
-    need a look. After the death of the machine this holds for what `LogFlush` has brought to disk before.
-    All segments but the newest were complete before the next one began. A write that fails is undone in the file and
-    in memory; bytes that cannot be cut away are overwritten by the next write, and cut before it.
+    `commit()` writes the batches, then the transaction index, the time index and the offset index, each after the
+    previous write has ended. After a process crash, an entry of the offset index therefore proves that its batch and
+    all earlier ones are complete and covered by the other two indexes. Only the bytes after the last entry must be
+    checked. After a machine crash, this holds for everything that `LogFlush` has synced. All segments except the newest
+    were complete before the next one began.
+
+    A failed write is undone in the file and in memory. If bytes cannot be truncated, the next write truncates them
+    first.
     """
 
     __slots__ = (
@@ -90,20 +95,20 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             OffsetIndex(files.handle(stem + INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
             TimeIndex(files.handle(stem + TIME_INDEX_SUFFIX + suffix, flags), base_offset, index_bytes),
             index_interval_bytes=config.index_interval_bytes,
-            end=size,  # what is staged counts
+            end=size,  # Includes staged bytes.
         )
         self.log = files.handle(stem + LOG_SUFFIX + suffix, flags)
         transactions = files.handle(stem + TXN_INDEX_SUFFIX + suffix, os.O_RDWR | os.O_CREAT)
         self.transaction_index = TransactionIndex(transactions, base_offset)
-        #: When an empty segment began to wait for its first batch, in ms: the clock of `segment.ms` without timestamps.
+        #: When the segment was created empty, in ms. `segment.ms` counts from here if batches have no timestamps.
         self.created_ms = created_ms
-        #: Bytes in the log file that readers may see.
+        #: Size of the log file visible to readers, in bytes.
         self.size = size
-        #: So many ms before `segment.ms` is over it is time to roll, so that not all logs do it at once.
+        #: The segment rolls this long before `segment.ms` ends, so that not all logs roll at the same time.
         self.roll_jitter_ms = 0
-        #: Max timestamp of the first batch, which starts the clock of `segment.ms`; None until it is known.
+        #: Max timestamp of the first batch, from which `segment.ms` counts. None if unknown.
         self.first_timestamp: int | None = None
-        #: Whether an index takes no more entries.
+        #: Whether an index is full.
         self.is_full = False
         self._views: list[memoryview] = []
         self._committed = (0, NO_TIMESTAMP, base_offset)
@@ -117,7 +122,11 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     @classmethod
     def create(cls, directory: str, base_offset: int, config: LogConfig, files: FilePool, now_ms: int) -> Self:
-        """A new empty segment with preallocated indexes. Leftovers of the same name are emptied. `OSError`."""
+        """Create an empty segment with preallocated indexes. Existing files of the same name are emptied.
+
+        Raises:
+            OSError: a file cannot be created.
+        """
         segment = cls(directory, base_offset, config, files, flags=_NEW_FILE, size=0, created_ms=now_ms)
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -131,7 +140,11 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     @classmethod
     def load(cls, directory: str, base: int, config: LogConfig, files: FilePool, now_ms: int, suffix: str = "") -> Self:
-        """A segment whose log exists, with `suffix` behind its names; the indexes are to be loaded. `OSError`."""
+        """Open a segment whose log exists, without loading its indexes. `suffix` is appended to its file names.
+
+        Raises:
+            OSError: the log does not exist.
+        """
         size = os.stat(f"{directory}/{file_name(base, LOG_SUFFIX)}{suffix}").st_size
         return cls(directory, base, config, files, suffix=suffix, size=size, created_ms=now_ms)
 
@@ -139,7 +152,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return f"LogSegment(base_offset={self.base_offset}, size={self.size})"
 
     def set_jitter(self, config: LogConfig) -> None:
-        """Draw the time by which the segment is rolled early (`segment.jitter.ms`)."""
+        """Choose a random time by which the segment rolls early (`segment.jitter.ms`)."""
         limit = min(config.segment_jitter_ms, config.max_segment_ms)
         self.roll_jitter_ms = int.from_bytes(os.urandom(8), "big") % limit if limit > 0 else 0
 
@@ -151,32 +164,32 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         max_timestamp: int,
         offset_of_max_timestamp: int,
     ) -> None:
-        """Take a stamped batch, or a message set, for the next `commit()`. The view has to stay as it is until then.
+        """Stage a stamped batch or a message set for the next `commit()`. The view must not change until then.
 
-        `base_offset` is the offset of the first record; see `note` for the others.
+        `base_offset` is the offset of the first record. See `note` for the other arguments.
         """
         views = self._views
         if not views:
-            # Saved with the first staged batch only: a rollback undoes all that is staged, never a part.
+            # Saved only with the first staged batch, because a rollback always undoes all of them.
             self._committed = (self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp)
         views.append(batch)
         recent = self._recent
         recent[base_offset] = self.end
         if len(recent) >= RECENT_BATCHES:
-            # Two generations in place of an LRU: dropping the older one costs nothing per batch.
+            # Two generations replace an LRU cache: dropping the older one costs nothing per batch.
             self._older = recent
             self._recent = {}
         self.note(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
     def _add_index_entry(self, last_offset: int) -> None:
-        # Index entries are rare. Most commits have none, and then save and write no index state.
+        # Index entries are rare, so most commits neither save nor write index state.
         if self._index_states is None:
             self._index_states = self._states()
         super()._add_index_entry(last_offset)
         self._update_is_full()
 
     def stage_aborted(self, transaction: AbortedTxn) -> None:
-        """Take a transaction whose abort marker was staged, for the next `commit()`."""
+        """Stage a transaction index entry, after its abort marker was staged, for the next `commit()`."""
         if self._index_states is None:
             self._index_states = self._states()
         self.transaction_index.stage(transaction)
@@ -185,10 +198,14 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return self.offset_index.state, self.time_index.state, self.transaction_index.state
 
     def commit(self) -> None:
-        """Write what is staged: the batches, then the index entries. After an `OSError` call `rollback()`."""
+        """Write the staged batches, then the index entries.
+
+        Raises:
+            OSError: a write failed. Call `rollback()` then.
+        """
         views, fd = self._views, self.log.fd()
-        # A write that failed has left bytes behind `size` that could not be cut away. If new batches covered them in
-        # part, the rest might look like a batch of its own.
+        # An earlier failed write may have left bytes above `size`. If new batches covered only part of them, the rest
+        # could look like a batch.
         if self._cut_first:
             self._cut_undone()
         if len(views) == 1:
@@ -201,9 +218,13 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         views.clear()
 
     def commit_indexes(self) -> None:
-        """Write the staged index entries, those of the offset index last: they vouch for the others. `OSError`."""
-        # The offset index last: recovery looks behind its last entry only, so this entry must not be there before the
-        # others.
+        """Write the staged index entries, those of the offset index last.
+
+        Raises:
+            OSError: a write failed.
+        """
+        # Recovery checks only the log after the last offset index entry, so the other indexes must be written before
+        # that entry.
         self.transaction_index.commit()
         self.time_index.commit()
         self.offset_index.commit()
@@ -214,7 +235,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         if not self._views:
             return
         self._views.clear()
-        # Positions of staged batches are among them. Forgetting all is simple, and the index knows the rest.
+        # This also drops positions of committed batches, which is simple, and the index still finds them.
         self._recent = {}
         self._older = {}
         self.end = self.size
@@ -228,10 +249,14 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         try:
             os.ftruncate(self.log.fd(), self.size)
         except (OSError, LogClosedError):
-            self._cut_first = True  # before the next write
+            self._cut_first = True  # Before the next write.
 
     def _cut_undone(self) -> None:
-        """Cut off what could not be cut off when it was undone. `OSError`."""
+        """Truncate the bytes of a failed write that rollback() could not truncate.
+
+        Raises:
+            OSError: the file cannot be truncated.
+        """
         if self._cut_first:
             os.ftruncate(self.log.fd(), self.size)
             self._cut_first = False
@@ -240,11 +265,11 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.is_full = self.offset_index.is_full or self.time_index.is_full
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int) -> bool:
-        """Whether a batch belongs into a new segment, by the conditions of Kafka's `LogSegment.shouldRoll`.
+        """Return whether a batch needs a new segment, by the rules of Kafka's `LogSegment.shouldRoll`.
 
-        The batch would grow the segment beyond `segment.bytes`; it is more than `segment.ms`, less the jitter, younger
-        than the first batch (or, without timestamps, now is than the segment); an index is full; its offset is too far
-        from the base offset.
+        These are: the batch would exceed `segment.bytes`; it is newer than the first batch by more than `segment.ms`
+        minus the jitter (without timestamps, the segment's age counts); an index is full; or its offset is too far from
+        the base offset.
         """
         return (
             self.end + size > config.segment_bytes
@@ -259,19 +284,20 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             first = self.first_timestamp = self.header_at(0).max_timestamp
         if first is not None and first >= 0:
             return max_timestamp - first
-        # No timestamps (format v0): Kafka's `timeWaitedForRoll` then counts from the creation of the segment.
+        # Without timestamps (format v0), Kafka's `timeWaitedForRoll` counts from the creation of the segment.
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Cut off what was undone, close the indexes with the largest timestamp, trim them; for roll and close.
+        """Complete the indexes with the largest timestamp, and trim all files, for a roll or close.
 
-        `OSError`: the segment goes on, and a later call closes it.
+        Raises:
+            OSError: a write failed. The segment stays usable, and a later call completes it.
         """
         self._cut_undone()
         before = self.time_index.state
         try:
-            # Its last entry must tell the largest timestamp of the segment: retention and a start read that one entry
-            # only.
+            # The last entry must contain the segment's largest timestamp, because retention and start-up read only that
+            # entry.
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             self.offset_index.trim()
             self.time_index.trim()
@@ -280,18 +306,30 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             raise
 
     def trim_free_slots(self) -> None:
-        """Trim the loaded indexes of a segment that takes no more appends, if a kill has prevented it. `OSError`."""
+        """Trim the loaded indexes of a closed segment that a kill left untrimmed.
+
+        Raises:
+            OSError: a file cannot be truncated.
+        """
         self.offset_index.trim_free_slots()
         self.time_index.trim_free_slots()
 
     def preallocate_indexes(self) -> None:
-        """Give both index files their full size, for a segment that takes appends. `OSError`."""
+        """Extend both index files to their full size, for an active segment.
+
+        Raises:
+            OSError: a file cannot be extended.
+        """
         self.offset_index.preallocate()
         self.time_index.preallocate()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop all batches that hold `offset` or later ones; the indexes get their full size again. `OSError`."""
-        # Before the indexes are cut: it is they that find the position.
+        """Remove all batches with records at or above `offset`, and restore the indexes' full size.
+
+        Raises:
+            OSError: a file cannot be truncated.
+        """
+        # This needs the indexes, so it precedes their truncation.
         found = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -312,46 +350,50 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     # Reading
 
     def recent_position(self, base_offset: int) -> int | None:
-        """Position of one of the newest batches by its base offset, if it is remembered. No file is touched."""
+        """Return the position of one of the newest batches by its base offset, or None. No file is accessed."""
         position = self._recent.get(base_offset)
         return self._older.get(base_offset) if position is None else position
 
     @property
     def largest_timestamp(self) -> TimeIndexEntry:
-        """Largest timestamp of what readers may see, and the last offset of the first batch that has it."""
+        """The largest timestamp visible to readers, and the last offset of the first batch with it."""
         if self._views:
-            # ListOffsets and retention must not see a timestamp whose batch may be undone yet.
+            # ListOffsets and retention must not see the timestamp of a batch that could still be undone.
             return TimeIndexEntry(self._committed[1], self._committed[2])
         return TimeIndexEntry(self.max_timestamp, self.offset_of_max_timestamp)
 
     def translate(self, offset: int) -> EntryPosition | None:
-        """The first batch whose last offset is at or above `offset`, None when there is none (`translateOffset`).
+        """Return the first batch whose last offset is at or above `offset`, or None (`translateOffset`).
 
-        One look at the index, which mostly is in memory, then usually one read of the log; for a reader that goes on
-        from `resume_at`, one read of a batch's head. `OSError`, `StorageError` for bytes that are not batches.
+        This usually takes one index look-up in memory and one read of the log. A reader that continues from `resume_at`
+        needs only one read of a batch header.
+
+        Raises:
+            OSError: a file cannot be read.
+            StorageError: the log contains bytes that are not batches.
         """
-        # A consumer that reads through the log asks for the batch behind its last answer: no search, one small read.
+        # A consumer that reads sequentially requests the batch after its last response, which needs no search.
         position, first, last = self._resume
         if first <= offset <= last and position < self.size:
             found = batch_that_holds(self.log.fd(), position, offset)
             if found is not None:
                 return found
         position, behind = self.offset_index.positions_around(offset)
-        if position + WALK_WINDOW_BYTES <= behind < self.size:  # of large batches most have an entry
+        if position + WALK_WINDOW_BYTES <= behind < self.size:  # Most large batches have an index entry.
             found = batch_that_holds(self.log.fd(), behind, offset)
             if found is not None:
                 return found
         return find_entry(self.log.fd(), position, self.size, offset, self.log.path)
 
     def resume_at(self, position: int, first: int, last: int) -> None:
-        """Remember where a range that was read ended, which is where a batch begins: readers ask for that one next.
+        """Remember the batch boundary where a read ended, because the same reader probably continues there.
 
-        They ask for one of the offsets `first`..`last`: a request for another one comes from another reader.
+        It continues with an offset in `first`..`last`. A request for any other offset comes from another reader.
         """
         self._resume = (position, first, last)
 
     def position_of(self, offset: int) -> int:
-        """Where the bytes before the batch of `offset` end: a limit for readers."""
+        """Return the position of the batch of `offset`, or the end of the log file, as a limit for readers."""
         position = self.recent_position(offset)
         if position is not None:
             return position
@@ -359,39 +401,59 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return self.size if found is None else found.position
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch that starts at `position`. `OSError`, `DecodeError` when no header is there."""
+        """Return the header of the batch at `position`.
+
+        Raises:
+            OSError: the file cannot be read.
+            DecodeError: there is no header.
+        """
         return read_entry_header(os.pread(self.log.fd(), RECORD_BATCH_OVERHEAD, position))
 
     def batch_at(self, position: int) -> memoryview:
-        """The bytes of the batch that starts at `position`. `OSError`."""
+        """Return the bytes of the batch at `position`.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         size = self.header_at(position).size_in_bytes
         return memoryview(os.pread(self.log.fd(), size, position))
 
     def headers_from(
         self, position: int, window_bytes: int = WALK_WINDOW_BYTES, *, end: int | None = None
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position` on, up to the one that begins at `end`.
+        """Yield the position and header of each batch from `position` up to `end`.
 
-        `OSError`, `StorageError` for bytes that are none.
+        Raises:
+            OSError: the file cannot be read.
+            StorageError: the bytes are not batches.
         """
         end = self.size if end is None else end
-        if position < end:  # an empty segment may have no file yet
+        if position < end:  # An empty segment may have no file yet.
             with self.log as fd:
                 yield from read_headers(fd, position, end, self.log.path, window_bytes)
 
     def next_offset(self) -> int:
-        """The offset behind the last batch, by the headers behind the last index entry. `StorageError`, `OSError`."""
+        """Return the offset after the last batch, reading the headers after the last index entry.
+
+        Raises:
+            StorageError: the log contains bytes that are not batches.
+            OSError: the file cannot be read.
+        """
         last = self.base_offset - 1
         for _, header in self.headers_from(self.offset_index.last_position):
             last = header.last_offset
         return last + 1
 
     def load_indexes(self, next_base_offset: int | None) -> None:
-        """Read the ends of both indexes and judge them, for a segment that is not recovered.
+        """Load both indexes and check their ends, for a segment that is not recovered.
 
-        Touches the log only when the time index is empty.
-        `CorruptIndexError`, `FileNotFoundError`: a rebuild is due. `next_base_offset` is that of the segment that
-        follows.
+        The log is read only if the time index is empty.
+
+        Args:
+            next_base_offset: base offset of the following segment, or None.
+
+        Raises:
+            CorruptIndexError, FileNotFoundError: an index must be rebuilt.
         """
         for index in (self.offset_index, self.time_index):
             index.load()
@@ -400,10 +462,13 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._update_is_full()
 
     def _adopt_indexed_timestamp(self) -> None:
-        """Take the largest timestamp from the time index, where roll, close and recovery put it.
+        """Set the largest timestamp from the last time index entry, which roll, close and recovery write.
 
-        An empty one is right for a segment without timestamps. It is also what the time 0 comes to, because an entry
-        of zeros is none. `CorruptIndexError` when the first batch says otherwise.
+        An empty time index is valid for a segment without timestamps, and also for timestamp 0, because an entry of
+        zeros does not count.
+
+        Raises:
+            CorruptIndexError: the index is empty, but the first batch has a larger timestamp.
         """
         index = self.time_index
         self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
@@ -417,7 +482,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             self.max_timestamp, self.offset_of_max_timestamp = first.max_timestamp, first.last_offset
 
     def _load_max_timestamp(self) -> None:
-        """Take the largest timestamp from the time index and from the headers behind its last entry."""
+        """Set the largest timestamp from the time index and the headers after its last entry."""
         index = self.time_index
         self.max_timestamp, self.offset_of_max_timestamp = index.last_timestamp, index.last_offset
         start = self.offset_index.lookup(index.last_offset).position if index.entries else 0
@@ -429,19 +494,21 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     # Recovery
 
     def resume_indexes(self, below: int) -> None:
-        """Keep the entries of the indexes below the offset `below`, and put the end at the last indexed batch.
+        """Keep the index entries below the offset `below`, and continue the segment from the last indexed batch.
 
-        The time index may know of batches behind that one.
-        The owner then goes through the log from `end` on, `pass_over`s what was indexed already, `note`s the rest and
-        calls `adopt_noted_size`. `CorruptIndexError`, `FileNotFoundError`, `StorageError`: only `reset_indexes` helps.
+        The time index may already cover later batches. The owner then reads the log from `end` on, calls `pass_over`
+        for batches that are already indexed and `note` for the others, and finally `adopt_noted_size`.
+
+        Raises:
+            CorruptIndexError, FileNotFoundError, StorageError: the indexes must be rebuilt with `reset_indexes`.
         """
         index, times = self.offset_index, self.time_index
         index.load()
         times.load()
-        # After a crash of the machine an entry above the recovery point may be on disk without its batch.
+        # After a machine crash, an entry above the recovery point may be on disk without its batch.
         index.truncate_to(below)
         index.sanity_check(self.size, None)
-        # Without an entry in the offset index nothing vouches for the time index.
+        # Without an offset index entry, nothing proves that the time index is correct.
         times.truncate_to(below if index.entries else self.base_offset)
         times.drop_torn_entry()
         times.sanity_check(self.size, None)
@@ -451,7 +518,11 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             self._adopt_indexed_timestamp()
 
     def reset_indexes(self) -> None:
-        """Empty both indexes, so that recovery can count the batches again with `note`. `OSError`."""
+        """Empty both indexes, so that recovery can rebuild them with `note`.
+
+        Raises:
+            OSError: a file cannot be truncated.
+        """
         for index in (self.offset_index, self.time_index):
             try:
                 index.clear()
@@ -469,13 +540,18 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._update_is_full()
 
     def adopt_noted_size(self, next_offset: int) -> None:
-        """Cut the log file behind the batches that `note` counted, and write the index entries. `OSError`.
+        """Truncate the log file after the batches counted by `note`, and write the index entries.
 
-        `CorruptIndexError` when a resumed time index has `next_offset`, behind the last batch, or of later ones.
+        Args:
+            next_offset: the offset after the last batch.
+
+        Raises:
+            CorruptIndexError: a resumed time index refers to `next_offset` or later.
+            OSError: a file cannot be written or truncated.
         """
         if self.time_index.entries and self.time_index.last_offset >= next_offset:
             raise CorruptIndexError(f"{self.time_index.file.path}: tells of offset {self.time_index.last_offset}")
-        # What lies behind the last good batch was never acknowledged, or was lost with the machine.
+        # Bytes after the last valid batch were never acknowledged, or were lost in the machine crash.
         if self.end != self.size:
             os.ftruncate(self.log.fd(), self.end)
             self.size = self.end
@@ -484,23 +560,30 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._bytes_since_index_entry = 0
         self._update_is_full()
 
-    # The files
+    # Files
 
     def close_files(self) -> None:
-        """Give up the descriptors and write nothing. Pinned ones are closed by their last reader."""
+        """Close the files without writing. The last reader of a pinned file closes its descriptor."""
         for handle in self.handles:
             handle.close()
 
     def delete(self) -> None:
-        """Remove the files. Readers that have the log pinned read on. Missing files are no error. `OSError`."""
+        """Remove the files. Readers with a pinned log are not affected, and missing files are not an error.
+
+        Raises:
+            OSError: a file cannot be removed.
+        """
         for handle in self.handles:
             handle.delete()
 
     def set_aside(self) -> list[str]:
-        """Rename the files to `.deleted`, which is quick whatever their size, and close them; returns the new paths.
+        """Rename the files to `.deleted`, close them, and return their new paths.
 
-        Readers that have the log pinned read on. Crash rule: the log goes first; indexes without a log are leftovers,
-        and so are `.deleted` files. `OSError`.
+        Renaming is quick for files of any size, and readers with a pinned log are not affected. The log is renamed
+        first. Indexes without a log and `.deleted` files count as leftovers after a crash.
+
+        Raises:
+            OSError: a file cannot be renamed.
         """
         renamed: list[str] = []
         for handle in self.handles:
@@ -513,5 +596,5 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     @property
     def handles(self) -> tuple[FileHandle, ...]:
-        """Those of the files, in the order in which they are written: the log first. Some files may not be there."""
+        """The file handles in write order, the log first. Some of the files may not exist."""
         return self.log, self.transaction_index.file, self.time_index.file, self.offset_index.file

@@ -1,4 +1,4 @@
-"""The segments of a log, and how they come and go."""
+"""The list of a log's segments, and its changes."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ from minibroker_storage.transaction_index import AbortedTxn
 
 
 class LogSegments:
-    """The segments of one log in the order of their offsets, at least one (Kafka's `LogSegments`).
+    """The segments of one log in ascending order, at least one (Kafka's `LogSegments`).
 
-    Those that go leave files named `.deleted` behind: renaming is quick whatever the size, unlinking is not. Crash
-    rule: see `replacement`; the oldest go first, so that what is left has no hole.
+    Removed segments leave `.deleted` files behind, because renaming is quick for files of any size and unlinking is
+    not. The oldest segments are removed first, so a crash leaves no hole. See `replacement` for the crash safety of a
+    swap.
     """
 
     __slots__ = ("_deleted_files", "_directory", "active", "all", "bases")
@@ -25,37 +26,41 @@ class LogSegments:
     def __init__(self, directory: str, segments: list[LogSegment]) -> None:
         self._directory = directory
         self._deleted_files: list[str] = []
-        #: Ascending; the same list for as long as the log lives.
+        #: All segments, ascending. This list object is kept for the lifetime of the log.
         self.all = segments
         self._changed()
 
     def _changed(self) -> None:
         #: Base offsets of `all`.
         self.bases = [segment.base_offset for segment in self.all]
-        #: The last one, which takes the appends.
+        #: The last segment, which accepts appends.
         self.active = self.all[-1]
 
     def number_of(self, offset: int) -> int:
-        """The number of the segment that holds `offset`; 0 for one before them all."""
+        """Return the number of the segment that contains `offset`, or 0 if `offset` is below all segments."""
         return max(bisect_right(self.bases, offset) - 1, 0)
 
     def add(self, segment: LogSegment) -> None:
-        """Take a new active segment."""
+        """Add a new active segment."""
         self.all.append(segment)
         self._changed()
 
     def replace_all(self, segment: LogSegment) -> None:
-        """Forget all segments, whose files are gone, for a new one."""
+        """Replace all segments, whose files are already gone, by a new one."""
         self.all[:] = [segment]
         self._changed()
 
     def set_index_interval(self, size: int) -> None:
-        """Take over a changed `index.interval.bytes`."""
+        """Apply a changed `index.interval.bytes`."""
         for segment in self.all:
             segment.index_interval_bytes = size
 
     def delete_from(self, number: int) -> None:
-        """Delete the newest segments, all from this number on but never the first, at once. `OSError`."""
+        """Delete the segments from this number on with their files, but never the first segment.
+
+        Raises:
+            OSError: a file cannot be removed.
+        """
         removed = self.all[number:]
         del self.all[number:]
         self._changed()
@@ -63,12 +68,16 @@ class LogSegments:
             segment.delete()
 
     def remove_oldest(self, count: int) -> list[int]:
-        """Let go of the `count` oldest, never all; returns their base offsets. `OSError`: of some, perhaps."""
+        """Remove the `count` oldest segments, but never all of them, and return their base offsets.
+
+        Raises:
+            OSError: a file cannot be renamed. Earlier segments have been removed.
+        """
         removed = self.all[:count]
         done = 0
         try:
             for segment in removed:
-                # Counted one by one: an error in the middle leaves the later ones in the log, and no hole.
+                # Counting segments one by one keeps the later ones after an error, without a hole.
                 self._deleted_files += segment.set_aside()
                 done += 1
         finally:
@@ -77,15 +86,18 @@ class LogSegments:
         return [segment.base_offset for segment in removed]
 
     def replace(self, base_offset: int, old_base_offsets: Sequence[int], config: LogConfig, files: FilePool) -> None:
-        """Put the cleaned segment `base_offset` in the place of closed ones; see `replacement` for the order.
+        """Replace closed segments by the cleaned segment `base_offset`; see `replacement` for the order.
 
-        Its `.cleaned` files are complete and on disk; there is no `.cleaned` file of a smaller offset. Pinned files
-        stay readable. `StorageError` when one of the old segments is not there any more, and `OSError` when a file
-        cannot be renamed: the cleaned files are removed.
+        Its `.cleaned` files must be complete and on disk, and no `.cleaned` file with a smaller offset may exist.
+        Pinned files stay readable.
+
+        Raises:
+            StorageError: one of the old segments no longer exists; the cleaned files are removed.
+            OSError: a file cannot be renamed; the cleaned files are removed.
         """
         number = self.number_of(base_offset)
         end = number + len(old_base_offsets)
-        # Retention or DeleteRecords may have removed a source while the cleaner ran in its own process.
+        # Retention or DeleteRecords may have removed a source segment while the cleaner ran in its own process.
         if end >= len(self.all) or not old_base_offsets or self.bases[number:end] != list(old_base_offsets):
             remove_cleaned(self._directory, base_offset)
             raise StorageError(f"{self._directory}: no closed segments {list(old_base_offsets)} to replace")
@@ -97,15 +109,16 @@ class LogSegments:
             cleaned.close_files()
             raise
         for handle in cleaned.handles:
-            # The descriptors stay open: a rename changes the name, not the inode.
+            # Descriptors stay open, since a rename does not change the inode.
             handle.path = handle.path.removesuffix(CLEANED_SUFFIX)
         self.all[number:end] = [cleaned]
         self._changed()
 
     def _load_cleaned(self, old: LogSegment, next_base: int, config: LogConfig, files: FilePool) -> LogSegment:
-        """The cleaned segment, under its passing names: once the old ones have gone nothing may fail any more.
+        """Load the cleaned segment under its temporary names, since nothing may fail once the old segments are gone.
 
-        `OSError`, `StorageError`: the cleaned files are removed.
+        Raises:
+            OSError, StorageError: the segment cannot be loaded; the cleaned files are removed.
         """
         base_offset = old.base_offset
         try:
@@ -121,33 +134,37 @@ class LogSegments:
         return cleaned
 
     def take_deleted_files(self) -> list[str]:
-        """The `.deleted` files since the last call, which the caller removes."""
+        """Return the `.deleted` files since the last call, which the caller removes."""
         deleted, self._deleted_files = self._deleted_files, []
         return deleted
 
     def paths_from(self, offset: int) -> list[str]:
-        """The files of all segments from the one on that ends at `offset`, or else holds it."""
+        """Return the paths of all files from the segment that ends at `offset`, or else contains it, on."""
         number = max(bisect_left(self.bases, offset) - 1, 0)
         return [handle.path for segment in self.all[number:] for handle in segment.handles]
 
     def aborted_transactions(self, fetch_offset: int, upper_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions with records in `fetch_offset`..`upper_offset` - 1, by the transaction indexes.
+        """Return the aborted transactions with records in `fetch_offset`..`upper_offset` - 1.
 
-        Kafka's `collectAbortedTransactions`. `OSError`, `CorruptIndexError`.
+        The transaction indexes are searched like in Kafka's `collectAbortedTransactions`.
+
+        Raises:
+            OSError: an index cannot be read.
+            CorruptIndexError: an index is invalid.
         """
         found: list[AbortedTxn] = []
         for segment in self.all[self.number_of(fetch_offset) :]:
             for transaction in segment.transaction_index.since(fetch_offset):
                 if transaction.first_offset < upper_offset:
                     found.append(transaction)
-                # Whatever was open then begins at or above this offset: later entries are of transactions behind the
+                # Transactions still open at this marker begin at or above this offset, so all later entries are out of
                 # range.
                 if transaction.last_stable_offset >= upper_offset:
                     return found
         return found
 
     def upper_bound_of(self, data: LogSlice) -> int | None:
-        """An offset behind all records of a slice: the next one that an index knows, None at the log's end."""
+        """Return an offset above all records of a slice, the next one in an index, or None at the log's end."""
         number = self.number_holding(data)
         if number is None:
             return None
@@ -158,5 +175,5 @@ class LogSegments:
         return offset
 
     def number_holding(self, data: LogSlice) -> int | None:
-        """Which of the segments what `read` gave is a part of; None if there is none any more."""
+        """Return the number of the segment that contains a slice, or None if it was removed."""
         return next((number for number, segment in enumerate(self.all) if segment.log is data.handle), None)

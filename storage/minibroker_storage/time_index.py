@@ -1,4 +1,4 @@
-"""From a timestamp to an offset (Kafka's `TimeIndex`)."""
+"""Maps timestamps to offsets (Kafka's `TimeIndex`)."""
 
 from bisect import bisect_right
 from itertools import pairwise
@@ -11,19 +11,19 @@ from minibroker_storage.index_file import WINDOW_BYTES, IndexFile, IndexState
 
 
 class TimeIndexEntry(NamedTuple):
-    """The largest timestamp (ms) so far, and the last offset of the batch that brought it."""
+    """The largest timestamp so far (in ms), and the last offset of its batch."""
 
     timestamp: int
     offset: int
 
 
 class TimeIndex(IndexFile[bytes]):
-    """Sparse map from timestamps to offsets (Kafka's `TimeIndex`).
+    """A sparse map from timestamps to offsets (Kafka's `TimeIndex`).
 
-    Bytes: 12 per entry, big-endian: timestamp int64 (ms), then int32 relative offset. An entry says that every record
-    with a larger timestamp lies behind its offset; timestamps ascend strictly, offsets ascend. Written at the moments
-    when the offset index gets an entry, and once more at roll and close, for which one slot is kept free. Crash rule:
-    see `IndexFile`.
+    Each entry has 12 bytes, big-endian: timestamp int64 (ms), then relative offset int32. Every record with a larger
+    timestamp than the entry's follows the entry's offset. Timestamps ascend strictly; offsets ascend. An entry is added
+    with each offset index entry, and another one at roll and close, for which one slot is reserved. See `IndexFile` for
+    crash safety.
     """
 
     __slots__ = ("last_offset", "last_timestamp")
@@ -35,23 +35,27 @@ class TimeIndex(IndexFile[bytes]):
 
     @property
     def is_full(self) -> bool:
-        """Whether only the slot that roll and close need is free, staged entries counted."""
+        """Whether written and staged entries leave only the slot reserved for roll and close."""
         return self.entries_with_staged >= self.max_entries - 1
 
     def maybe_stage(self, timestamp: int, offset: int) -> None:
-        """Remember an entry for `commit()` if its timestamp is larger than the last one."""
+        """Stage an entry for `commit()` if its timestamp is larger than the last one."""
         if timestamp > self.last_timestamp and offset >= self.last_offset:
             self._staged.extend(self.ENTRY.pack(timestamp, offset - self.base_offset))
             self.last_timestamp = timestamp
             self.last_offset = offset
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """`maybe_stage` and `commit` at once, for roll and close; goes into the slot kept free. `OSError`."""
+        """Stage and commit an entry, which may use the slot reserved for roll and close.
+
+        Raises:
+            OSError: the write failed.
+        """
         self.maybe_stage(timestamp, offset)
         self.commit()
 
     def lookup(self, timestamp: int) -> TimeIndexEntry:
-        """The last written entry with a timestamp at or below `timestamp`; (-1, base offset) when there is none."""
+        """Return the last written entry at or below `timestamp`, or (-1, base offset) if there is none."""
         if self.entries:
             window, count, _ = self._search(timestamp, self.entries // 2, self._count_at_or_below)
             if count:
@@ -63,14 +67,23 @@ class TimeIndex(IndexFile[bytes]):
         return TimeIndexEntry(timestamp, self.base_offset + relative)
 
     def drop_torn_entry(self) -> None:
-        """Drop a last entry that does not continue the row: of a write that was cut short, a part. `OSError`."""
+        """Drop a last entry that does not ascend, left by an interrupted write.
+
+        Raises:
+            OSError: the file cannot be read or truncated.
+        """
         if self.entries > 1:
             before = self.entry(self.entries - 2)
             if self.last_timestamp <= before.timestamp or self.last_offset < before.offset:
                 self._cut_to(self.entries - 1)
 
     def check_end(self) -> None:
-        """See that the newest entries, as many as are read at once, ascend. `CorruptIndexError`, `OSError`."""
+        """Check that the newest entries, at most one window of them, ascend.
+
+        Raises:
+            CorruptIndexError: the entries do not ascend.
+            OSError: the file cannot be read.
+        """
         count = min(self.entries, WINDOW_BYTES // self.ENTRY.size)
         entries = list(self.ENTRY.iter_unpack(self._read(self.entries - count, count)))
         for (timestamp, offset), (next_timestamp, next_offset) in pairwise(entries):
@@ -78,11 +91,19 @@ class TimeIndex(IndexFile[bytes]):
                 raise CorruptIndexError(f"{self.file.path}: {next_timestamp} follows {timestamp}")
 
     def entry(self, slot: int) -> TimeIndexEntry:
-        """Return the written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
+        """Return the written entry in `slot`.
+
+        Raises:
+            IndexError: the slot is outside 0..`entries` - 1.
+        """
         return self._decode(self._read_entry(slot))
 
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:
-        """The last timestamp is not below the first, and the last offset lies in this segment."""
+        """Check that the last timestamp is not below the first, and that the last offset is in this segment.
+
+        Raises:
+            CorruptIndexError: one of these is wrong.
+        """
         if not self.entries:
             return
         if self.last_timestamp < self.entry(0).timestamp:
@@ -96,11 +117,11 @@ class TimeIndex(IndexFile[bytes]):
 
     @property
     def state(self) -> IndexState:
-        """Number of entries and the last entry's two fields."""
+        """The number of entries, and the timestamp and offset of the last one."""
         return self.entries, self.last_timestamp, self.last_offset
 
     def rollback(self, state: IndexState) -> None:
-        """See `IndexFile.rollback`."""
+        """Restore an earlier `state` (see `IndexFile.rollback`)."""
         self._staged = bytearray()
         self.entries, self.last_timestamp, self.last_offset = state
         self._cut_quietly()

@@ -1,4 +1,4 @@
-"""The aborted transactions of a segment, for consumers that read committed records (Kafka's `TransactionIndex`)."""
+"""The aborted transactions of a segment, needed by read_committed consumers (Kafka's `TransactionIndex`)."""
 
 import contextlib
 import os
@@ -12,14 +12,15 @@ from minibroker_storage.files import FileHandle, pwrite_all
 _VERSION: Final = 0
 _ENTRY: Final = Struct(">hqqqq")
 _WINDOW_ENTRIES: Final = 240
-"""About 8 KB: most indexes are read at once."""
+"""Number of entries read at a time, about 8 KB. Most indexes fit into one read."""
 
 
 class AbortedTxn(NamedTuple):
     """A transaction that ended with an abort marker (Kafka's `AbortedTxn`).
 
-    `first_offset` is that of its first record, `last_offset` that of its marker. `last_stable_offset` is the log's as
-    of that marker: transactions that begin before it all have their entries here or earlier.
+    `first_offset` is the offset of its first record, and `last_offset` that of its marker. `last_stable_offset` is the
+    log's last stable offset after the marker: all aborted transactions that begin below it have this or an earlier
+    entry.
     """
 
     producer_id: int
@@ -29,12 +30,16 @@ class AbortedTxn(NamedTuple):
 
 
 def encode_aborted_txn(transaction: AbortedTxn) -> bytes:
-    """An entry of the index: 34 bytes."""
+    """Encode an index entry of 34 bytes."""
     return _ENTRY.pack(_VERSION, *transaction)
 
 
 def decode_all(data: bytes) -> list[AbortedTxn]:
-    """All entries of an index file. `CorruptIndexError` for another version or length."""
+    """Decode all entries of an index file.
+
+    Raises:
+        CorruptIndexError: an entry has another version, or the length is wrong.
+    """
     if len(data) % _ENTRY.size:
         raise CorruptIndexError(f"transaction index: {len(data)} bytes are not a multiple of {_ENTRY.size}")
     entries: list[AbortedTxn] = []
@@ -48,12 +53,12 @@ def decode_all(data: bytes) -> list[AbortedTxn]:
 class TransactionIndex:
     """The aborted transactions whose markers are in one segment (Kafka's `TransactionIndex`).
 
-    Bytes: 34 per entry, big-endian: version int16 (0), producer id, first offset, last offset, last stable offset,
-    each int64. Last offsets ascend. The file comes into being with its first entry; most segments have none.
+    Each entry has 34 bytes, big-endian: version int16 (0), then producer id, first offset, last offset and last stable
+    offset as int64. Last offsets ascend. The file is created with its first entry, so most segments have none.
 
-    Crash rule: an entry is written behind its marker's batch and before the segment's index entries. After the death
-    of the process only the last entry can be torn or missing, after that of the machine any that was not flushed:
-    what is missing behind the point to which an index is trusted is found again by replaying the log's markers.
+    An entry is written after its marker's batch and before the segment's index entries. After a process crash, only the
+    last entry can be torn or missing. After a machine crash, any entry that was not flushed can be. Entries missing
+    above the trusted part of an index are restored by replaying the log's markers.
     """
 
     __slots__ = ("_staged", "base_offset", "entries", "file", "last_offset")
@@ -61,17 +66,20 @@ class TransactionIndex:
     def __init__(self, file: FileHandle, base_offset: int) -> None:
         self.file = file
         self.base_offset = base_offset
-        #: Written entries.
+        #: The number of written entries.
         self.entries = 0
-        #: Last offset of the newest entry, staged ones included; -1 when there is none.
+        #: Last offset of the newest entry, including staged ones, or -1 without entries.
         self.last_offset = -1
         self._staged = bytearray()
 
     def load(self, next_base_offset: int | None) -> None:
-        """Take over a file that exists. Reads all of it, as Kafka does.
+        """Load an existing file completely, as Kafka does. The next write replaces a torn last entry.
 
-        A torn last entry counts for nothing and is overwritten by the next one. `CorruptIndexError` for entries that
-        cannot belong to the segment; `next_base_offset` is that of the segment that follows.
+        Args:
+            next_base_offset: base offset of the following segment, or None.
+
+        Raises:
+            CorruptIndexError: entries cannot belong to this segment.
         """
         size = os.fstat(self.file.fd()).st_size
         self.entries, self.last_offset = 0, -1
@@ -88,12 +96,16 @@ class TransactionIndex:
         self.last_offset = last if self.entries else -1
 
     def stage(self, transaction: AbortedTxn) -> None:
-        """Remember an entry for `commit()`."""
+        """Stage an entry for `commit()`."""
         self._staged += encode_aborted_txn(transaction)
         self.last_offset = transaction.last_offset
 
     def commit(self) -> None:
-        """Write the staged entries. `OSError` leaves them staged, for `rollback()`."""
+        """Write the staged entries.
+
+        Raises:
+            OSError: the write failed. The entries stay staged, for `rollback()`.
+        """
         staged = self._staged
         if staged:
             pwrite_all(self.file.fd(), staged, self.entries * _ENTRY.size)
@@ -102,11 +114,11 @@ class TransactionIndex:
 
     @property
     def state(self) -> tuple[int, int]:
-        """The number of written entries and the last offset, for `rollback`. Taken while nothing is staged."""
+        """The number of written entries and the last offset, for `rollback`. Valid only while nothing is staged."""
         return self.entries, self.last_offset
 
     def rollback(self, state: tuple[int, int]) -> None:
-        """Go back to an earlier `state`, and cut the file to it if that goes. Never raises."""
+        """Restore an earlier `state`, and truncate the file if possible. Never raises."""
         if not self._staged and state == self.state:
             return
         self._staged = bytearray()
@@ -115,7 +127,11 @@ class TransactionIndex:
             os.ftruncate(self.file.fd(), self.entries * _ENTRY.size)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all entries whose marker is at `offset` or behind it. `OSError`."""
+        """Remove all entries whose marker is at or above `offset`.
+
+        Raises:
+            OSError: the file cannot be truncated.
+        """
         if not self.entries:
             return
         self.entries = self._first_reaching(offset)
@@ -123,14 +139,23 @@ class TransactionIndex:
         self.last_offset = self._read(self.entries - 1, 1)[0].last_offset if self.entries else -1
 
     def clear(self) -> None:
-        """Drop all entries. A file that is missing stays so. `OSError`."""
+        """Remove all entries. A missing file is not created.
+
+        Raises:
+            OSError: the file cannot be truncated.
+        """
         self._staged = bytearray()
         self.entries, self.last_offset = 0, -1
         with contextlib.suppress(FileNotFoundError):
             os.truncate(self.file.path, 0)
 
     def since(self, offset: int) -> list[AbortedTxn]:
-        """Return the written entries whose marker is at `offset` or after it. `OSError`, `CorruptIndexError`."""
+        """Return the written entries whose marker is at or above `offset`.
+
+        Raises:
+            OSError: the file cannot be read.
+            CorruptIndexError: an entry is invalid.
+        """
         slot = self._first_reaching(offset) if self.entries else 0
         found: list[AbortedTxn] = []
         while slot + len(found) < self.entries:
@@ -138,7 +163,7 @@ class TransactionIndex:
         return found
 
     def _first_reaching(self, offset: int) -> int:
-        """The first slot whose last offset is at `offset` or behind it."""
+        """Return the first slot whose last offset is at or above `offset`."""
         if offset <= self.base_offset:
             return 0
         return bisect_left(range(self.entries), offset, key=lambda slot: self._read(slot, 1)[0].last_offset)

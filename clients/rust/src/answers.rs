@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (718f5f2342b32d36): change that.
+// Made by `make clients`, from the OpenAPI document (f5c80196f405c6f0): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -48,12 +48,12 @@ pub struct FaultHits {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Group {
     pub group_id: String,
-    /// `classic`, `consumer` or `share`: the protocol that its members speak.
+    /// `classic`, `consumer`, `share` or `streams`: the protocol of its members.
     pub r#type: String,
-    /// As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
+    /// Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
     pub state: String,
     pub is_stable: bool,
-    /// Of other types than `classic`, the epoch of the group.
+    /// The generation of a `classic` group, or the epoch of any other group.
     pub generation: i32,
     pub protocol: Option<String>,
     pub members: Vec<Member>,
@@ -80,9 +80,9 @@ pub struct InFlight {
     pub first_offset: i64,
     /// Included.
     pub last_offset: i64,
-    /// As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+    /// Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
     pub state: String,
-    /// The number of deliveries of each.
+    /// How often each of them was delivered.
     pub delivery_count: i32,
     pub member_id: Option<String>,
 }
@@ -286,10 +286,10 @@ pub struct Status {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Topic {
     pub name: String,
-    /// As Kafka writes it.
+    /// The id in Kafka's text format.
     pub topic_id: String,
     pub partitions: u32,
-    /// Those that differ from the broker's defaults.
+    /// The values that differ from the broker's defaults.
     #[serde(default)]
     pub configs: BTreeMap<String, String>,
     pub is_internal: bool,

@@ -1,1 +1,1 @@
-"""Topics and records that a broker starts with."""
+"""Initial topics and records of a broker."""

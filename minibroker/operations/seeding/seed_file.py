@@ -1,14 +1,14 @@
-"""Files that say which topics and records a broker starts with: JSON, YAML, or JSON lines (.ndjson, .jsonl).
+"""Parses seed files, which list a broker's initial topics and records: JSON, YAML or JSON lines (.ndjson, .jsonl).
 
     {"topics": [{"name": "orders", "partitions": 4, "configs": {...}, "records": [{"key": "a", "value": {...}}]}],
      "records": [{"topic": "orders", "value": "text"}],
      "racks": ["a", "b", null]}
 
-Of JSON lines each is one of either list: a topic, which has a `name`, or a record, which has a `topic`. A text alone
-stands for a topic as `--topic` takes it, and among a topic's records for a record of that value.
+In JSON lines, each line is a topic, which has a `name`, or a record, which has a `topic`. A string alone is a topic in
+the format of `--topic` or, among the records of a topic, a record with that value.
 
-Keys and values are written as `operations.producing` reads them: a text for its UTF-8, null for null, `{"base64": ...}`
-for any bytes, all else for itself as JSON.
+Keys and values are written as in `operations.producing`: a string for its UTF-8 bytes, null for null,
+`{"base64": ...}` for arbitrary bytes, and any other value for its own JSON text.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,12 @@ T = TypeVar("T")
 
 
 def read_seeds(path: str) -> Seeds:
-    """The seeds in a file. SeedError that names the file, the line or entry, and the field; OSError."""
+    """Read the seeds from a file.
+
+    Raises:
+        SeedError: the file is invalid; the message names the file, the line or entry, and the field.
+        OSError: the file cannot be read.
+    """
     seeds = Seeds(path)
     try:
         if path.endswith(_LINES):
@@ -110,7 +115,7 @@ def _topic(fields: Mapping[str, Any], place: str) -> SeededTopic:
 
 
 def _add_record(seeds: Seeds, data: object, place: str, topic: SeededTopic | None = None) -> None:
-    """A record of the file, or one within a topic of it."""
+    """Add a record listed in the file or within one of its topics."""
     fields = {"value": data} if topic is not None and isinstance(data, str) else _fields(data, _RECORD, place)
     if topic is None:
         name = _required(fields, "topic", place)
@@ -167,7 +172,11 @@ def _payload(fields: Mapping[str, Any], name: str, place: str) -> bytes | None:
 
 
 def _checked(check: Callable[..., T], *values: Any, place: str) -> T:
-    """The result of `check` on the values. SeedError for values that it refuses."""
+    """Return the result of `check` for the values.
+
+    Raises:
+        SeedError: the check rejects the values.
+    """
     try:
         return check(*values)
     except UnicodeEncodeError:
@@ -201,7 +210,7 @@ def _configs(value: Any) -> dict[str, str | float | bool]:
 
 
 def _config(name: str, value: Any) -> str | float | bool:
-    """A value; of a list its items with commas in between."""
+    """Return a configuration value, joining the items of a list with commas."""
     if isinstance(value, list):
         return ",".join(str(_config(name, item)) for item in cast("Sequence[Any]", value))
     if not isinstance(value, str | int | float):
@@ -210,7 +219,7 @@ def _config(name: str, value: Any) -> str | float | bool:
 
 
 def _headers(value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers as `{name: value}`, or as a list of `[name, value]`, in which a name may come again."""
+    """Parse headers given as `{name: value}`, or as a list of `[name, value]`, which can repeat a name."""
     return tuple((name, _bytes(each, f"header {name!r}")) for name, each in _pairs(value))
 
 
@@ -231,7 +240,7 @@ def _items(value: object) -> Sequence[Any]:
 
 
 def _timestamp(value: Any) -> int:
-    """Ms since the epoch, from such a number or a date with a time; one without a zone is in UTC."""
+    """Return ms since the epoch for such a number or for a date with a time, which is in UTC if it has no zone."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

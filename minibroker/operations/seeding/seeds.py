@@ -1,4 +1,4 @@
-"""Topics and records that a broker starts with; `seed_file` reads them."""
+"""Creates a broker's initial topics and records. `seed_file` parses them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from minibroker.server.services import Services
 
 
 class SeedError(ValueError):
-    """Seeds that cannot be; the message names the file, the line or entry, and the field."""
+    """Invalid seeds. The message names the file, the line or entry, and the field."""
 
 
 class SeededTopic(NamedTuple):
-    """A topic. None where the broker has a default; `place` is where it was found."""
+    """A topic, and its `place` in the seed file. None stands for the broker's default."""
 
     place: str
     name: str
@@ -28,7 +28,7 @@ class SeededTopic(NamedTuple):
 
 
 class SeededRecord(NamedTuple):
-    """A record, and where it was found."""
+    """A record, and its place in the seed file."""
 
     place: str
     message: Message
@@ -36,7 +36,7 @@ class SeededRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The seeds found in `source`: topics by name, records by the name of their topic, and the racks of brokers."""
+    """The seeds read from `source`: topics by name, records by topic name, and the racks of the brokers."""
 
     source: str
     topics: dict[str, SeededTopic] = field(default_factory=dict[str, SeededTopic])
@@ -45,10 +45,14 @@ class Seeds:
 
 
 def load_seeds(services: Services, seeds: Seeds) -> None:
-    """Create the topics that are not there, and write records to those that have never had any.
+    """Create missing topics, and write the seed records to topics that have never had a record.
 
-    So a broker that starts again with the same directory has each record once. After a kill or an error nothing of that
-    has happened, or all. SeedError; `OSError` from the disk.
+    A broker restarted on the same directory therefore has each record once. A kill or an error leaves either all of the
+    changes or none.
+
+    Raises:
+        SeedError: the seeds are invalid.
+        OSError: the disk fails.
     """
     topics = services.core.topics
     there = {name: topic for name in seeds.records if (topic := topics.get(name)) is not None}

@@ -1,4 +1,4 @@
-"""Fetch sessions and delayed requests for a page."""
+"""Fetch sessions and delayed requests for the lab's page."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,12 +16,13 @@ _MOST_PARTITIONS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class CachedPartitionView:
-    """A partition of a session.
+    """A partition of a fetch session.
 
     Attributes:
-        topic: its name; None for an id that no topic has any more.
-        fetch_offset: the offset that the client asks for next, by its request.
-        high_watermark, log_start_offset: the numbers in the last response to the client; -1 for none.
+        topic: the topic's name, or None if its id no longer exists.
+        fetch_offset: the next offset that the client will fetch.
+        high_watermark: the high watermark in the last response to the client, or -1.
+        log_start_offset: the log start offset in the last response to the client, or -1.
     """
 
     topic: str | None
@@ -34,10 +35,10 @@ class CachedPartitionView:
 
 @dataclass(frozen=True, slots=True)
 class FetchSessionView:
-    """A fetch session (KIP-227); times are in ms.
+    """A fetch session (KIP-227). Times are in ms.
 
     Attributes:
-        epoch: the epoch that the client's next request has to have.
+        epoch: the expected epoch of the client's next request.
         partitions: the first 200 of `partition_count`, in the order in which they are served.
     """
 
@@ -53,13 +54,13 @@ class FetchSessionView:
 
 @dataclass(frozen=True, slots=True)
 class DelayedView:
-    """A request whose response has to wait, and so all behind it on its connection.
+    """A request with a delayed response, which blocks later requests on its connection.
 
     Attributes:
         client: the client's address, "HOST:PORT".
-        correlation_id, version: of the request.
-        api, client_id: as the journal has them; None without a journal.
-        waits_for: a phrase: "appends to orders-0: at least 1 byte, at most 500 ms".
+        client_id: the client id in the journal, or None without a journal.
+        api: the name of the API in the journal, or None without a journal.
+        waits_for: a phrase such as "appends to orders-0: at least 1 byte, at most 500 ms".
     """
 
     node: int
@@ -72,7 +73,7 @@ class DelayedView:
 
 
 async def fetch_sessions(services: Services) -> tuple[FetchSessionView, ...]:
-    """The fetch sessions of all brokers, at most 1,000, the least recently used first."""
+    """Return at most 1,000 fetch sessions of all brokers, the least recently used first."""
     return await in_slices(services, _sessions(services))
 
 
@@ -122,7 +123,7 @@ def _name_of(services: Services, topic_id: bytes) -> str | None:
 
 
 async def delayed_requests(services: Services) -> tuple[DelayedView, ...]:
-    """The requests that wait, on the connections of all brokers; at most 1,000."""
+    """Return at most 1,000 delayed requests of all brokers."""
     shown: list[DelayedView] = []
     for node in services.core.cluster.nodes.values():
         listener = node.listener

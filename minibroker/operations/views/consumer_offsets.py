@@ -1,6 +1,6 @@
-"""The records of `__consumer_offsets` for a page: commits for one partition, and groups as they were earlier.
+"""The records of `__consumer_offsets` for the lab's page: commits for one partition, and groups at an earlier time.
 
-The log itself is read.
+They are read from the log itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,20 +26,21 @@ from minibroker_storage.errors import StorageError
 from minibroker_storage.views.record_view import batches_from
 
 MOST: Final = 500
-"""Groups."""
+"""Maximum number of groups."""
 _MOST_BYTES: Final = 1 << 26
-"""Bytes of the logs that are read."""
+"""Maximum number of bytes read from the logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """A record with a committed offset; times are in ms.
+    """A record with a committed offset. Times are in ms.
 
     Attributes:
-        partition, log_offset: its place in `__consumer_offsets`.
-        offset: the committed one; None for a tombstone, which removes what was committed.
-        state: "committed", or of a transaction's "open" or "aborted".
-        marker: the offset of the marker that has ended the transaction; None without one.
+        partition: its partition of `__consumer_offsets`.
+        log_offset: its offset in that partition.
+        offset: the committed offset, or None for a tombstone, which removes the commit.
+        state: "committed", or the state of its transaction: "open" or "aborted".
+        marker: the offset of the marker that ended the transaction, or None.
     """
 
     group: str
@@ -58,9 +59,9 @@ class GroupCommits:
     """The commits of one group for one partition.
 
     Attributes:
-        passed: the oldest record that is there whose offset is greater than the one that was asked for; None for none.
-        latest: the newest record that counts.
-        count: records that are there.
+        passed: the oldest existing record with an offset greater than the requested one, or None.
+        latest: the newest committed record.
+        count: the number of existing records.
     """
 
     group: str
@@ -71,14 +72,18 @@ class GroupCommits:
 
 @dataclass(frozen=True, slots=True)
 class CommitsView:
-    """The commits of all groups, at most 500. `is_whole` is False when the logs were too long to be read."""
+    """The commits of at most 500 groups. `is_whole` is False if the logs were too long to read completely."""
 
     groups: tuple[GroupCommits, ...]
     is_whole: bool
 
 
 async def commits_of(services: Services, topic: str, partition: int, offset: int) -> CommitsView:
-    """The commits for one partition, and which of them are beyond `offset`. `StorageError`, `OSError`."""
+    """Return the commits for one partition, and which of them are beyond `offset`.
+
+    Raises:
+        StorageError, OSError: a log cannot be read.
+    """
     return await in_slices(services, _commits(services, topic, partition, offset))
 
 
@@ -107,10 +112,10 @@ def _commits(services: Services, topic: str, partition: int, offset: int) -> Ste
 
 
 class _Reader:
-    """Gathers commits as the logs are read.
+    """Collects commits while the logs are read.
 
     Attributes:
-        groups: what is known of each group.
+        groups: the commits found so far, by group.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, home_of: Callable[[str], int]) -> None:
@@ -123,14 +128,14 @@ class _Reader:
         self.groups: dict[str, GroupCommits] = {}
 
     def end(self) -> None:
-        """Take the transactions that are open at the end of a partition's log."""
+        """Record the transactions that are still open at the end of a partition's log."""
         for pending in self._open.values():
             for each in pending:
                 self._note(replace(each, state="open"))
         self._open = {}
 
     def take(self, batch: Batch, index: int) -> None:
-        """Take a batch of one partition."""
+        """Read a batch of one partition."""
         header = batch.header
         if header.magic > MAGIC_V1 and header.is_control:
             record = next(iter(batch), None)
@@ -161,7 +166,7 @@ class _Reader:
                     continue
                 value = decode_versioned(OffsetCommitValue, record.value)
             except DecodeError:
-                continue  # a damaged record says nothing
+                continue  # Skip a damaged record.
             yield CommitRecord(*place, value.offset, value.metadata, value.commit_timestamp)
 
     def _note(self, found: CommitRecord) -> None:
@@ -176,7 +181,7 @@ class _Reader:
             passed = found
         latest = known.latest
         if found.state == "committed":
-            # Version 1.0 kept some groups in other partitions; see `coordinators.misplaced`.
+            # Version 1.0 stored some groups in other partitions; see `coordinators.misplaced`.
             home = self._home_of(found.group)
             if latest is None or latest.partition != home or found.partition == home:
                 latest = found
@@ -184,9 +189,9 @@ class _Reader:
 
 
 _MOST_LISTED: Final = 200
-"""Groups, and members and offsets of each."""
+"""Maximum number of groups, and of members and offsets of each group."""
 _KINDS: Final = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
-"""The types of groups by the beginnings of their keys' names."""
+"""Group types by the prefix of their key classes' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +205,13 @@ class PastOffset:
 
 @dataclass(frozen=True, slots=True)
 class PastGroup:
-    """A group as it was.
+    """A group at an earlier time.
 
     Attributes:
         type: "classic", "consumer", "share" or "streams".
-        generation: or the group's epoch; None for a group that only has offsets.
-        members: their client ids, at most 200; `offsets` are the first 200 of `offset_count`.
+        generation: the generation or the group epoch, or None for a group that only has offsets.
+        members: at most 200 client ids of members.
+        offsets: the first 200 of `offset_count`.
     """
 
     group_id: str
@@ -218,16 +224,19 @@ class PastGroup:
 
 @dataclass(frozen=True, slots=True)
 class PastGroups:
-    """The first 200 groups by id. `is_whole` is False when the logs were too long to be read."""
+    """The first 200 groups by id. `is_whole` is False if the logs were too long to read completely."""
 
     groups: tuple[PastGroup, ...]
     is_whole: bool
 
 
 async def past_groups(services: Services, time_ms: int) -> PastGroups:
-    """The groups at the end of the millisecond `time_ms`, by the broker's clock.
+    """Return the groups at the end of the millisecond `time_ms` of the broker's clock.
 
-    Records that compaction has removed since then are missing. `StorageError`, `OSError`.
+    Records removed by compaction since then are missing.
+
+    Raises:
+        StorageError, OSError: a log cannot be read.
     """
     return await in_slices(services, _groups(services, time_ms))
 
@@ -244,7 +253,7 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
         log = each.log
         if log.log_end_offset > log.log_start_offset and left > 0:
             replay = Replay(f"{CONSUMER_OFFSETS}-{each.index}")
-            # Up to a time: the coordinator stamps its records as it writes them.
+            # The coordinator stamps its records when it writes them, so a timestamp marks the end.
             for _, _, batch in batches_from(log, log.log_start_offset):
                 left -= batch.header.size_in_bytes
                 if batch.header.max_timestamp > time_ms or left <= 0:
@@ -253,7 +262,7 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
                 yield
             yield from steps_of(replay.finish())
             for group_id in replay.groups:
-                # Version 1.0 kept some groups in other partitions; see `coordinators.misplaced`.
+                # Version 1.0 stored some groups in other partitions; see `coordinators.misplaced`.
                 if group_id not in found or partition_of(group_id) == each.index:
                     found[group_id] = _group(replay, group_id)
         yield

@@ -1,4 +1,4 @@
-"""Groups of all kinds, and the states that groups and transactions may come to, for a page."""
+"""Groups of all types, and the state machines of groups and transactions, for the lab's page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -34,14 +34,14 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_storage.data_directory.names import TopicPartition
 
 MOST: Final = 1_000
-"""Groups of one page, and members and offsets of one group."""
+"""Maximum number of groups on a page, and of members and offsets of a group."""
 
 Machine: TypeAlias = Mapping[str, tuple[str, ...]]
-"""The names of all states in the order of a life, each with the names of those that may follow."""
+"""The names of all states in life cycle order, each with the names of its possible successors."""
 
-# Classic groups and transactions go by the tables `validPreviousStates` of Kafka 4.3's `ClassicGroupState` and
-# `TransactionState`. The states of the other groups are computed from epochs and members: Kafka has no table;
-# what may follow is what can change in one step. A step that leads back to the same state is left out.
+# Classic groups and transactions use the tables `validPreviousStates` of Kafka 4.3's `ClassicGroupState` and
+# `TransactionState`. Other groups compute their state from epochs and members, and Kafka has no table for them. Here
+# every change that one event can cause is a transition. Transitions to the same state are omitted.
 _COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _BEFORE_TRANSACTION: Final = {
     TransactionState.EMPTY: _COMPLETE,
@@ -61,7 +61,7 @@ _BEFORE_TRANSACTION: Final = {
 
 
 def _computed(*states: str) -> Machine:
-    """Of a group that lives, any state may come, but a group dies only when it is empty."""
+    """Return a state machine in which any state can follow any other, except that only an empty group becomes dead."""
     empty, *living, dead = states
     following = {state: (empty, *(each for each in living if each != state)) for state in living}
     return {empty: (*living, dead), **following, dead: ()}
@@ -80,7 +80,7 @@ GROUPS: Final[Mapping[str, Machine]] = {
     ShareGroup.kind: _computed(*(each.value for each in ShareGroupState)),
     StreamsGroup.kind: _computed(*(each.value for each in StreamsGroupState)),
 }
-"""By the types of groups."""
+"""The state machine of each group type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,12 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """Some groups by id; `next_after` goes on, None at the end. `machines`: by the types of groups."""
+    """A page of groups by id.
+
+    Attributes:
+        next_after: the `after` of the next page, or None on the last page.
+        machines: the state machine of each group type.
+    """
 
     groups: tuple[GroupRow, ...]
     next_after: str | None
@@ -105,15 +110,16 @@ class GroupPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView(MemberDescription):
-    """A member, with what its group knows of it.
+    """A member with the state that its group keeps for it.
 
     Attributes:
-        epoch: the member's, in the consumer protocol; None in the classic one.
-        state: in the consumer protocol "STABLE", "UNREVOKED_PARTITIONS" (it has to give some up first) or
-            "UNRELEASED_PARTITIONS" (it waits for others), in a share group "STABLE"; None in the classic protocol.
-        target: the partitions that it is to read in the end; None in the classic protocol.
-        revoking: the partitions that it has to give up first.
-        waits_in: "JoinGroup" or "SyncGroup", a request of it that is delayed; None for none.
+        epoch: the member epoch in the consumer protocol; None in the classic one.
+        state: in the consumer protocol "STABLE", "UNREVOKED_PARTITIONS" (it must revoke partitions first) or
+            "UNRELEASED_PARTITIONS" (it waits for other members); in a share group "STABLE"; None in the classic
+            protocol.
+        target: the target assignment; None in the classic protocol.
+        revoking: the partitions that it must revoke first.
+        waits_in: "JoinGroup" or "SyncGroup" if such a request of the member is delayed, else None.
     """
 
     is_leader: bool = False
@@ -134,9 +140,9 @@ class OffsetView:
     """The committed offset of a partition.
 
     Attributes:
-        committed: None where a transaction alone has one to commit.
+        committed: None if only an open transaction has an offset to commit.
         pending: the offset that an open transaction commits when it ends.
-        lag: the offsets from there to the high watermark; None for a partition that is gone.
+        lag: the number of offsets up to the high watermark; None if the partition no longer exists.
     """
 
     topic: str
@@ -153,15 +159,15 @@ class OffsetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView(GroupDescription):
-    """A group, with what its coordinator knows of it.
+    """A group with the state that its coordinator keeps for it.
 
     Attributes:
         members: the first 1,000 of `member_count`.
-        states: all states of its type, each with those that may follow it; `state` is one of them.
-        assignment_epoch: the epoch of the target, in the consumer protocol.
-        state_since_ms: None where it is not known.
-        waiting_to_join, pending_sync: members whose JoinGroup waits; member ids that have not asked for their
-            assignment yet.
+        states: all states of its type, each with its possible successors; `state` is one of them.
+        assignment_epoch: the epoch of the target assignment in the consumer protocol.
+        state_since_ms: None if unknown.
+        waiting_to_join: the number of members whose JoinGroup is delayed.
+        pending_sync: the ids of members that have not requested their assignment yet.
         offsets: the first 1,000 of `offset_count`.
     """
 
@@ -178,7 +184,7 @@ class GroupView(GroupDescription):
 
 
 async def group_page(services: Services, after: str = "") -> GroupPage:
-    """The groups whose ids sort behind `after`, at most 1,000."""
+    """Return at most 1,000 groups with ids after `after`."""
     ids, next_after = page_of(await group_ids(services), after, MOST)
     rows = [
         GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members))
@@ -189,7 +195,11 @@ async def group_page(services: Services, after: str = "") -> GroupPage:
 
 
 async def group_view(services: Services, group_id: str) -> GroupView:
-    """A group with its members and offsets. `NotFoundError` for an unknown one."""
+    """Return a group with its members and offsets.
+
+    Raises:
+        NotFoundError: the group does not exist.
+    """
     await group_loaded(services, group_id)
     services.core.writes.commit()
     group = find_group(services, group_id)
@@ -278,7 +288,7 @@ def _waits(reply: Reply | None) -> bool:
 
 
 def _subscribed(member: Member) -> tuple[str, ...]:
-    """The topics of its subscription; none for a member that is not a consumer."""
+    """Return the topics of a member's subscription, or none for a member that is not a consumer."""
     metadata = member.protocols[0].metadata if member.protocols else b""
     try:
         return tuple(sorted(decode_versioned(ConsumerProtocolSubscription, metadata).topics))

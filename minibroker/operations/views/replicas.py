@@ -1,4 +1,4 @@
-"""The brokers, and the leaders and in-sync replicas of partitions, for a page."""
+"""Brokers, and the leaders and in-sync replicas of partitions, for the lab's page."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 from minibroker.server.services import Services
 
 MOST: Final = 200
-"""Partitions."""
+"""Maximum number of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker; `leads` counts the partitions that it leads, those of internal topics left out."""
+    """A broker. `leads` is the number of partitions it leads, without internal topics."""
 
     id: int
     is_up: bool
@@ -20,7 +20,7 @@ class BrokerRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasRow:
-    """A partition. `leader` is None for none."""
+    """A partition. `leader` is None without a leader."""
 
     topic: str
     partition: int
@@ -33,9 +33,9 @@ class ReplicasRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasView:
-    """All brokers, and the first 200 of `partition_count` partitions: those without all replicas in sync come first.
+    """All brokers, and the first 200 of `partition_count` partitions, those with out-of-sync replicas first.
 
-    Partitions of internal topics are left out.
+    Partitions of internal topics are excluded.
     """
 
     brokers: tuple[BrokerRow, ...]
@@ -44,7 +44,7 @@ class ReplicasView:
 
 
 async def replicas_view(services: Services) -> ReplicasView:
-    """The brokers and their partitions."""
+    """Return the brokers and their partitions."""
     leads: dict[int, int] = {}
     whole: list[ReplicasRow] = []
     broken: list[ReplicasRow] = []

@@ -1,4 +1,4 @@
-"""Steps on the broker's loop, for callers that can wait."""
+"""Runs long computations in steps on the broker's event loop."""
 
 import asyncio
 from functools import partial
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def in_slices(services: Services, steps: Steps[T]) -> T:
-    """The result of steps that are taken for some milliseconds in each turn of the loop. Raises what they raise."""
+    """Run steps for some milliseconds per turn of the event loop, and return their result or raise their error."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     services.core.slices.run(steps, partial(_done, future), partial(_failed, future))
     return await future

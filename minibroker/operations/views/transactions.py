@@ -1,4 +1,4 @@
-"""Transactional ids for a page."""
+"""Transactional ids for the lab's page."""
 
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -15,12 +15,12 @@ MOST: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """A transactional id with its latest transaction; times are in ms.
+    """A transactional id with its latest transaction. Times are in ms.
 
     Attributes:
-        state: one of those of `TRANSACTION`.
-        started_ms: None when that is not known, or none is open.
-        partitions: those that still wait for a marker, at most 1,000 of `partition_count`.
+        state: one of the states in `TRANSACTION`.
+        started_ms: None if unknown or no transaction is open.
+        partitions: the partitions that still need a marker, at most 1,000 of `partition_count`.
     """
 
     transactional_id: str
@@ -38,10 +38,11 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPage:
-    """The first 1,000 transactional ids in their order.
+    """The first 1,000 transactional ids in order.
 
-    `states`: all states of a transaction, each with those that may follow it.
-    `is_loading`: there may be more, which are being read from `__transaction_state`.
+    Attributes:
+        states: all states of a transaction, each with its possible successors.
+        is_loading: whether more transactional ids are still being loaded from `__transaction_state`.
     """
 
     transactions: tuple[TransactionView, ...]
@@ -50,8 +51,8 @@ class TransactionPage:
 
 
 async def transaction_page(services: Services) -> TransactionPage:
-    """The transactional ids, at most 1,000."""
-    if services.core.topics.get(TRANSACTION_STATE) is None:  # there has been no transaction yet
+    """Return at most 1,000 transactional ids."""
+    if services.core.topics.get(TRANSACTION_STATE) is None:  # No transaction has ever existed.
         return TransactionPage((), TRANSACTION, is_loading=False)
     services.transactions.load_all()
     store = services.transactions.store

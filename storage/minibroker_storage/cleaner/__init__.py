@@ -1,8 +1,8 @@
-"""Log compaction in three steps: plan it on the loop's thread, do it in another process, put the result in place.
+"""Log compaction in three phases: plan on the event loop, clean in another process, swap in the result.
 
-`plan_cleaning` takes from a log all that there is to know. `clean` reads the closed segments and writes cleaned ones
-beside them; it runs in a process of its own and low priority (see `worker`), since its work on each record would hold
-the interpreter that serves clients. `finish_cleaning` swaps the segments.
+`plan_cleaning` collects everything the cleaner needs from a log. `clean` reads the closed segments and writes cleaned
+segments beside them. It runs in a separate low-priority process (see `worker`) because processing every record would
+block the interpreter that serves clients. `finish_cleaning` replaces the segments.
 """
 
 from minibroker_storage.cleaner.manager import (

@@ -1,4 +1,4 @@
-"""The filter of a cleaning for one log entry, of any format."""
+"""The record filter that a cleaning applies to each log entry, in any message format."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -32,11 +32,11 @@ from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 
 KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
-"""The attributes that a batch keeps, even if records go. The delete horizon is decided again."""
+"""Attributes that a batch keeps when it loses records. The delete horizon is decided anew by each cleaning."""
 
 
 class KeptEntry(NamedTuple):
-    """The rest of an entry after cleaning: its bytes, and the facts that the indexes need."""
+    """An entry after cleaning: its bytes, and the values needed for the indexes."""
 
     data: bytes | bytearray
     last_offset: int
@@ -44,16 +44,17 @@ class KeptEntry(NamedTuple):
 
 
 class BatchFilter:
-    """Says what stays of each entry (Kafka's `Cleaner.cleanInto` and `MemoryRecords.filterTo`).
+    """Decides which records of each entry are retained (Kafka's `Cleaner.cleanInto` and `MemoryRecords.filterTo`).
 
-    Wants every entry of the segments that are cleaned, in order.
+    `filter()` must be called with every entry of the cleaned segments, in log order.
 
-    - A record stays when it is the newest of its key, a tombstone among them only until its delete horizon; records
-      without a key go. Records behind the offset map's latest offset stay as they are.
-    - A v2 batch keeps base offset, last offset, producer and leader epoch, whatever goes. When it gets its first
-      tombstone, or its marker is not needed any more, it gets a delete horizon: `delete.retention.ms` from now.
-    - An active producer's last batch stays, if only its header, which has the producer's last sequence number.
-    - An entry that loses nothing stays to the byte.
+    - The newest record of each key is retained. A tombstone is retained only until its delete horizon. Records without
+      a key are removed. Records above the offset map's latest offset are left unchanged.
+    - A v2 batch always keeps its base offset, last offset, producer and leader epoch. A batch that contains its first
+      tombstone, or a marker that is no longer needed, gets a delete horizon `delete.retention.ms` from now.
+    - The last batch of an active producer is retained, at least its header, which holds the producer's last sequence
+      number.
+    - An entry that loses no records is copied byte for byte.
     """
 
     __slots__ = (
@@ -82,24 +83,32 @@ class BatchFilter:
         self._producers = {producer.producer_id: producer for producer in producers}
         self._now_ms = now_ms
         self._delete_horizon_ms = now_ms + delete_retention_ms
-        #: Whether tombstones of v0 and v1 stay; the owner decides it for each segment.
+        #: Whether tombstones of formats v0 and v1 are retained. The cleaner sets this for each segment.
         self.retain_legacy_deletes = True
         self.messages_read = 0
         self.messages_written = 0
         self.invalid_messages_read = 0
 
     def filter(self, entry: bytes, header: BatchHeader) -> KeptEntry | None:
-        """The rest of a whole entry whose checksum is right, None for nothing. `DecodeError`.
+        """Return an entry without its removed records, or None if nothing remains.
 
-        An entry of which all stays comes back as the same object.
+        Args:
+            entry: a complete entry whose checksum was verified.
+            header: the header of that entry.
+
+        Returns:
+            The retained entry. Its `data` is `entry` itself if nothing was removed.
+
+        Raises:
+            DecodeError: the records cannot be decoded.
         """
         if header.magic == MAGIC_V2:
             if header.attributes & CONTROL_FLAG:
                 kept = self._filter_control_batch(entry, header)
             else:
                 kept = self._filter_batch(entry, header)
-            # A state that is rebuilt from the log would not know the producer, and take its repeated batch for a new
-            # one.
+            # Without this batch, producer state rebuilt from the log would not contain the producer, and its repeated
+            # batch would be accepted as new.
             if kept is None and header.producer_id >= 0 and self._is_last_of_producer(header):
                 emptied = empty_batch(header) if header.record_count else entry
                 return KeptEntry(emptied, header.last_offset, header.max_timestamp)
@@ -111,7 +120,7 @@ class BatchFilter:
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return False
-        # A producer that has only written markers is known by its marker's epoch (Kafka's
+        # A producer that has written only markers is identified by the epoch of its marker (Kafka's
         # `isBatchLastRecordOfProducer`).
         if producer.last_data_offset >= 0:
             return producer.last_data_offset == header.last_offset
@@ -122,8 +131,8 @@ class BatchFilter:
         count = header.record_count
         self.messages_read += count
         horizon = header.delete_horizon_ms
-        # Two passes (KIP-534): the first one, when no record of the transaction is left, sets a horizon. A consumer
-        # that is still behind has until then to see the marker.
+        # A marker is removed in two passes (KIP-534). The first pass that finds no records of the transaction sets a
+        # delete horizon. Until then, a lagging consumer can still read the marker.
         if not count or (needless and horizon is not None and horizon <= self._now_ms):
             return None
         self.messages_written += count
@@ -134,11 +143,12 @@ class BatchFilter:
         return rebuild_batch(data, header, bounds, range(count), self._delete_horizon_ms)
 
     def _filter_batch(self, batch: bytes, header: BatchHeader) -> KeptEntry | None:
-        # Records of an aborted transaction: no reader of committed records has ever seen them.
+        # Readers of committed records never see records of an aborted transaction.
         if self._transactions.on_batch(header):
             return None
         count = header.record_count
-        # Emptied by a pass before, for its sequence number. `filter` decides whether it is still needed.
+        # An earlier pass emptied this batch to keep its sequence numbers. `filter` decides whether they are still
+        # needed.
         if not count:
             return None
         self.messages_read += count
@@ -149,8 +159,8 @@ class BatchFilter:
         if not kept:
             return None
         self.messages_written += len(kept)
-        # The horizon counts from the first cleaning that keeps the tombstone (KIP-534), not from the time of its
-        # record: a topic that is cleaned rarely would else lose tombstones that no consumer has seen.
+        # The horizon counts from the first cleaning that keeps the tombstone (KIP-534), not from the record's
+        # timestamp. Otherwise a rarely cleaned topic would lose tombstones before consumers could read them.
         if any_tombstone and horizon is None:
             horizon = self._delete_horizon_ms
         elif len(kept) == count:
@@ -158,11 +168,11 @@ class BatchFilter:
         return rebuild_batch(data, header, found.bounds, kept, horizon)
 
     def _retained(self, found: Keys, *, retain_deletes: bool) -> tuple[Sequence[int], bool]:
-        """The numbers of the records that stay, and whether a tombstone is among them."""
+        """Return the indexes of the retained records, and whether any of them is a tombstone."""
         offsets, keys, tombstones, _ = found
         newest = self._map.newest_of(keys)
         latest = self._map.latest_offset
-        # The plain case of a compacted topic, at the speed of a list comprehension.
+        # Fast path for the common case of a compacted topic: a list comprehension is much faster than the loop below.
         if offsets[-1] <= latest and None not in keys and True not in tombstones:
             return [index for index, offset in enumerate(offsets) if newest[index] <= offset], False
         kept: list[int] = []
@@ -171,7 +181,7 @@ class BatchFilter:
             tombstone = tombstones[index]
             if offset <= latest:
                 if keys[index] is None:
-                    # Records without keys are refused at produce; these came before the topic was compacted.
+                    # Producers cannot write records without keys to a compacted topic, so these predate compaction.
                     self.invalid_messages_read += 1
                     continue
                 if newest[index] > offset or (tombstone and not retain_deletes):
@@ -194,8 +204,8 @@ class BatchFilter:
 
 
 def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> KeptEntry:
-    """A v0 or v1 wrapper with these of its records only, at least one."""
-    # Records of a wrapper with the broker's time have no timestamp of their own that counts.
+    """Build a v0 or v1 wrapper that contains only the retained records, of which there is at least one."""
+    # Under log append time only the wrapper's timestamp counts, not those of its records.
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
     data = build_message_set(
@@ -211,7 +221,7 @@ def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> Kept
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """A batch without records that has the producer's sequence numbers (Kafka's `writeEmptyHeader`)."""
+    """Return a batch without records that preserves the producer's sequence numbers (Kafka's `writeEmptyHeader`)."""
     attributes = header.attributes & KEPT_ATTRIBUTES & ~CODEC_MASK
     return _batch(header, b"", attributes, NO_TIMESTAMP, header.max_timestamp, 0)
 
@@ -219,13 +229,20 @@ def empty_batch(header: BatchHeader) -> bytearray:
 def rebuild_batch(
     data: bytes, header: BatchHeader, bounds: Sequence[int], kept: Sequence[int], delete_horizon_ms: int | None
 ) -> KeptEntry:
-    """The batch with the records number `kept` only, at least one (Kafka's `buildRetainedRecordsInto`).
+    """Build a batch from the records whose indexes are in `kept` (Kafka's `buildRetainedRecordsInto`).
 
-    Timestamps are counted from the delete horizon, without one from the first record. Records are copied as they stand
-    unless that changes their timestamp delta.
+    Timestamp deltas are relative to the delete horizon or, without one, to the first retained record. A record is
+    copied unchanged unless its timestamp delta changes.
+
+    Args:
+        data: the uncompressed records.
+        header: the header of the original batch.
+        bounds: the start of each record in `data`, and the end of the last record.
+        kept: the indexes of the retained records, at least one.
+        delete_horizon_ms: the delete horizon, or None.
     """
     log_append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
-    # A v2 batch keeps its delete horizon in the field of the base timestamp; the flag says which of the two it is.
+    # A v2 batch stores its delete horizon in the base timestamp field; a flag tells the two apart.
     base_timestamp = delete_horizon_ms
     max_timestamp = NO_TIMESTAMP
     parts: list[bytes] = []
@@ -234,8 +251,8 @@ def rebuild_batch(
         body = start
         while data[body] >= CONTINUES:
             body += 1
-        body += 1  # behind the length
-        delta_at = body + 1  # behind the attributes
+        body += 1  # The length field ends here.
+        delta_at = body + 1  # The attributes take one byte.
         raw = data[delta_at]
         rest = delta_at + 1
         if raw >= CONTINUES:
@@ -254,7 +271,7 @@ def rebuild_batch(
     records = b"".join(parts)
     attributes = header.attributes & KEPT_ATTRIBUTES
     if attributes & CODEC_MASK:
-        # The level of the topic is not known to the cleaner, as it is not to Kafka's: the codec's default.
+        # Like Kafka's cleaner, this one does not know the topic's compression level, so it uses the codec's default.
         records = compress(CompressionCodec(attributes & CODEC_MASK), records)
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG
@@ -265,7 +282,7 @@ def rebuild_batch(
 def _batch(
     header: BatchHeader, records: bytes, attributes: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """Make a batch with the place, the producer and the leader epoch of another one."""
+    """Build a batch with the offsets, producer and leader epoch of an existing header."""
     header = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count
     )

@@ -1,4 +1,4 @@
-"""Log compaction, on files alone: closed segments in, `.cleaned` ones out (Kafka's `Cleaner`)."""
+"""Log compaction on files: reads closed segments and writes `.cleaned` segments (Kafka's `Cleaner`)."""
 
 import os
 import time
@@ -34,12 +34,20 @@ def _never_done() -> None:
 
 
 def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = _never_done) -> CleaningResult:
-    """Write complete `.cleaned` files for every group of segments that loses something (Kafka's `Cleaner.doClean`).
+    """Write complete `.cleaned` files for every segment group that loses records (Kafka's `Cleaner.doClean`).
 
-    Touches nothing else, so that it can run anywhere; takes as long as reading all segments of the plan does, and
-    memory for the offset map and for one entry. All `.cleaned` files in the directory, leftovers too, are removed first
-    and after an error. `check_done` is called for about each megabyte and may raise. `CleaningAbortedError`, `OSError`;
-    `DecodeError` for bytes that are no log: this log cannot be cleaned.
+    Nothing else is modified, so this can run in any process. It reads every segment of the plan, and needs memory for
+    the offset map and one entry. All `.cleaned` files in the directory, including leftovers, are removed first and
+    after an error.
+
+    Args:
+        plan: the plan made by `plan_cleaning`.
+        check_done: called about once per megabyte; stops the cleaning by raising an exception.
+
+    Raises:
+        CleaningAbortedError: the log's files changed after the plan was made.
+        DecodeError: a segment contains bytes that are not a log, so this log cannot be cleaned.
+        OSError: a file cannot be read or written.
     """
     try:
         directory_fd = os.open(plan.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -57,7 +65,7 @@ def clean(plan: CleaningPlan, *, check_done: Callable[[], None] = _never_done) -
 
 
 class _Cleaner:
-    """The steps of one cleaning."""
+    """The state of one clean() call."""
 
     def __init__(self, plan: CleaningPlan, directory_fd: int, check_done: Callable[[], None]) -> None:
         self._plan = plan
@@ -68,7 +76,7 @@ class _Cleaner:
         self._map_bytes_read = self._map_messages_read = self._bytes_read = self._bytes_written = 0
 
     def run(self) -> CleaningResult:
-        """Build the map, then clean group by group."""
+        """Build the offset map, then clean each group."""
         plan = self._plan
         started = time.monotonic()
         self._build_offset_map()
@@ -101,10 +109,10 @@ class _Cleaner:
         )
         return CleaningResult(plan.directory, plan.first_dirty_offset, next_dirty_offset, tuple(cleaned), stats)
 
-    # The map
+    # The offset map
 
     def _build_offset_map(self) -> None:
-        """Note the keys of all dirty segments, until the map is full."""
+        """Add the keys of all dirty segments until the map is full."""
         plan = self._plan
         transactions = CleanedTransactions(self._aborted_transactions(plan.first_dirty_offset))
         ends = [segment.base_offset for segment in plan.segments[1:]] + [plan.first_uncleanable_offset]
@@ -113,10 +121,10 @@ class _Cleaner:
                 continue
             if not self._map_segment(segment, transactions):
                 return
-            self._map.latest_offset = end - 1  # behind a gap as well
+            self._map.latest_offset = end - 1  # The next segment can begin after a gap in the offsets.
 
     def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
-        """Note the keys of a segment; False when the map is full."""
+        """Add the keys of a segment, and return False if the map became full."""
         start, offset_map = self._plan.first_dirty_offset, self._map
         for entry, header in read_entries(self._directory_fd, segment, self._pace):
             last_offset = header.last_offset
@@ -136,10 +144,10 @@ class _Cleaner:
         return True
 
     def _aborted_transactions(self, first_offset: int) -> list[AbortedTxn]:
-        """Those that end in the segment of `first_offset` or behind it, and begin in a segment that is cleaned.
+        """Return the aborted transactions that matter for cleaning from the segment of `first_offset` on.
 
-        All of the segment is walked, so that what ends in it before `first_offset` ends in the walk, too (Kafka's
-        `collectAbortedTransactions`).
+        They end in that segment or a later one, and begin in a segment that is cleaned. The segment is read from its
+        start, so transactions that end in it before `first_offset` are included (Kafka's `collectAbortedTransactions`).
         """
         plan = self._plan
         bases = [*(segment.base_offset for segment in plan.segments), *plan.later_segments]
@@ -159,7 +167,7 @@ class _Cleaner:
     def _clean_group(
         self, sources: Sequence[SegmentToClean], batch_filter: BatchFilter, transactions: CleanedTransactions
     ) -> CleanedGroup | None:
-        """Clean some segments into one; None, and no files, when it is one that stays as it is."""
+        """Clean several segments into one, or return None and leave no files if a single segment loses nothing."""
         plan = self._plan
         cleaned = CleanedSegment(
             self._directory_fd,
@@ -190,13 +198,13 @@ class _Cleaner:
             cleaned.close()
 
     def _pace(self, size: int) -> None:
-        """About every megabyte that is read or written."""
+        """Check for the end of the cleaning and throttle it. Called about once per megabyte read or written."""
         self._check_done()
         self._throttle.count(size)
 
 
 class _Throttle:
-    """Sleeps so that not more than some bytes a second go through (Kafka's `Throttler`)."""
+    """Limits I/O to a number of bytes per second by sleeping (Kafka's `Throttler`)."""
 
     def __init__(self, bytes_per_second: float | None) -> None:
         self._rate = bytes_per_second
@@ -204,7 +212,7 @@ class _Throttle:
         self._bytes = 0
 
     def count(self, size: int) -> None:
-        """Take notice of bytes that were read or written."""
+        """Count bytes that were read or written, and sleep if they exceed the rate."""
         if self._rate is None:
             return
         self._bytes += size
@@ -214,7 +222,10 @@ class _Throttle:
 
 
 def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> list[list[SegmentToClean]]:
-    """Neighbors that fit into one segment together (Kafka's `groupSegmentsBySize`): log, indexes, offset range."""
+    """Group adjacent segments that fit into one segment (Kafka's `groupSegmentsBySize`).
+
+    The log, both indexes and the offset range of the combined segment must stay within their limits.
+    """
     groups: list[list[SegmentToClean]] = []
     size = offset_index_size = time_index_size = 0
     for number, segment in enumerate(segments):
@@ -237,9 +248,13 @@ def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> li
 
 
 def read_transaction_index(directory_fd: int, base_offset: int) -> list[AbortedTxn]:
-    """The aborted transactions that a segment's index names; none when it has no index.
+    """Return the aborted transactions in a segment's index, or an empty list without an index.
 
-    That of the active segment may be growing: an entry that is not whole is left out. `CorruptIndexError`, `OSError`.
+    The index of the active segment can grow during the read, so a partial entry at the end is ignored.
+
+    Raises:
+        CorruptIndexError: the index contains an invalid entry.
+        OSError: the index cannot be read.
     """
     try:
         fd = os.open(file_name(base_offset, TXN_INDEX_SUFFIX), os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory_fd)

@@ -1,4 +1,4 @@
-"""The files that a cleaning writes, and the log files that it reads."""
+"""The segment files that a cleaning reads and writes."""
 
 import contextlib
 import os
@@ -29,7 +29,11 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def _open_source(directory_fd: int, segment: SegmentToClean) -> int:
-    """Open the log file that the plan means. `CleaningAbortedError` when it is gone, or another one is there."""
+    """Open a log file named by the plan.
+
+    Raises:
+        CleaningAbortedError: the file was removed or replaced.
+    """
     name = file_name(segment.base_offset, LOG_SUFFIX)
     try:
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory_fd)
@@ -45,10 +49,19 @@ def _open_source(directory_fd: int, segment: SegmentToClean) -> int:
 def read_entries(
     directory_fd: int, segment: SegmentToClean, pace: Callable[[int], None]
 ) -> Iterator[tuple[bytes, BatchHeader]]:
-    """Yield bytes and header of each entry of a segment's log, of any format; `pace` is called every megabyte or so.
+    """Yield the bytes and header of each entry in a segment's log, in any format.
 
-    A cleaning writes new checksums, which must not hide that the old ones were wrong: so all are checked.
-    `CorruptRecordError` where no whole entry with a right checksum stands, `CleaningAbortedError`, `OSError`.
+    All checksums are verified because a cleaning writes new ones, which would hide corruption.
+
+    Args:
+        directory_fd: the partition's directory.
+        segment: the segment to read.
+        pace: called about once per megabyte with the number of bytes read.
+
+    Raises:
+        CleaningAbortedError: the file was removed or replaced after the plan was made.
+        CorruptRecordError: an entry is incomplete or its checksum is wrong.
+        OSError: the file cannot be read.
     """
     fd = _open_source(directory_fd, segment)
     position = paced = 0
@@ -67,10 +80,9 @@ def read_entries(
 
 
 class CleanedSegment(BufferedIndexWriter):
-    """A segment under construction: `<base>.log.cleaned` and the indexes that belong to it.
+    """A segment under construction: `<base>.log.cleaned` and its indexes.
 
-    Crash rule: `.cleaned` files count for nothing; recovery removes them. `close` removes what `finish` did not
-    complete.
+    Recovery ignores and removes `.cleaned` files after a crash. `close` removes files that `finish` did not complete.
     """
 
     def __init__(
@@ -96,7 +108,11 @@ class CleanedSegment(BufferedIndexWriter):
         return file_name(self.base_offset, suffix + CLEANED_SUFFIX)
 
     def append(self, entry: KeptEntry) -> None:
-        """Take an entry; written when many have come together. `OSError`."""
+        """Add an entry. Entries are buffered and written about a megabyte at a time.
+
+        Raises:
+            OSError: buffered entries cannot be written.
+        """
         data, last_offset, max_timestamp = entry
         self.note(len(data), last_offset, max_timestamp, last_offset)
         self._waiting.append(data)
@@ -111,7 +127,15 @@ class CleanedSegment(BufferedIndexWriter):
             self._written = self.end
 
     def finish(self, transactions: Sequence[AbortedTxn], modified_ns: int) -> None:
-        """Write what is left, all on disk on return, with the modification time of the newest source. `OSError`."""
+        """Write the remaining entries and the indexes, and sync all files.
+
+        Args:
+            transactions: the content of the transaction index.
+            modified_ns: the modification time of the newest source segment, given to every file.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
         self._write()
         self.close_indexes()
         os.utime(self._fd, ns=(modified_ns, modified_ns))
@@ -132,7 +156,7 @@ class CleanedSegment(BufferedIndexWriter):
             os.close(fd)
 
     def close(self) -> None:
-        """Close the log file. Whatever `finish` has not completed is removed."""
+        """Close the log file. Remove all files of the segment if `finish` did not complete."""
         os.close(self._fd)
         if not self._complete:
             for suffix in SEGMENT_SUFFIXES:

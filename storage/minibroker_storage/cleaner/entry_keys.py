@@ -1,4 +1,4 @@
-"""The records of one log entry as far as a cleaning looks at them."""
+"""The keys and offsets of a log entry's records, extracted for a cleaning."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,27 +11,30 @@ from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
 
 
 class Keys(NamedTuple):
-    """The records of an entry as far as a cleaning looks at them, one item for each."""
+    """The parts of an entry's records that a cleaning needs, as parallel lists with one item per record."""
 
     offsets: list[int]
     keys: list[bytes | None]
-    #: Whether the value is null.
+    #: Whether each record's value is null.
     tombstones: list[bool]
-    #: `bounds[i]` to `bounds[i + 1]` are the bytes of a v2 record; empty for other formats.
+    #: A v2 record `i` occupies the bytes from `bounds[i]` to `bounds[i + 1]`. Empty for other formats.
     bounds: list[int]
 
 
 def v2_data(batch: bytes, header: BatchHeader) -> tuple[bytes, int]:
-    """Bytes that hold a v2 batch's records uncompressed, and the position in them where the records begin."""
+    """Return bytes that contain a v2 batch's uncompressed records, and the position of the first record."""
     if header.attributes & CODEC_MASK:
         return RecordBatch(memoryview(batch)).records_data(), 0
     return batch, RECORD_BATCH_OVERHEAD
 
 
 def v2_keys(data: bytes, position: int, header: BatchHeader) -> Keys:
-    """Offsets, keys and bounds of the records that stand in `data` from `position` on, with one look at each.
+    """Extract the offsets, keys and bounds of the records in `data` from `position` on, in one pass.
 
-    `InvalidRecordError` where those are not `header.record_count` records and nothing else. See `record_loop`.
+    The first call compiles the loop (see `record_loop`).
+
+    Raises:
+        InvalidRecordError: the data does not consist of exactly `header.record_count` records.
     """
     become(v2_keys, V2_KEYS)
     return v2_keys(data, position, header)
@@ -66,7 +69,7 @@ return found""",
 
 
 def legacy_keys(records: Sequence[Record]) -> Keys:
-    """Return the same of v0 and v1 messages."""
+    """Like v2_keys(), for v0 and v1 messages. The bounds stay empty."""
     return Keys(
         [record.offset for record in records],
         [record.key for record in records],
@@ -76,7 +79,11 @@ def legacy_keys(records: Sequence[Record]) -> Keys:
 
 
 def keys_of(entry: bytes, header: BatchHeader) -> Keys:
-    """The keys of any entry. `DecodeError`."""
+    """Return the keys of an entry in any format.
+
+    Raises:
+        DecodeError: the records cannot be decoded.
+    """
     if header.magic == MAGIC_V2:
         return v2_keys(*v2_data(entry, header), header)
     return legacy_keys(list(LegacyRecordBatch(memoryview(entry))))

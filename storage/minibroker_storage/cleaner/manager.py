@@ -1,6 +1,6 @@
-"""The ends of a cleaning that touch the log: the choice of its segments, and putting the cleaned ones in place.
+"""The parts of a cleaning that touch the log: choosing its segments, and swapping in the cleaned ones.
 
-The choice of the log is made in `minibroker.cluster.logs.log_cleaner` (Kafka's `LogCleanerManager`).
+`minibroker.cluster.logs.log_cleaner` chooses which log to clean (Kafka's `LogCleanerManager`).
 """
 
 import contextlib
@@ -34,12 +34,16 @@ _NO_DATA_OFFSET: Final = -1
 
 
 class Cleanable(NamedTuple):
-    """The dirtiness of a log (Kafka's `LogToClean`), enough to choose among many.
+    """The dirtiness of a log (Kafka's `LogToClean`), used to choose one of many logs.
 
-    Segments below `first_uncleanable_offset` could be cleaned now, those from the one of `first_dirty_offset` on for
-    the first time: `cleanable_bytes`; `clean_bytes` are before. `must_clean` says that the oldest dirty record has
-    waited for longer than `max.compaction.lag.ms`. `checkpoint_is_wrong`: the offset that was given lay outside the
-    log, so that cleaning starts again.
+    Attributes:
+        first_dirty_offset: the first offset that has never been cleaned.
+        first_uncleanable_offset: segments from this offset on cannot be cleaned yet.
+        clean_bytes: size of the segments before the dirty ones.
+        cleanable_bytes: size of the segments, from that of `first_dirty_offset` on, that can be cleaned for the first
+            time.
+        must_clean: whether the oldest dirty record has waited longer than `max.compaction.lag.ms`.
+        checkpoint_is_wrong: whether the given offset was outside the log, so that cleaning starts over.
     """
 
     first_dirty_offset: int
@@ -51,32 +55,40 @@ class Cleanable(NamedTuple):
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty share of what is not uncleanable, 0 to 1."""
+        """The share of dirty bytes in the bytes that can be cleaned, 0 to 1."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
     def is_due(self, min_cleanable_dirty_ratio: float) -> bool:
-        """Whether the log should be cleaned now (Kafka's `grabFilthiestCompactedLog`)."""
+        """Return whether the log should be cleaned now (Kafka's `grabFilthiestCompactedLog`)."""
         return self.dirty_ratio > min_cleanable_dirty_ratio or (self.must_clean and self.cleanable_bytes > 0)
 
 
 def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> Cleanable:
-    """Judge a log by the offset that `cleaner-offset-checkpoint` has for it, None when it has none. `OSError`.
+    """Compute the dirtiness of a log.
 
-    Uncleanable are the active segment, what lies behind the last stable offset, and segments that hold a record
-    younger than `min.compaction.lag.ms`. Reads nothing but, under `max.compaction.lag.ms`, a header of each dirty
-    segment; timestamps missing, a segment's modification time.
+    The active segment, records above the last stable offset, and segments with a record younger than
+    `min.compaction.lag.ms` cannot be cleaned. The function reads from the log only under `max.compaction.lag.ms`: one
+    header per dirty segment. A segment without timestamps counts by its modification time.
+
+    Args:
+        log: the log to examine.
+        first_dirty_offset: the log's entry in `cleaner-offset-checkpoint`, or None.
+        now_ms: the current time.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     start = log.log_start_offset
     first_dirty = start if first_dirty_offset is None else first_dirty_offset
-    # The log was truncated, deleted and made again, or the checkpoint is from an older copy (`cleanableOffsets`).
+    # The log was truncated or recreated, or the checkpoint comes from an older copy (`cleanableOffsets`).
     is_wrong = not start <= first_dirty <= log.log_end_offset
     if is_wrong:
         first_dirty = start
     config = log.config
     dirty = _closed_from(log, first_dirty)
     active_base = log.segments[-1].base_offset
-    # An open transaction is not decided: whether its records are the newest of their keys is not known yet.
+    # Until an open transaction ends, it is unknown whether its records are the newest of their keys.
     limit = min(log.last_stable_offset, active_base)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
@@ -86,7 +98,7 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     must_clean = False
     if config.max_compaction_lag_ms < INT64_MAX:
         times = [time for s in dirty if (time := _first_timestamp(s)) > 0]
-        # KIP-354: whatever the dirty ratio says, so that deleted personal data is gone in time.
+        # KIP-354 ignores the dirty ratio here, so that deleted personal data is removed in time.
         must_clean = min(times, default=INT64_MAX) < now_ms - config.max_compaction_lag_ms
     return Cleanable(
         first_dirty,
@@ -99,7 +111,7 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
 
 
 def _closed_from(log: "Log", offset: int) -> "list[LogSegment]":
-    """The closed segments from the one on that holds `offset` (Kafka's `nonActiveLogSegmentsFrom`)."""
+    """Return the closed segments from the one that contains `offset` on (Kafka's `nonActiveLogSegmentsFrom`)."""
     segments = log.segments
     if offset >= segments[-1].base_offset:
         return []
@@ -128,16 +140,26 @@ def plan_cleaning(
     io_bytes_per_second: float | None = None,
     force: bool = False,
 ) -> CleaningPlan | None:
-    """The plan for `clean` of a log, or None when it is not due (`Cleanable.is_due`).
+    """Return a plan for `clean`, or None if the log is not due (`Cleanable.is_due`).
 
-    With `force` it is due as soon as anything is cleanable. `dedupe_buffer_bytes` is one thread's share of
-    `log.cleaner.dedupe.buffer.size`, `load_factor` is `log.cleaner.io.buffer.load.factor`, `io_bytes_per_second` is
-    `log.cleaner.io.max.bytes.per.second`. `ValueError` when not a single key would fit the buffer, `OSError`. Quick:
-    one `stat` for each segment.
+    This is quick: it calls `stat` once per segment.
+
+    Args:
+        log: the log to clean.
+        first_dirty_offset: the log's entry in `cleaner-offset-checkpoint`, or None.
+        now_ms: the current time.
+        dedupe_buffer_bytes: one thread's share of `log.cleaner.dedupe.buffer.size`.
+        load_factor: `log.cleaner.io.buffer.load.factor`.
+        io_bytes_per_second: `log.cleaner.io.max.bytes.per.second`, or None for no limit.
+        force: plan the cleaning as soon as anything is cleanable.
+
+    Raises:
+        ValueError: the buffer is too small for a single key.
+        OSError: a file cannot be read.
     """
     limit = max_entries(dedupe_buffer_bytes, load_factor)
     if limit < 1:
-        # It would clean nothing, for ever, and report success each time.
+        # Such a cleaner would clean nothing and still report success each time.
         raise ValueError(f"log.cleaner.dedupe.buffer.size: {dedupe_buffer_bytes} bytes do not hold a single key")
     found = find_cleanable(log, first_dirty_offset, now_ms)
     if not found.cleanable_bytes or not (force or found.is_due(log.config.min_cleanable_dirty_ratio)):
@@ -165,8 +187,8 @@ def plan_cleaning(
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         delete_retention_ms=config.delete_retention_ms,
-        # Tombstones of v0 and v1 have no horizon of their own: Kafka goes by the time when the clean part was last
-        # written.
+        # Formats v0 and v1 have no delete horizon for tombstones. Kafka uses the time of the last write to the clean
+        # part instead.
         legacy_delete_horizon_ms=clean[-1].modified_ns // NS_PER_MS - config.delete_retention_ms if clean else 0,
         max_map_entries=limit,
         io_bytes_per_second=io_bytes_per_second,
@@ -186,14 +208,17 @@ def _to_clean(segment: "LogSegment") -> SegmentToClean:
 
 
 def finish_cleaning(log: "Log", result: CleaningResult) -> int:
-    """Swap the cleaned segments in; returns the first dirty offset for `cleaner-offset-checkpoint`.
+    """Swap in the cleaned segments, and return the first dirty offset for `cleaner-offset-checkpoint`.
 
-    Groups of which retention has removed a segment meanwhile are given up, and what was written for them is removed;
-    unless all of such a group is gone, the returned offset is the one that the cleaning began with, and the next one
-    does it again. `CleaningAbortedError` when the log is elsewhere or closed now; `OSError` when a swap fails: what is
-    swapped in stays, the rest is removed.
+    A group is skipped if retention has removed one of its segments in the meantime; its cleaned files are removed.
+    Unless retention has removed the whole group, the returned offset is then the previous one, so the next cleaning
+    repeats the work.
+
+    Raises:
+        CleaningAbortedError: the log was closed or its directory was renamed.
+        OSError: a swap failed. Earlier swaps are kept, and the remaining cleaned files are removed.
     """
-    # A deletion renames the directory at once, and a topic of the same name may have begun there since.
+    # A deletion renames the directory immediately, and a new topic of the same name may have taken its place.
     if log.directory != result.directory:
         raise CleaningAbortedError(f"{result.directory}: the log is at {log.directory} now")
     remove_cleaned_files(log.directory, keep={group.base_offset for group in result.groups})
@@ -204,19 +229,19 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
                 log.replace_segments(group.base_offset, group.source_base_offsets)
             else:
                 remove_cleaned_files(log.directory, only=group.base_offset)
-                # All of the group gone by retention is as good as cleaned.
+                # A group that retention removed completely counts as cleaned.
                 complete &= group.sources[-1].base_offset < log.segments[0].base_offset
     except StorageError as error:
         raise CleaningAbortedError(str(error)) from error
     finally:
-        with contextlib.suppress(FileNotFoundError):  # a deleted log's directory has another name
+        with contextlib.suppress(FileNotFoundError):  # A deleted log's directory was renamed.
             remove_cleaned_files(result.directory)
-    # The log may have been truncated meanwhile: a checkpoint above its end would count as wrong.
+    # The log may have been truncated in the meantime, and a checkpoint above its end would be invalid.
     return min(result.next_dirty_offset if complete else result.first_dirty_offset, log.log_end_offset)
 
 
 def _is_there(log: "Log", group: CleanedGroup) -> bool:
-    """Whether the log still has all of the group's sources, as they were."""
+    """Return whether the log still has all source segments of the group, unchanged."""
     sizes = {segment.base_offset: segment.size for segment in log.segments[:-1]}
-    # Sizes too: a truncated and refilled segment has the same base offset, and other records.
+    # Sizes are compared because a truncated and refilled segment has the same base offset but other records.
     return all(sizes.get(source.base_offset) == source.size for source in group.sources)

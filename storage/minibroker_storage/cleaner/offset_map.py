@@ -1,4 +1,4 @@
-"""From keys to the offsets of their newest records, in bounded memory (Kafka's `SkimpyOffsetMap`)."""
+"""A map from keys to the offsets of their newest records, in bounded memory (Kafka's `SkimpyOffsetMap`)."""
 
 import os
 from array import array
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 BYTES_PER_ENTRY: Final = 24
-"""A digest and an offset, as in Kafka's map: `log.cleaner.dedupe.buffer.size` counts with it."""
+"""Size of a digest and an offset in Kafka's map, the unit of `log.cleaner.dedupe.buffer.size`."""
 NOT_FOUND: Final = -1
 SLOT_BYTES: Final = 16
 
@@ -15,12 +15,12 @@ _SALT_BYTES: Final = 16
 
 
 def max_entries(dedupe_buffer_bytes: int, load_factor: float) -> int:
-    """The number of keys that fit into a map of `log.cleaner.dedupe.buffer.size` bytes filled up to the load factor."""
+    """Return how many keys fit into a map of `log.cleaner.dedupe.buffer.size` bytes at the given load factor."""
     return int(dedupe_buffer_bytes // BYTES_PER_ENTRY * load_factor)
 
 
 def slots_for(limit: int) -> int:
-    """The power of two that leaves every fourth slot free at least, so that searches stay short."""
+    """Return the smallest power of two that leaves at least a quarter of the slots free, which keeps searches short."""
     slots = _MIN_SLOTS
     while slots * 3 < limit * 4:
         slots *= 2
@@ -28,22 +28,21 @@ def slots_for(limit: int) -> int:
 
 
 class OffsetMap:
-    """Keys and the offset of the newest record of each (Kafka's `SkimpyOffsetMap`).
+    """Maps up to `limit` keys to the offset of their newest record (Kafka's `SkimpyOffsetMap`).
 
-    Takes up to `limit` keys and 16 bytes for each slot, at least 4 slots for every 3 keys, all at once. No key is
-    kept: what stands for it is its hash, which says where to look, and the hash of the salted key, 64 bits, which says
-    that it is found. Python's hash of bytes is SipHash with a secret of the process, and the salt is random as well:
-    two keys are taken for one with a chance of about one in 10**12 for a full map of 5 million keys, by accident or on
-    purpose.
+    The map allocates all of its memory when it is created: 16 bytes per slot, and at least 4 slots for every 3 keys. It
+    stores hashes instead of keys. The key's hash selects the slot, and the 64-bit hash of the salted key identifies the
+    entry. Python hashes bytes with SipHash and a secret of the process, and the salt is random as well. In a full map
+    of 5 million keys, two keys collide with a probability of about 1 in 10**12, even if an attacker chooses them.
     """
 
     __slots__ = ("_mask", "_offsets", "_salt", "_tags", "entries", "latest_offset", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        #: Keys that were put.
+        #: The number of keys in the map.
         self.entries = 0
-        #: The offset up to which the map knows every record; the owner moves it.
+        #: The offset up to which every record was added. The owner advances it.
         self.latest_offset = NOT_FOUND
         slots = slots_for(limit)
         self._mask = slots - 1
@@ -53,14 +52,17 @@ class OffsetMap:
 
     @property
     def memory_bytes(self) -> int:
-        """The bytes that the slots take."""
+        """The memory used by the slots, in bytes."""
         return (self._mask + 1) * SLOT_BYTES
 
     def put_all(self, keys: Iterable[bytes | None], offsets: Iterable[int], first_offset: int = 0) -> bool:
-        """Note the offset of each key, in their order; a later one takes the place of an earlier one.
+        """Set the offset of each key, in order. A later offset replaces an earlier one.
 
-        Records without a key, and those before `first_offset`, are passed over. False when the map was full before a
-        key (even a known one, as in Kafka): `latest_offset` then is the last offset that was noted.
+        Records without a key and records before `first_offset` are skipped.
+
+        Returns:
+            False if the map was full before a key was reached (even a key in the map, as in Kafka). `latest_offset` is
+            then the last offset that was added.
         """
         tags, known, mask, salt = self._tags, self._offsets, self._mask, self._salt
         room = self.limit - self.entries
@@ -87,7 +89,7 @@ class OffsetMap:
         return not full
 
     def newest_of(self, keys: Iterable[bytes | None]) -> list[int]:
-        """For each key the offset of its newest record, `NOT_FOUND` for a key that is not there and for None."""
+        """Return the offset of each key's newest record, or `NOT_FOUND` for None and for keys not in the map."""
         tags, known, mask, salt = self._tags, self._offsets, self._mask, self._salt
         newest: list[int] = []
         append = newest.append

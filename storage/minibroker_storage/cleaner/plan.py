@@ -1,4 +1,4 @@
-"""The plan of a cleaning and its result, as plain data that goes from one process to another as JSON."""
+"""The plan and the result of a cleaning, as plain data exchanged between processes as JSON."""
 
 import contextlib
 import json
@@ -12,26 +12,27 @@ from minibroker_storage.layout import CLEANED_SUFFIX, offset_of
 NS_PER_MS: Final = 1_000_000
 
 DEFAULT_DEDUPE_BUFFER_BYTES: Final = 128 * 1024 * 1024
-"""`log.cleaner.dedupe.buffer.size`."""
+"""Default of `log.cleaner.dedupe.buffer.size`."""
 DEFAULT_LOAD_FACTOR: Final = 0.9
-"""`log.cleaner.io.buffer.load.factor`."""
+"""Default of `log.cleaner.io.buffer.load.factor`."""
 
 
 class CleaningAbortedError(StorageError):
-    """The log's files are not those of the plan any more: it was deleted, truncated, or retention was faster.
+    """The log's files no longer match the plan because of a deletion, a truncation or retention.
 
-    Nothing is lost; the next plan sees what is there (Kafka's `LogCleaningAbortedException`).
+    Nothing is lost: the next plan starts from the current files (Kafka's `LogCleaningAbortedException`).
     """
 
 
 class CleaningFailedError(StorageError):
-    """The log cannot be cleaned: its bytes are no log, or the cleaning process died."""
+    """The log cannot be cleaned because its bytes are not a log or the cleaning process died."""
 
 
 class SegmentToClean(NamedTuple):
-    """A closed segment as the plan found it. `size` and `inode` are the log file's and distinguish it from a later one.
+    """A closed segment as it was when the plan was made.
 
-    The index sizes are those of the entries, in bytes; `modified_ns` is the log file's time of modification.
+    The size and inode of the log file tell it apart from a later file of the same name. The index sizes count the bytes
+    of their entries. `modified_ns` is the modification time of the log file.
     """
 
     base_offset: int
@@ -43,9 +44,9 @@ class SegmentToClean(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer whose last batch has to stay, if only its header (Kafka's `LastRecord`).
+    """A producer whose last batch must be retained, at least its header (Kafka's `LastRecord`).
 
-    `last_data_offset` is the last offset of that batch, -1 when only a marker is known of the producer.
+    `last_data_offset` is the last offset of that batch, or -1 if the producer has written only markers.
     """
 
     producer_id: int
@@ -54,13 +55,18 @@ class ActiveProducer(NamedTuple):
 
 
 class CleaningPlan(NamedTuple):
-    """All that `clean` has to know.
+    """The input of `clean`.
 
-    Segments below `first_uncleanable_offset` are cleaned with the keys of the records from `first_dirty_offset` on.
-    `segments` are these; `later_segments` are the base offsets of those behind, whose transaction indexes may have
-    transactions that began before. Times are in ms; `legacy_delete_horizon_ms` is for formats v0 and v1, which have no
-    place for a delete horizon. `max_map_entries` ends the dirty range early. `io_bytes_per_second` is
-    `log.cleaner.io.max.bytes.per.second`, None without a limit.
+    Records from `first_dirty_offset` on provide the keys, and the segments below `first_uncleanable_offset` are
+    cleaned.
+
+    Attributes:
+        segments: the segments below `first_uncleanable_offset`.
+        later_segments: base offsets of the following segments. Their transaction indexes can contain transactions that
+            began in a cleaned segment.
+        legacy_delete_horizon_ms: the delete horizon for formats v0 and v1, which cannot store their own.
+        max_map_entries: limit of keys in the offset map; the cleaning ends at the record that exceeds it.
+        io_bytes_per_second: `log.cleaner.io.max.bytes.per.second`, or None for no limit.
     """
 
     directory: str
@@ -79,12 +85,16 @@ class CleaningPlan(NamedTuple):
     io_bytes_per_second: float | None = None
 
     def to_json(self) -> bytes:
-        """For `from_json`."""
+        """Serialize the plan for `from_json`."""
         return json.dumps(self._asdict()).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
-        """The plan that `to_json` gave. `ValueError`, `TypeError`, `KeyError` for anything else."""
+        """Restore a plan serialized by `to_json`.
+
+        Raises:
+            ValueError, TypeError, KeyError: the data is something else.
+        """
         fields = json.loads(data)
         fields["segments"] = tuple(SegmentToClean(*segment) for segment in fields["segments"])
         fields["later_segments"] = tuple(fields["later_segments"])
@@ -93,9 +103,11 @@ class CleaningPlan(NamedTuple):
 
 
 class CleanerStats(NamedTuple):
-    """Figures of one cleaning (Kafka's `CleanerStats`): first of building the map, then of cleaning; bytes, seconds.
+    """Statistics of one cleaning (Kafka's `CleanerStats`), in bytes and seconds.
 
-    Messages are records; `invalid_messages_read` had no key. `map_entries` of `max_map_entries` keys were found.
+    The `map_*` fields describe the building of the offset map, which found `map_entries` keys of at most
+    `max_map_entries`. The other fields describe the cleaning itself. Messages are records, and `invalid_messages_read`
+    counts those without a key.
     """
 
     map_bytes_read: int = 0
@@ -111,7 +123,7 @@ class CleanerStats(NamedTuple):
 
 
 class CleanedGroup(NamedTuple):
-    """Complete `.cleaned` files for the segment `base_offset`, which take the place of all the `sources`."""
+    """Complete `.cleaned` files of the segment `base_offset`, which will replace all `sources`."""
 
     base_offset: int
     size: int
@@ -119,15 +131,15 @@ class CleanedGroup(NamedTuple):
 
     @property
     def source_base_offsets(self) -> list[int]:
-        """Which segments are replaced."""
+        """The base offsets of the replaced segments."""
         return [source.base_offset for source in self.sources]
 
 
 class CleaningResult(NamedTuple):
-    """The result of `clean`; nothing of the log has changed yet.
+    """The result of `clean`. The log itself is still unchanged.
 
-    `next_dirty_offset` is where the next cleaning goes on, once the `groups` are in place. Segments that lost nothing
-    have no group.
+    The next cleaning continues at `next_dirty_offset` once all `groups` are swapped in. Segments that lost nothing have
+    no group.
     """
 
     directory: str
@@ -137,12 +149,16 @@ class CleaningResult(NamedTuple):
     stats: CleanerStats
 
     def to_json(self) -> bytes:
-        """For `from_json`."""
+        """Serialize the result for `from_json`."""
         return json.dumps(self._asdict()).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
-        """The result that `to_json` gave. `ValueError`, `TypeError`, `KeyError` for anything else."""
+        """Restore a result serialized by `to_json`.
+
+        Raises:
+            ValueError, TypeError, KeyError: the data is something else.
+        """
         fields = json.loads(data)
         fields["groups"] = tuple(
             CleanedGroup(base_offset, size, tuple(SegmentToClean(*source) for source in sources))
@@ -153,10 +169,17 @@ class CleaningResult(NamedTuple):
 
 
 def remove_cleaned_files(directory: str | int, *, keep: Collection[int] = (), only: int | None = None) -> None:
-    """Remove `.cleaned` files from a directory, given by its path or its descriptor. `OSError`.
+    """Remove `.cleaned` files from a directory.
 
-    All of them, or all but those of the segments in `keep`, or those of the segment `only`. They count for nothing,
-    but one that a stopped cleaning has left would make recovery undo a later swap.
+    They are not part of the log, but a leftover of a stopped cleaning would make recovery undo a later swap.
+
+    Args:
+        directory: path or descriptor of the directory.
+        keep: base offsets of segments whose files are kept.
+        only: base offset of the one segment whose files are removed, or None for all.
+
+    Raises:
+        OSError: the directory cannot be read or a file cannot be removed.
     """
     parent = directory if isinstance(directory, int) else None
     for name in os.listdir(directory):

@@ -1,4 +1,4 @@
-"""The broker's side of a cleaning process: its command line and its output; starting and waiting are the broker's."""
+"""The broker's view of a cleaning process: its command line, input and output. The broker itself starts the process."""
 
 import json
 import os
@@ -11,23 +11,24 @@ from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningFailed
 from minibroker_storage.errors import StorageError
 
 BEGUN = b"\n"
-"""The worker says this first: its modules are there."""
+"""The worker's first output, sent once its modules are loaded."""
 _WORKER = "minibroker_storage.cleaner.worker"
 _SIZE = Struct(">i")
 _LONGEST_REASON = 500
 
 
 def worker_command() -> list[str]:
-    """The command line. Its standard input takes `encode_plan` and then stays open, its output is for `read_outcome`.
+    """Return the command line of the worker.
 
-    Give it `worker_environment()`. It ends at once when its standard input is closed. When the log is deleted or
-    truncated, or the broker stops, kill the process and wait for its end, then call `remove_cleaned_files`.
+    Start it with `worker_environment()`. Write `encode_plan` to its standard input and keep that open; the worker exits
+    as soon as it is closed. Pass its output to `read_outcome`. If the log is deleted or truncated, or the broker stops,
+    kill the process, wait for its end, and call `remove_cleaned_files`.
     """
     return [sys.executable, "-m", _WORKER]
 
 
 def worker_environment() -> dict[str, str]:
-    """This process's environment, and the path to the packages wherever they were imported from."""
+    """Return this process's environment with a PYTHONPATH that finds the packages wherever they are installed."""
     packages = (minibroker_protocol, minibroker_storage)
     roots = dict.fromkeys(os.path.dirname(package.__path__[0]) for package in packages)
     before = os.environ.get("PYTHONPATH")
@@ -35,19 +36,19 @@ def worker_environment() -> dict[str, str]:
 
 
 def encode_plan(plan: CleaningPlan) -> bytes:
-    """A plan as the worker reads it: int32 length, JSON."""
+    """Encode a plan for the worker: an int32 length, then JSON."""
     data = plan.to_json()
     return _SIZE.pack(len(data)) + data
 
 
 def plan_size(head: bytes | None = None) -> int:
-    """The bytes that the worker has to read first, and, with these as `head`, those that follow."""
+    """Return how many bytes the worker reads next: the size of the head, or with a `head`, the size of the plan."""
     size: int = _SIZE.size if head is None else _SIZE.unpack(head)[0]
     return size
 
 
 def encode_error(error: Exception) -> bytes:
-    """An error as the worker reports it."""
+    """Encode an error as the worker's output."""
     number, message = None, str(error)
     aborted = isinstance(error, CleaningAbortedError)
     if isinstance(error, OSError):
@@ -58,11 +59,18 @@ def encode_error(error: Exception) -> bytes:
 
 
 def read_outcome(output: bytes, status: int, errors: bytes = b"") -> CleaningResult:
-    """The result in a worker's output, once it has ended with `status`; `errors` is its standard error.
+    """Return the result from the output of a worker that has ended.
 
-    `CleaningAbortedError` when the log's files have changed meanwhile, `OSError` as the worker had it (a full disk),
-    `StorageError` when it did not begin, since a new process lacks something: these may go away. `CleaningFailedError`
-    for a log that cannot be read, and when the worker died.
+    Args:
+        output: the worker's standard output.
+        status: its exit status.
+        errors: its standard error.
+
+    Raises:
+        CleaningAbortedError: the log's files changed in the meantime.
+        OSError: the worker's own error, such as a full disk.
+        StorageError: the worker did not begin because a new process lacked some resource. Trying again can help.
+        CleaningFailedError: the log cannot be read, or the worker died.
     """
     if not output.startswith(BEGUN):
         reason = " ".join(errors.decode(errors="replace").split())

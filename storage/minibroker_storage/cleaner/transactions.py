@@ -1,4 +1,4 @@
-"""The transactions that a cleaning has to remember while it walks through a log."""
+"""The transaction state that a cleaning tracks while it reads a log."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,11 +14,12 @@ _MARKER_KEY_SIZE: Final = 4
 
 
 class CleanedTransactions:
-    """Which batches and markers of transactions may go (Kafka's `CleanedTransactionMetadata`).
+    """Decides which transactional batches and markers can be removed (Kafka's `CleanedTransactionMetadata`).
 
-    Wants every batch below the last stable offset, in order. Batches of aborted transactions may go at once. A marker
-    may go when no batch of its transaction has been seen before it, so that they go in one cleaning and it goes in a
-    later one. `retained` has the aborted transactions whose markers had to stay: the cleaned transaction index.
+    Every batch below the last stable offset must be passed in, in log order. Batches of aborted transactions can always
+    be removed. A marker can be removed only when no batch of its transaction precedes it; a first cleaning removes the
+    batches and a later one the marker. `retained` has the aborted transactions whose markers were kept, which become
+    the cleaned transaction index.
     """
 
     __slots__ = ("_aborted", "_next", "_ongoing_aborted", "_ongoing_committed", "_seen", "retained")
@@ -32,12 +33,12 @@ class CleanedTransactions:
         self.retained: list[AbortedTxn] = []
 
     def take_retained(self) -> list[AbortedTxn]:
-        """`retained`, which starts again."""
+        """Return `retained` and reset it."""
         retained, self.retained = self.retained, []
         return retained
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """Note a batch that is no marker. True when its transaction was aborted: nothing of it needs to stay."""
+        """Track a data batch, and return whether its transaction was aborted, in which case it can be removed."""
         self._begin_up_to(header.last_offset)
         if not header.attributes & TRANSACTIONAL_FLAG:
             return False
@@ -49,11 +50,15 @@ class CleanedTransactions:
         return False
 
     def on_control_batch(self, header: BatchHeader, batch: bytes) -> bool:
-        """Note a marker. True when nothing of its transaction is left before it. `DecodeError`."""
+        """Track a marker, and return whether no batch of its transaction precedes it.
+
+        Raises:
+            DecodeError: the marker cannot be decoded.
+        """
         self._begin_up_to(header.last_offset)
         for record in RecordBatch(memoryview(batch)):
             return self._on_marker(_marker_type(record.key), header.producer_id)
-        return True  # emptied by an earlier cleaning
+        return True  # An earlier cleaning emptied this batch.
 
     def _on_marker(self, marker_type: int, producer_id: int) -> bool:
         if marker_type == _ABORT:
@@ -77,7 +82,11 @@ class CleanedTransactions:
 
 
 def _marker_type(key: bytes | None) -> int:
-    """The type in a control record's key: version int16, type int16. `CorruptRecordError`."""
+    """Return the type from a control record's key: an int16 version, then an int16 type.
+
+    Raises:
+        CorruptRecordError: the key is too short.
+    """
     if key is None or len(key) < _MARKER_KEY_SIZE:
         raise CorruptRecordError(f"control record: a key of {0 if key is None else len(key)} bytes")
     return int.from_bytes(key[2:4], "big", signed=True)

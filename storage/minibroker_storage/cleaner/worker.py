@@ -1,10 +1,11 @@
-"""`python -m minibroker_storage.cleaner.worker`: a plan on standard input, the outcome on standard output, as JSON.
+"""`python -m minibroker_storage.cleaner.worker` reads a plan from standard input and writes the outcome as JSON.
 
-A cleaning is pure Python for each record. On a thread of the broker it would hold the interpreter for up to 5 ms at
-a time. So it has a process of its own, which imports little and runs at the lowest priority.
+Cleaning processes every record in pure Python. In a thread of the broker it would hold the interpreter for up to 5 ms
+at a time. The worker is therefore a separate process, which imports little and runs at the lowest priority.
 
-Standard input is also the line of life: the broker keeps it open, and the kernel closes it when the broker dies. The
-worker then leaves at once and touches nothing: the directory may be another broker's by now, whose start tidies it.
+The broker keeps the worker's standard input open, and the kernel closes it when the broker dies. The worker then exits
+immediately without touching a file. The directory might already belong to another broker, which cleans up when it
+starts.
 """
 
 import contextlib
@@ -27,8 +28,8 @@ _GONE: Final = 2
 
 
 def main() -> int:
-    """Clean as the plan says. The status is 0 with a result, 1 with an error, both on standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the broker, which ends this process
+    """Run a cleaning plan, and return the exit status: 0 with a result, 1 with an error, both on standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this process.
     os.nice(NICENESS)
     plan = _read(plan_size(_read(plan_size())))
     _say(BEGUN)
@@ -45,13 +46,13 @@ def main() -> int:
 
 
 def _say(output: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError):  # the parent has gone
+    with contextlib.suppress(BrokenPipeError):  # The parent has exited.
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
 
 
 def _read(size: int) -> bytes:
-    """So many bytes of standard input; without them there is nothing to do, for the broker is gone."""
+    """Read `size` bytes from standard input, or exit if the broker has closed it."""
     data = b""
     while len(data) < size:
         piece = os.read(_STDIN, size - len(data))
@@ -62,7 +63,7 @@ def _read(size: int) -> bytes:
 
 
 def _leave_with_the_broker() -> None:
-    os.read(_STDIN, 1)  # nothing more is ever sent
+    os.read(_STDIN, 1)  # This blocks until the broker closes the pipe.
     os._exit(_GONE)
 
 

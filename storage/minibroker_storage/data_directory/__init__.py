@@ -1,1 +1,1 @@
-"""The data directory: the names in it, its lock, its small files, and many of its files changed as one."""
+"""The data directory: file names, its lock, its small files, and atomic changes of several files."""

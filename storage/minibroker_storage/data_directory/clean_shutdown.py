@@ -1,8 +1,8 @@
-"""`.kafka_cleanshutdown`: every log of the data directory was closed well (Kafka's `CleanShutdownFileHandler`).
+"""`.kafka_cleanshutdown` marks that all logs of the data directory were closed (Kafka's `CleanShutdownFileHandler`).
 
-The file is there between two runs only. A writer of logs removes it first, on disk, or a crash of the
-machine could bring it back over a torn log. Without it, `boot_id` distinguishes the crash of a process from that of the
-machine.
+The file exists only while no broker runs. A process that writes logs first removes it and syncs the directory.
+Otherwise a machine crash could bring the file back beside a torn log. If the file is missing, `boot_id` tells a
+crashed process from a crashed machine.
 """
 
 import os
@@ -17,39 +17,47 @@ _TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 class LastStop(Enum):
-    """The way a log was closed, which decides which of its files can be trusted."""
+    """How a log was last closed, which decides which of its files can be trusted."""
 
     CLEAN = "clean"
-    """It was closed: all is there."""
+    """The log was closed, and all of its files are complete."""
     KILLED = "killed"
-    """The process died and the machine ran on: what was written before the last write is whole."""
+    """The process died but the machine kept running: everything before the last write is complete."""
     CRASHED = "crashed"
-    """The machine died: what was flushed is there, below the recovery point. Right for an unknown stop, too."""
+    """The machine died: only flushed data below the recovery point is complete. Also used for an unknown stop."""
 
 
 def is_marked_clean(data_dir: str) -> bool:
-    """Whether the file is there."""
+    """Return whether the file exists."""
     return os.path.exists(f"{data_dir}/{CLEAN_SHUTDOWN}")
 
 
 def mark_clean(data_dir: str) -> None:
-    """Write the file, on disk on return. `OSError`."""
+    """Write the file and sync it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     write_atomically(f"{data_dir}/{CLEAN_SHUTDOWN}", _TEXT, sync=True)
 
 
 def unmark_clean(data_dir: str) -> None:
-    """Remove the file if it is there, on disk on return. `OSError`."""
+    """Remove the file if it exists, and sync the directory.
+
+    Raises:
+        OSError: the file cannot be removed.
+    """
     if is_marked_clean(data_dir):
         os.unlink(f"{data_dir}/{CLEAN_SHUTDOWN}")
         fsync_directory(data_dir)
 
 
 MAX_BOOT_ID: Final = 256
-"""Bytes of the longest boot id."""
+"""Maximum length of a boot id in bytes."""
 
 
 def boot_id() -> str | None:
-    """Return the id of the machine's present run, or None where the system has none."""
+    """Return the id of the machine's current boot, or None if the system provides none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

@@ -1,9 +1,9 @@
-"""The lock of a data directory: one owner in one process, whether a broker or a writer beside it.
+"""The lock of a data directory, which gives a broker or another writer exclusive ownership.
 
-`.lock` is locked twice: by `flock`, as minibroker always did, and by a POSIX record lock, as the JVM does, so that a
-Kafka and a minibroker keep off each other. A POSIX lock ends as soon as its process closes any descriptor of the file.
-So every part of the process takes the lock here: this module never opens a file that it has locked. No other code may
-open `.lock`.
+`.lock` is locked twice: with `flock`, as minibroker has always done, and with a POSIX record lock, as the JVM does.
+This keeps Kafka and minibroker out of each other's directories. The kernel drops a process's POSIX lock as soon as the
+process closes any descriptor of the file. All code in the process must therefore take the lock through this module,
+which never reopens a file it has locked. No other code may open `.lock`.
 """
 
 import errno
@@ -19,11 +19,11 @@ _TAKEN: Final = frozenset({errno.EAGAIN, errno.EACCES})
 
 
 class DirectoryLockedError(OSError):
-    """Another owner, in this process or another one, holds the lock.
+    """The lock is held by another owner, in this process or another one.
 
     Attributes:
-        path: of the lock file.
-        is_as_java: only the POSIX lock is taken, as an Apache Kafka does it.
+        path: path of the lock file.
+        is_as_java: whether only the POSIX lock is held, as by Apache Kafka.
     """
 
     def __init__(self, path: str, *, is_as_java: bool = False) -> None:
@@ -33,12 +33,14 @@ class DirectoryLockedError(OSError):
 
 
 class DirectoryLock:
-    """The lock of one data directory, taken by the constructor and held until `release` or the end of the process.
-
-    DirectoryLockedError, OSError.
+    """The lock of one data directory, acquired by the constructor and held until `release` or the end of the process.
 
     Attributes:
-        fd: descriptor of the lock file, which may be read and written; -1 once it is released.
+        fd: open descriptor of the lock file, or -1 after the release. The file may be read and written.
+
+    Raises:
+        DirectoryLockedError: another owner holds the lock.
+        OSError: the lock file cannot be opened.
     """
 
     def __init__(self, directory: str) -> None:
@@ -51,7 +53,7 @@ class DirectoryLock:
             _held[self.fd] = os.getpid(), status.st_dev, status.st_ino
 
     def release(self) -> None:
-        """Let others in; releasing twice does nothing."""
+        """Release the lock. A second call has no effect."""
         with _guard:
             if self.fd >= 0:
                 _held.pop(self.fd, None)
@@ -61,7 +63,7 @@ class DirectoryLock:
 
 _guard: Final = threading.Lock()
 _held: Final[dict[int, tuple[int, int, int]]] = {}
-"""Descriptor -> process, device and inode of each lock file that this process holds."""
+"""Process id, device and inode of each lock file held by this process, by descriptor."""
 
 
 def _open_locked(path: str) -> int:
@@ -70,7 +72,7 @@ def _open_locked(path: str) -> int:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_flocked = True
-        if sys.platform != "darwin":  # there, the two kinds of locks exclude each other: the first one does
+        if sys.platform != "darwin":  # On macOS, the two kinds of locks exclude each other, and flock is enough.
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)

@@ -1,16 +1,17 @@
-"""The names of files and directories in a data directory, Kafka's and minibroker's own, and the file of its topics.
+"""Names of files and directories in a data directory, Kafka's and minibroker's own, and the format of the topics file.
 
-`layout` has those of a partition's files. `staged_write` and `files` have those of files that are being written.
+`layout` has the names of a partition's files. `staged_write` and `files` have the names of temporary files.
 
-`minibroker-topics.json` has the topics, and what their directories do not have:
+`minibroker-topics.json` lists the topics, with the facts that their directories do not contain:
 
     {"version": 1, "next_producer_id": 1000, "topics": {
     "orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
 
-A line for each topic. Where there are several brokers, or were, a topic also has `replicas`, `leaders` and
-`leader_epochs`, one for each partition. What a reset or a restore must not take back stands beside `next_producer_id`:
-`first_leader_epoch`, with which partitions of new topics begin, and `first_valid_producer_id`: transactional ids with a
-smaller one get another one (see `Topics`). A topic whose change was interrupted has `seeding` or `begins_at`.
+Each topic has a line of its own. If the cluster has or had several brokers, a topic also has `replicas`, `leaders` and
+`leader_epochs`, with one item per partition. A topic whose change was interrupted has `seeding` or `begins_at`.
+
+Two numbers beside `next_producer_id` survive a reset and a restore. Partitions of new topics begin with
+`first_leader_epoch`. Transactional ids with a producer id below `first_valid_producer_id` get a new one (see `Topics`).
 """
 
 import json
@@ -19,7 +20,7 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 TopicPartition = tuple[str, int]
-"""A topic's name and the number of one of its partitions."""
+"""A topic name and a partition number."""
 
 LOCK_FILE: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
@@ -29,7 +30,7 @@ CLUSTER_FILE: Final = "minibroker-cluster.json"
 LESSONS_FILE: Final = "minibroker-lessons.json"
 SNAPSHOT_FILE: Final = "minibroker-snapshot.json"
 BACKUP_SUFFIX: Final = ".bak"
-"""Of the generation of a file of metadata that is on disk for sure."""
+"""Suffix of the previous generation of a metadata file, which is known to be on disk."""
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
@@ -38,20 +39,20 @@ CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS: Final = (LOG_START_OFFSETS, CLEANER_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS)
 
 MAX_TOPIC_NAME: Final = 249
-"""Characters of the longest topic name, which leaves room for `-<partition>.<32 hex digits>-delete`."""
+"""Maximum length of a topic name in characters, which leaves room for `-<partition>.<32 hex digits>-delete`."""
 LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
 PARTITION_DIRECTORY: Final = re.compile(rf"(?P<topic>{LEGAL_TOPIC.pattern})-(?P<partition>[0-9]+)")
-"""A name that may be that of a partition's directory; `parse_partition_directory` knows whether it is."""
+"""Matches every partition directory and some other names; `parse_partition_directory` decides."""
 PASSING_DIRECTORY: Final = re.compile(r".+\.[0-9a-f]{32}-(?P<state>delete|future|stray)")
-"""A partition's directory that Kafka is deleting, filling, or has set aside."""
+"""Matches a partition directory that Kafka is deleting or filling, or has set aside."""
 
 _MAX_PARTITION: Final = 2**31 - 1
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """Topic and partition of a directory `<topic>-<partition>`; None for every other name.
+    """Return the topic and partition of a directory `<topic>-<partition>`, or None for any other name.
 
-    The number is an int32 without leading zeros, as brokers write it.
+    Brokers write the partition as an int32 without leading zeros.
     """
     match = PARTITION_DIRECTORY.fullmatch(name)
     if match is None or len(match["topic"]) > MAX_TOPIC_NAME:
@@ -66,11 +67,15 @@ _VERSION: Final = 1
 
 
 class TopicsFileError(ValueError):
-    """The topics file cannot be read; the message names it and says why."""
+    """The topics file cannot be read. The message names the file and the reason."""
 
 
 def parse_topics_file(data: bytes, path: str) -> dict[str, Any]:
-    """The file's content. TopicsFileError, which names `path`."""
+    """Parse the content of a topics file.
+
+    Raises:
+        TopicsFileError: the content is invalid; the message names `path`.
+    """
     try:
         content: object = json.loads(data)
     except ValueError as error:
@@ -81,12 +86,12 @@ def parse_topics_file(data: bytes, path: str) -> dict[str, Any]:
 
 
 def topics_file_line(name: str, entry: dict[str, Any]) -> bytes:
-    """The line of a topic."""
+    """Return the line of a topic, without its line break."""
     return f"{json.dumps(name)}: {json.dumps(entry)}".encode()
 
 
 def format_topics_file(next_producer_id: int, lines: Iterable[bytes], **numbers: int) -> bytes:
-    """Return the file with these lines of `topics_file_line`, and those of the other numbers that are not 0."""
+    """Return a topics file with lines made by `topics_file_line`, and with those `numbers` that are not 0."""
     fields = {"version": _VERSION, "next_producer_id": next_producer_id}
     fields |= {name: number for name, number in numbers.items() if number}
     head = json.dumps(fields)[:-1].encode() + b', "topics": {'
@@ -95,4 +100,4 @@ def format_topics_file(next_producer_id: int, lines: Iterable[bytes], **numbers:
         return head + b"}}\n"
     body[0] = head + b"\n" + body[0]
     body[-1] += b"}}\n"
-    return b",\n".join(body)  # copied once: of many topics that is most of the cost
+    return b",\n".join(body)  # A single join avoids further copies, which dominate the cost with many topics.

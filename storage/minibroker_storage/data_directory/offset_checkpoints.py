@@ -1,4 +1,4 @@
-"""The files with an offset for every partition that Kafka keeps in a data directory (`OffsetCheckpointFile`)."""
+"""Kafka's checkpoint files in a data directory, with one offset per partition (`OffsetCheckpointFile`)."""
 
 import logging
 import os
@@ -15,7 +15,12 @@ _logger = logging.getLogger(__name__)
 
 
 def read_offset_checkpoint(path: str) -> dict[TopicPartition, int]:
-    """The entries of a file (`parse_offset_checkpoint`); none without a file. `OSError` when it cannot be read."""
+    """Read the offsets from a checkpoint file. A missing file has no entries.
+
+    Raises:
+        CorruptCheckpointError: the file is not a checkpoint.
+        OSError: the file cannot be read.
+    """
     try:
         return parse_offset_checkpoint(read_file(path), path)
     except FileNotFoundError:
@@ -23,10 +28,13 @@ def read_offset_checkpoint(path: str) -> dict[TopicPartition, int]:
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:
-    """An offset for each (topic, partition) in the file's bytes (Kafka's `OffsetCheckpointFile`).
+    """Parse the offset of each partition from the bytes of a checkpoint file (Kafka's `OffsetCheckpointFile`).
 
-    Bytes: text lines: version 0, the number of entries, then "topic partition offset" per entry. An empty file holds
-    no entries. `CorruptCheckpointError`, which names `path`.
+    The file is text: a line with version 0, a line with the number of entries, then one line "topic partition offset"
+    per entry. An empty file has no entries.
+
+    Raises:
+        CorruptCheckpointError: the bytes are not a checkpoint; the message names `path`.
     """
     try:
         lines = data.decode().splitlines()
@@ -45,32 +53,36 @@ def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]
 
 
 def write_offset_checkpoint(path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = False) -> None:
-    """Replace the file; see `write_atomically` for `sync`. `OSError` leaves the old one."""
+    """Replace a checkpoint file. See `write_atomically` for `sync`.
+
+    Raises:
+        OSError: the file cannot be written; the old file is unchanged.
+    """
     lines = [f"{CHECKPOINT_VERSION}\n{len(offsets)}\n"]
     lines += [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
     write_atomically(path, "".join(lines).encode(), sync=sync)
 
 
 class OffsetCheckpoint:
-    """One such file: what it should hold, and the writing of it, which another thread may do.
+    """The offsets of one checkpoint file, which any thread can write.
 
-    A damaged file is taken for an empty one, with a warning, as in Kafka.
+    A corrupt file is treated as empty, with a warning, as in Kafka.
     """
 
     __slots__ = ("_path", "_synced", "_written", "lock", "offsets")
 
     def __init__(self, directory: str, name: str) -> None:
         self._path = os.path.join(directory, name)
-        #: Held while the file is written, which another thread may do.
+        #: Held while a thread writes the file.
         self.lock = threading.Lock()
-        #: What the file should hold; replaced as a whole, never changed in place.
+        #: The current offsets, possibly not written yet. Replaced as a whole, never changed in place.
         self.offsets: Offsets = {}
         self._written: Offsets = {}
         self._synced = True
         self.load()
 
     def load(self) -> None:
-        """Read what the file holds."""
+        """Read the offsets from the file."""
         self.offsets = {}
         try:
             self.offsets = read_offset_checkpoint(self._path)
@@ -81,11 +93,17 @@ class OffsetCheckpoint:
 
     @property
     def is_behind(self) -> bool:
-        """Is there something to be written down?"""
+        """Whether the file lacks a change or a sync."""
         return not self._synced or self.offsets != self._written
 
     def save(self, *, sync: bool) -> None:
-        """Write what is not written yet; see `write_atomically` for `sync`. In any thread. OSError."""
+        """Write the file if the offsets have changed or a sync is missing. See `write_atomically` for `sync`.
+
+        This can be called in any thread.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         with self.lock:
             offsets = self.offsets
             if offsets == self._written and (self._synced or not sync):
@@ -95,14 +113,18 @@ class OffsetCheckpoint:
             self._synced = sync
 
     def save_logged(self) -> None:
-        """Write it down to the disk, on a thread without a waiting caller: an error is logged."""
+        """Write and sync the file in a thread that no caller waits for, and log an error."""
         try:
             self.save(sync=True)
         except OSError as error:
             _logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400 - the disk's fault, not ours
 
     def forget(self, topics: frozenset[str]) -> None:
-        """Drop what the file holds of topics that were deleted, before new ones take their names. OSError."""
+        """Remove the offsets of deleted topics before new topics can take their names, and sync the file.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         kept = {key: offset for key, offset in self.offsets.items() if key[0] not in topics}
         if len(kept) < len(self.offsets) or any(topic in topics for topic, _ in self._written):
             self.offsets = kept

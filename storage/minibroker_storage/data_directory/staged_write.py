@@ -1,11 +1,12 @@
-"""Many files of a data directory changed as one: by a broker, or by a program that writes logs while it is stopped.
+"""Atomic changes of several files in a data directory, made by a broker or by another program while it is stopped.
 
-Everything is made ready in a directory of its own within the data directory: what is to come under `new`, by the names
-that it will have, and a list of the steps. That directory then gets the name `UNFINISHED`. With this one rename all has
-happened: from then on the steps are only carried out, by the writer or, if that was killed, by the next owner of the
-data directory, as often as it takes. Kafka refuses to start beside a directory of such a name; this broker finishes.
+The change is prepared in a staging directory inside the data directory. New files go under `new` with their final
+names, beside a list of steps. Renaming the staging directory to `UNFINISHED` commits the change. From then on its steps
+can only be carried out: by the writer or, if that was killed, by the next owner of the data directory, repeatedly if
+needed. Kafka refuses to start with such a directory present; this broker finishes the change.
 
-Until then the directory has the name of a deleted partition, so that a broker removes what a killed writer has left.
+Before the commit, the staging directory is named like a deleted partition, so a broker removes what a killed writer
+has left behind.
 """
 
 import contextlib
@@ -29,15 +30,17 @@ _VERSION: Final = 1
 
 
 class StagedWriteError(StorageError, ValueError):
-    """The steps of an unfinished write cannot be read, or something is in their way. Names the directory."""
+    """The steps of an unfinished write cannot be read or carried out. The message names the directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagedWrite:
-    """Directories that go, then directories and files that come. Names are relative to the data directory.
+    """The steps of a change, as names relative to the data directory.
 
-    `set_aside`: directories to take away. `directories`: new ones, none of which is there by then. `files`: new ones,
-    each of which takes the place of one of that name; what others point to last.
+    Attributes:
+        set_aside: directories to remove.
+        directories: new directories, none of which exists once those above are gone.
+        files: new files, each of which replaces a file of the same name. A file that refers to others comes last.
     """
 
     set_aside: Sequence[str] = ()
@@ -46,12 +49,12 @@ class StagedWrite:
 
 
 def staging_name(data_dir: str) -> str:
-    """A new path in the data directory, for what is being made ready."""
+    """Return a new path for a staging directory in the data directory."""
     return delete_directory_name(f"{data_dir}/{STAGING_PREFIX[:-1]}")
 
 
 def _purge_if_possible(directory: str) -> None:
-    with contextlib.suppress(OSError):  # a broker removes it, like any deleted partition
+    with contextlib.suppress(OSError):  # A broker removes the directory later, like any deleted partition.
         purge(directory)
 
 
@@ -63,13 +66,20 @@ def publish(
     sync: bool = True,
     remove: Callable[[str], object] = _purge_if_possible,
 ) -> None:
-    """Carry out the steps with what is under `staging`/new, all of it on disk already. The caller holds the locks.
+    """Commit a staged change and carry it out.
 
-    All or nothing, after `finish`. `staging` is gone afterwards. `OSError` before anything has
-    happened, unless `UNFINISHED` is there by then.
+    The change happens completely or not at all. An earlier unfinished change is finished first. The caller holds the
+    locks, and everything under `staging`/new is already on disk. The staging directory is gone afterwards.
 
-    With `sync` the change outlasts a crash of the machine. `remove` gets the directory that is left, with all that was
-    set aside.
+    Args:
+        data_dir: the data directory.
+        staging: the staging directory, named by `staging_name`.
+        write: the steps of the change.
+        sync: whether the change must survive a crash of the machine.
+        remove: called with the directory of leftovers, which contains everything that was set aside.
+
+    Raises:
+        OSError: the change failed. Nothing has happened unless `UNFINISHED` exists.
     """
     finish(data_dir)
     data = json.dumps({"version": _VERSION, **asdict(write)}).encode()
@@ -81,10 +91,13 @@ def publish(
 
 
 def undo(data_dir: str) -> None:
-    """Take back an unfinished write of which a step has failed: everything is as it was before `publish`.
+    """Roll back an unfinished write after one of its steps failed, which restores the state before `publish`.
 
-    Only for a write that sets aside every file that it replaces. `StagedWriteError`, `OSError`; a later `finish`
-    carries the write out all the same.
+    This works only for a write that sets aside every file it replaces.
+
+    Raises:
+        StagedWriteError: the steps cannot be read.
+        OSError: a step cannot be undone. A later `finish` still carries out the write.
     """
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):
@@ -99,16 +112,18 @@ def undo(data_dir: str) -> None:
 
 
 def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] = _purge_if_possible) -> bool:
-    """Finish what a killed writer has begun, if there is such a thing; says so. The caller holds the locks.
+    """Finish the change of a killed writer, and return whether there was one. The caller holds the locks.
 
-    `StagedWriteError`, `OSError`: what is not done yet is done by the next call.
+    Raises:
+        StagedWriteError: the steps cannot be read.
+        OSError: a step failed. The next call continues there.
     """
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):
         return False
     write = _read(unfinished)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(f"{data_dir}/{SNAPSHOT_FILE}")  # the directory is no longer what the snapshot was
+        os.unlink(f"{data_dir}/{SNAPSHOT_FILE}")  # The snapshot no longer describes this directory.
     _set_aside(data_dir, unfinished, write)
     for name in write.directories:
         if os.path.exists(f"{unfinished}/{NEW}/{name}"):
@@ -120,7 +135,7 @@ def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] 
         fsync_directory(f"{data_dir}/{directory}")
     done = staging_name(data_dir)
     os.rename(unfinished, done)
-    with contextlib.suppress(OSError):  # a crash of the machine may bring `unfinished` back: it has to be whole then
+    with contextlib.suppress(OSError):  # A machine crash can bring `unfinished` back, and it must be complete then.
         if sync:
             fsync_directory(data_dir)
         remove(done)
@@ -141,7 +156,7 @@ def _set_aside(data_dir: str, unfinished: str, write: StagedWrite) -> None:
     if write.set_aside:
         os.makedirs(f"{unfinished}/{_OLD}", exist_ok=True)
     for name in write.set_aside:
-        # What is there under the name, once the old one is away, is the new one.
+        # Once the old directory is set aside, a directory with its name is the new one.
         if not os.path.lexists(f"{unfinished}/{_OLD}/{name}"):
             with contextlib.suppress(FileNotFoundError):
                 os.rename(f"{data_dir}/{name}", f"{unfinished}/{_OLD}/{name}")

@@ -1,7 +1,8 @@
-"""The contents of log files, for `minibroker dump`: that of Kafka's DumpLogSegments, with its checks.
+"""The contents of log files, for `minibroker dump`, with the checks of Kafka's DumpLogSegments.
 
-`find` yields events; `text` writes them as Kafka's tool does, `json_lines` for programs. Everything streams: memory
-holds a batch, not a file. Files are opened for reading only, and a broker may be writing them meanwhile.
+`find` yields events. `text` writes them as Kafka's tool does, and `json_lines` writes JSON for programs. Everything is
+streamed, so memory holds one batch and not a whole file. Files are opened read-only, and a broker may write them at the
+same time.
 """
 
 import os
@@ -39,7 +40,7 @@ def snapshot_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
 
 def leader_epoch_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     """Return an `EpochFound` for each entry."""
-    read_file(file.path)  # loading takes a missing file for an empty one
+    read_file(file.path)  # Raises if the file is missing, which load() ignores.
     checkpoint = LeaderEpochCheckpoint(file.path)
     events: list[Event] = []
     try:
@@ -51,7 +52,7 @@ def leader_epoch_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
 
 def offset_checkpoint_events(file: DumpFile, _options: DumpOptions) -> list[Event]:
     """Return a `CheckpointFound` for each entry."""
-    read_file(file.path)  # reading takes a missing file for an empty one
+    read_file(file.path)  # Raises if the file is missing, which the function below ignores.
     try:
         return [CheckpointFound(*key, offset) for key, offset in read_offset_checkpoint(file.path).items()]
     except CorruptCheckpointError as error:
@@ -84,10 +85,10 @@ _READERS: Final[dict[FileKind, Callable[[DumpFile, DumpOptions], Iterable[Event]
 
 
 def find(paths: Iterable[str], options: DumpOptions) -> Iterator[Event]:
-    """Yield the events of all files that `paths` stand for (see `files.expand`).
+    """Yield the events of all files in `paths` (see `files.expand`).
 
-    Whatever cannot be read is a `Problem` and ends its file alone. A file that a directory listed and that is gone
-    when its turn comes (retention, a roll) is passed over.
+    Unreadable content yields a `Problem` and ends only its own file. A file found in a directory is skipped if
+    retention or a roll removes it before it is opened.
     """
     for file in expand(paths):
         yield FileBegins(file)

@@ -1,8 +1,8 @@
-"""Decoders for records of the coordinators' topics (`--offsets-decoder` and its kin).
+"""Decoders for records of the coordinators' topics (`--offsets-decoder` and similar options).
 
-The texts are those of DumpLogSegments in Kafka 3.9.1: `OffsetsMessageParser` there and
-`TransactionLog.formatRecordKeyAndValue`; for share groups they are those of Kafka 4.3's tool. A record that cannot be
-read ends that tool, or is passed over with a word; here it is always the latter, and the word is ours.
+The output matches DumpLogSegments of Kafka 3.9.1 (`OffsetsMessageParser` and
+`TransactionLog.formatRecordKeyAndValue`) and, for share groups, of Kafka 4.3. Kafka's tool either ends at an unreadable
+record or skips it with a message. These decoders always skip it, with a message of their own.
 """
 
 from base64 import b64encode
@@ -55,15 +55,16 @@ _TRANSACTION_STATES: Final = (
     "Dead",
     "PrepareEpochFence",
 )
-"""By `transaction_status` (Kafka's `TransactionState`)."""
+"""State names by `transaction_status` (Kafka's `TransactionState`)."""
 
 _Bytes = bytes | bytearray | memoryview
 
 
 class Decoded(NamedTuple):
-    """A record as text, and its key and value as JSON; both are None where `problem` says why.
+    """A record as text, and its key and value as JSON.
 
-    `is_fault`: the record is damaged, and not merely of an unknown kind.
+    If the record cannot be decoded, key and value are None and `problem` gives the reason. `is_fault` tells a damaged
+    record from one of an unknown kind.
     """
 
     key_text: str
@@ -75,7 +76,10 @@ class Decoded(NamedTuple):
 
 
 class Decoder:
-    """Reads the records of one topic with one of the three functions below; `failed` once it could not."""
+    """Decodes the records of one topic with one of the functions below.
+
+    `failed` is set after the first damaged record.
+    """
 
     __slots__ = ("_decode", "failed")
 
@@ -84,28 +88,28 @@ class Decoder:
         self.failed = False
 
     def __call__(self, record: Record) -> Decoded:
-        """The contents of a record."""
+        """Decode a record."""
         decoded = self._decode(record)
         self.failed = self.failed or decoded.is_fault
         return decoded
 
 
 class _UndecodableError(Exception):
-    """The message about an unreadable record."""
+    """The record cannot be decoded. The message gives the reason."""
 
 
 def decode_group_record(record: Record) -> Decoded:
-    """A record of `__consumer_offsets`.
+    """Decode a record of `__consumer_offsets`.
 
-    Its key and value are JSON objects: the number that says what kind of record or which version it is, and the fields
-    of Kafka's definition. In groups of consumers, so are the subscriptions and assignments of members. Tombstones are
+    Key and value become JSON objects with the number of the record type or version and the fields of Kafka's
+    definition. In consumer groups, the members' subscriptions and assignments are decoded too. A tombstone is shown as
     `<DELETE>`.
     """
     return _as_json(record, _OF_GROUPS)
 
 
 def decode_share_state_record(record: Record) -> Decoded:
-    """A record of `__share_group_state`, in the form of those of `__consumer_offsets`."""
+    """Decode a record of `__share_group_state`, in the format of decode_group_record()."""
     return _as_json(record, _OF_SHARE_STATES)
 
 
@@ -127,7 +131,7 @@ def _as_json(record: Record, kinds: _Kinds) -> Decoded:
 
 
 def decode_transaction_record(record: Record) -> Decoded:
-    """A record of `__transaction_state`: its transactional id, and what is known of it."""
+    """Decode a record of `__transaction_state`: a transactional id and its state."""
     try:
         key = _key(record)
         version = _version(key, "key")
@@ -186,7 +190,7 @@ def _group_value(cls: type[Any], data: bytes) -> dict[str, Any]:
 
 
 def _embedded(cls: type[Any], data: _Bytes) -> Any:
-    """The subscription or assignment of a member of a consumer group; as bytes if it cannot be read."""
+    """Decode a consumer group member's subscription or assignment, or return its bytes if that fails."""
     try:
         version = _version(data, "value")
         if has_version(cls, version):
@@ -196,7 +200,7 @@ def _embedded(cls: type[Any], data: _Bytes) -> Any:
     return bytes(data)
 
 
-# JSON as Jackson writes it
+# JSON in Jackson's format
 
 _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord(plain): f"\\{letter}" for plain, letter in zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True)
@@ -204,7 +208,7 @@ _ESCAPES: Final = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 
 
 def plain_json(value: Any) -> Any:
-    """`value` with bytes in base 64, which is how JSON has them."""
+    """Return `value` with bytes encoded in base 64, for JSON."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if is_array(value):
@@ -227,7 +231,7 @@ def _json_text(value: Any) -> str:
     return f'"{value.translate(_ESCAPES)}"' if isinstance(value, str) else str(value)
 
 
-# Transactions as Scala writes them
+# Transactions in Scala's format
 
 
 def _transaction_text(value: TransactionLogValue) -> str:
@@ -235,7 +239,7 @@ def _transaction_text(value: TransactionLogValue) -> str:
     if not 0 <= status < len(_TRANSACTION_STATES):
         raise _UndecodableError(f"Unknown transaction state id {status} from the transaction status message.")
     partitions: list[list[tuple[str, int]]] = []
-    if status:  # Kafka does not look at the partitions of an empty transaction
+    if status:  # Kafka ignores the partitions of an empty transaction.
         partitions = [
             [(each.topic, index) for index in each.partition_ids] for each in value.transaction_partitions or ()
         ]
@@ -254,10 +258,10 @@ _INT32: Final = (1 << 32) - 1
 
 
 def _in_order_of_scala(groups: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[str, int]]:
-    """The order in which Kafka lists partitions: that of a `scala.collection.mutable.HashSet` of them.
+    """Sort partitions in the iteration order of a `scala.collection.mutable.HashSet`, as Kafka prints them.
 
-    The set is filled topic by topic. Its table grows as elements come, and is walked slot by slot; within a slot the
-    elements are in the order of their hashes.
+    The set is filled topic by topic, and its table grows with it. Iteration goes slot by slot, and by hash within a
+    slot.
     """
     table = _SMALLEST_TABLE
     known: dict[tuple[str, int], int] = {}
@@ -277,10 +281,10 @@ def _power_of_two(number: int) -> int:
 
 
 def _hash(place: tuple[str, int]) -> int:
-    """Java's hash of a `TopicPartition`, spread as Scala does it."""
+    """Return Java's hash of a `TopicPartition`, as improved by Scala."""
     topic, partition = place
     hashed = 0
-    for letter in topic.encode("latin-1", "replace"):  # the names of topics are ASCII
+    for letter in topic.encode("latin-1", "replace"):  # Topic names are ASCII.
         hashed = (31 * hashed + letter) & _INT32
     hashed = (31 * (31 + partition) + hashed) & _INT32
     return hashed ^ hashed >> 16

@@ -1,4 +1,4 @@
-"""Events of a dump, one after the other. `text` and `json_lines` write them for people and for programs."""
+"""Events of a dump. `text` writes them for people and `json_lines` for programs."""
 
 from typing import Final, NamedTuple
 
@@ -11,19 +11,19 @@ from minibroker_storage.transaction_index import AbortedTxn
 
 
 class FileBegins(NamedTuple):
-    """The begin of a file; the events that follow are of it."""
+    """The start of a file, to which the following events belong."""
 
     file: DumpFile
 
 
 class LogBegins(NamedTuple):
-    """A log of formats v0 to v2 begins (or of 0.7, where the offset is a byte of the whole log)."""
+    """The start of a log in format v0 to v2, or of Kafka 0.7, where offsets are byte positions in the whole log."""
 
     base_offset: int
 
 
 class BatchFound(NamedTuple):
-    """An entry of a log: a v2 batch, or a message of v0 or v1, which may be a wrapper. `position` is its first byte."""
+    """An entry of a log at byte `position`: a v2 batch, or a v0 or v1 message, which may be a wrapper."""
 
     position: int
     header: BatchHeader
@@ -31,9 +31,9 @@ class BatchFound(NamedTuple):
 
 
 class RecordFound(NamedTuple):
-    """A record of the batch before it.
+    """A record of the preceding batch.
 
-    A message of v0 or v1 has a CRC of its own, also within a wrapper; in v2 both are None.
+    A v0 or v1 message has its own CRC, even inside a wrapper. For v2, both `crc` and `is_valid` are None.
     """
 
     record: Record
@@ -43,9 +43,9 @@ class RecordFound(NamedTuple):
 
 
 class Message07Found(NamedTuple):
-    """A message of Kafka 0.7 as it lies in the file, a compressed one unopened.
+    """A message of Kafka 0.7 as stored in the file, without decompressing it.
 
-    `position` is a byte of the file; the message's own, its address, a byte of the whole log.
+    `position` is a byte position in the file, but the message's own position is its address in the whole log.
     """
 
     message: Kafka07Message
@@ -55,14 +55,14 @@ class Message07Found(NamedTuple):
 
 
 class Record07Found(NamedTuple):
-    """A message of Kafka 0.7 that carries data: the one before it, or one that was compressed in it."""
+    """A data message of Kafka 0.7: the preceding message, or one compressed inside it."""
 
     message: Kafka07Message
     is_valid: bool
 
 
 class TrailingBytes(NamedTuple):
-    """A log ends with this many bytes that are not a whole batch."""
+    """Bytes at the end of a log that are not a complete batch."""
 
     file: DumpFile
     size: int
@@ -75,7 +75,7 @@ class IndexEmpty(NamedTuple):
 
 
 class IndexSane(NamedTuple):
-    """An index that a broker would not rebuild when it starts."""
+    """An index that a broker would not rebuild at start-up."""
 
     file: DumpFile
 
@@ -101,7 +101,7 @@ class AbortedTxnFound(NamedTuple):
 
 
 class ProducerFound(NamedTuple):
-    """A producer of a snapshot."""
+    """A producer in a snapshot."""
 
     producer_id: int
     entry: ProducerStateEntry
@@ -123,7 +123,7 @@ class CheckpointFound(NamedTuple):
 
 
 class MetadataFound(NamedTuple):
-    """The contents of `partition.metadata`; the topic id as Kafka writes it, in URL-safe base 64."""
+    """The content of `partition.metadata`, with the topic id in URL-safe base 64, as Kafka writes it."""
 
     version: int
     topic_id: str
@@ -136,7 +136,7 @@ class UnknownFile(NamedTuple):
 
 
 class OffsetMismatch(NamedTuple):
-    """An entry of an offset index, and the last offset of the batch that it points to."""
+    """An entry of an offset index that differs from the last offset of its batch."""
 
     file: DumpFile
     index_offset: int
@@ -144,7 +144,7 @@ class OffsetMismatch(NamedTuple):
 
 
 class TimestampMismatch(NamedTuple):
-    """An entry of a time index, and the largest timestamp of the batch with its offset."""
+    """An entry of a time index that differs from the largest timestamp of the batch with its offset."""
 
     file: DumpFile
     index_timestamp: int
@@ -152,7 +152,7 @@ class TimestampMismatch(NamedTuple):
 
 
 class TimestampOutOfOrder(NamedTuple):
-    """An entry of a time index that is not larger than the one before it."""
+    """An entry of a time index whose timestamp is not larger than the previous one."""
 
     file: DumpFile
     index_timestamp: int
@@ -160,7 +160,10 @@ class TimestampOutOfOrder(NamedTuple):
 
 
 class IndexedOffsetNotFound(NamedTuple):
-    """An entry of a time index whose offset is not a batch's last one; `log_offset` is the next such, -1 for none."""
+    """An entry of a time index whose offset is not the last one of a batch.
+
+    `log_offset` is the last offset of the next batch, or -1 if there is none.
+    """
 
     file: DumpFile
     index_offset: int
@@ -168,7 +171,7 @@ class IndexedOffsetNotFound(NamedTuple):
 
 
 class OffsetGap(NamedTuple):
-    """Two records after one another whose offsets are not. Compaction does that too, so it is nothing wrong."""
+    """Two adjacent records with non-consecutive offsets. This is not an error, since compaction leaves gaps."""
 
     file: DumpFile
     first: int
@@ -176,7 +179,7 @@ class OffsetGap(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Something that cannot be read, in plain words; `position` is the byte of the file, None for the whole file."""
+    """Unreadable content, described in plain words. `position` is a byte position, or None for the whole file."""
 
     file: DumpFile
     position: int | None
@@ -210,7 +213,7 @@ Event = (
 )
 
 Finding = OffsetMismatch | TimestampMismatch | TimestampOutOfOrder | IndexedOffsetNotFound
-"""An event with two numbers, of which the second is not as it should be."""
+"""An event that reports two numbers, the second of which contradicts the first."""
 
 _FAULTS: Final = frozenset(
     (TrailingBytes, OffsetMismatch, TimestampMismatch, TimestampOutOfOrder, IndexedOffsetNotFound, Problem)
@@ -218,5 +221,5 @@ _FAULTS: Final = frozenset(
 
 
 def is_fault(event: Event) -> bool:
-    """Whether the event says that something is wrong with a file."""
+    """Return whether the event reports a fault in a file."""
     return getattr(event, "is_valid", None) is False or event.__class__ in _FAULTS

@@ -1,4 +1,4 @@
-"""Files to dump: the kind of each by its name, and the files that a directory stands for."""
+"""The files to dump: detection of each file's kind by its name, and the expansion of directories."""
 
 import contextlib
 import os
@@ -22,11 +22,11 @@ from minibroker_storage.layout import (
 
 STANDARD_INPUT: Final = "-"
 LOG_07_SUFFIX: Final = ".kafka"
-"""The suffix of Kafka 0.7's log files."""
+"""File name suffix of Kafka 0.7's logs."""
 
 
 class FileKind(Enum):
-    """The kind of a file; the values are the names that the JSON output uses."""
+    """The kind of a file. The values are the names used in JSON output."""
 
     LOG = "log"
     LOG_07 = "log-0.7"
@@ -41,9 +41,10 @@ class FileKind(Enum):
 
 
 class DumpFile(NamedTuple):
-    """One file to dump. `base_offset` is what its name begins with, None where it begins with no number.
+    """A file to dump.
 
-    `listed` says that the file was found in a directory, so that it may have gone by the time it is opened.
+    `base_offset` is the number at the start of its name, or None. `listed` is set if the file was found in a directory
+    and may disappear before it is opened.
     """
 
     path: str
@@ -52,7 +53,7 @@ class DumpFile(NamedTuple):
     listed: bool = False
 
     def sibling(self, suffix: str) -> str:
-        """The path of another file of the same segment; also of one that is cleaned, swapped in or deleted."""
+        """Return the path of another file of the same segment, which may be a cleaned, swapped or deleted one."""
         directory, name = os.path.split(self.path)
         stem, state = os.path.splitext(name)
         return os.path.join(directory, stem.partition(".")[0] + suffix + (state if state in _ON_THEIR_WAY else ""))
@@ -76,7 +77,7 @@ _ORDER: Final = list(FileKind)
 
 
 def dump_file(path: str, *, listed: bool = False) -> DumpFile:
-    """The file at `path`, its kind judged by its name alone. Standard input is a log."""
+    """Return the file at `path` with its kind, which depends only on its name. Standard input is a log."""
     if path == STANDARD_INPUT:
         return DumpFile(path, FileKind.LOG, None)
     name = os.path.basename(path)
@@ -90,11 +91,13 @@ def dump_file(path: str, *, listed: bool = False) -> DumpFile:
 
 
 def expand(paths: Iterable[str]) -> Iterator[DumpFile]:
-    """The files that `paths` stand for, in order.
+    """Yield the files in `paths`, in order, replacing directories by their content.
 
-    A directory stands for what it holds: of a partition, the files segment by segment, then its checkpoint and its
-    metadata; of a data directory, its checkpoints and then its partitions. Files of no known kind are passed over
-    there. `OSError` for a directory that cannot be read.
+    For a partition these are the files of each segment, then the checkpoint and metadata. For a data directory these
+    are its checkpoints, then its partitions. Files of unknown kinds in directories are skipped.
+
+    Raises:
+        OSError: a directory cannot be read.
     """
     for path in paths:
         if os.path.isdir(path):
@@ -109,7 +112,7 @@ def _directory(path: str, *, deep: bool) -> list[DumpFile]:
     files = [dump_file(name, listed=True) for name, is_directory in found if not is_directory]
     files = sorted((file for file in files if file.kind is not FileKind.UNKNOWN), key=_place)
     for directory in sorted((name for name, is_directory in found if is_directory and deep), key=_partition_place):
-        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+        with contextlib.suppress(FileNotFoundError):  # The directory was deleted in the meantime.
             files += _directory(directory, deep=False)
     return files
 
@@ -125,11 +128,14 @@ def _partition_place(directory: str) -> tuple[str, int, str]:
 
 
 class DumpOptions(NamedTuple):
-    """The options of Kafka's DumpLogSegments that matter here, under its names.
+    """The supported options of Kafka's DumpLogSegments.
 
-    `deep_iteration` finds records and not only batches; `max_bytes` is the part of each log that is read, None for
-    all; `index_sanity_check` judges indexes as a starting broker does and reads no entries; `verify_index_only` checks
-    the entries against the log without yielding them; `is_07` says that logs are Kafka 0.7's, whatever they look like.
+    Attributes:
+        deep_iteration: yield records in addition to batches.
+        max_bytes: how much of each log is read, or None for all of it.
+        index_sanity_check: check indexes like a starting broker does, without reading entries.
+        verify_index_only: check index entries against the log without yielding them.
+        is_07: treat logs as Kafka 0.7's, whatever they look like.
     """
 
     deep_iteration: bool = False

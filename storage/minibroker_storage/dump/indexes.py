@@ -1,7 +1,7 @@
-"""Reading a segment's three indexes, and checking two of them against the log as Kafka's DumpLogSegments does.
+"""Reads a segment's three indexes, and checks two of them against the log like Kafka's DumpLogSegments.
 
-Writers put a batch into the log first and its entries into the indexes then. Reading goes the other way round, so that
-an entry of a log that is being written finds its batch.
+A broker writes a batch to the log before its index entries. Therefore the index is read first, so that each entry of an
+active segment finds its batch.
 """
 
 import os
@@ -47,9 +47,12 @@ _FEW_FILES: Final = 4
 
 
 class LogUnderIndex:
-    """The log file that belongs to an index, read here and there.
+    """The log file of an index, for random reads.
 
-    `size` is what it has grown to, as far as that has mattered. `OSError` when there is none.
+    `size` is updated when a read needs more of a growing file.
+
+    Raises:
+        OSError: the log file does not exist.
     """
 
     def __init__(self, file: DumpFile) -> None:
@@ -62,7 +65,11 @@ class LogUnderIndex:
         os.close(self._fd)
 
     def header(self, position: int) -> BatchHeader:
-        """The header of the batch at `position`. `DecodeError` when none is there, whole."""
+        """Return the header of the batch at `position`.
+
+        Raises:
+            DecodeError: there is no complete batch.
+        """
         data = os.pread(self._fd, RECORD_BATCH_OVERHEAD, position) if position >= 0 else b""
         if len(data) < LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
             raise DecodeError(f"position {position}, but the log has {self.size} bytes")
@@ -75,7 +82,10 @@ class LogUnderIndex:
         return header
 
     def find(self, position: int, offset: int) -> tuple[int, BatchHeader] | None:
-        """Return position and header of the first batch from `position` on that reaches `offset`, if it can be read."""
+        """Return the position and header of the first batch from `position` on that reaches `offset`.
+
+        Returns None if there is no such batch or a batch before it cannot be read.
+        """
         try:
             while self._reaches(position + 1):
                 header = self.header(position)
@@ -87,19 +97,23 @@ class LogUnderIndex:
         return None
 
     def _reaches(self, end: int) -> bool:
-        """Whether the log has `end` bytes by now."""
+        """Return whether the log has at least `end` bytes now."""
         if end > self.size:
             self.size = os.fstat(self._fd).st_size
         return end <= self.size
 
     def max_timestamp(self, position: int, header: BatchHeader) -> int:
-        """The largest timestamp of the records of the batch at `position`. `DecodeError`."""
+        """Return the largest timestamp of the records in the batch at `position`.
+
+        Raises:
+            DecodeError: the records cannot be decoded.
+        """
         data = os.pread(self._fd, header.size_in_bytes, position)
         return max((record.timestamp for batch in iter_batches(data) for record in batch), default=NO_TIMESTAMP)
 
 
 def offset_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
-    """An `OffsetEntryFound` for each entry, an `OffsetMismatch` where it does not say what the log says."""
+    """Yield an `OffsetEntryFound` for each entry, and an `OffsetMismatch` for each entry that contradicts the log."""
     with open(file.path, "rb", buffering=0) as index:
         size = os.fstat(index.fileno()).st_size
         entries = _entries(index.read, OffsetIndex.ENTRY, size)
@@ -135,7 +149,7 @@ def _offset_entry(
 
 
 def time_index_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
-    """A `TimeEntryFound` for each entry, and what the log says against it."""
+    """Yield a `TimeEntryFound` for each entry, and events for entries that contradict the log."""
     with open(file.path, "rb", buffering=0) as index:
         size = os.fstat(index.fileno()).st_size
         log = LogUnderIndex(file)
@@ -180,7 +194,10 @@ def _time_entry(file: DumpFile, entry: TimeEntryFound, previous: int, log: LogUn
 
 
 def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
-    """From an offset to a position at or before its batch, by the offset index; the log's start where that fails."""
+    """Return a function from an offset to a position at or before its batch, found in the offset index.
+
+    If the index is unreadable, the position is the start of the log.
+    """
     try:
         index = OffsetIndex(handle, file.base_offset or 0, 0)
         index.load()
@@ -190,7 +207,7 @@ def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
 
 
 def _sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
-    """The result of the checks with which a starting broker looks at an index."""
+    """Check an index like a starting broker does, and return the result."""
     handle = FilePool(_FEW_FILES).handle(file.path, os.O_RDONLY)
     try:
         index = kind(handle, file.base_offset or 0, 0)
@@ -209,7 +226,7 @@ def _part_of_entry(file: DumpFile, layout: Struct, size: int) -> list[Event]:
 
 
 def _entries(read: Callable[[int], bytes | None], layout: Struct, size: int) -> Iterator[tuple[int, ...]]:
-    """The entries of an index file of `size` bytes; the zeros of one that is preallocated are none."""
+    """Yield the entries of an index file of `size` bytes, up to the zeros of a preallocated file."""
     is_first = True
     rest = b""
     while piece := read(_PIECE):

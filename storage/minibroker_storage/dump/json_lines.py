@@ -1,4 +1,4 @@
-"""One JSON object a line for each event, for programs. The names are those that Kafka's tool prints."""
+"""Writes each event as a line of JSON for programs, with the field names of Kafka's tool."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -24,10 +24,11 @@ Json = dict[str, Any]
 
 
 class JsonWriter:
-    """Writes each event as a line to `out`. Every line has a `type`; a `file` line says to which file the next belong.
+    """Writes each event as a line to `out`.
 
-    Bytes are text where they are UTF-8 (`key`), else base 64 under a name that says so (`keyBase64`). With `decode`,
-    keys and values are objects.
+    Every line has a `type`. A `file` line names the file of the following lines. UTF-8 bytes are written as text
+    (`key`), and other bytes in base 64 under a different name (`keyBase64`). With `decode`, keys and values are
+    objects.
     """
 
     def __init__(
@@ -45,7 +46,11 @@ class JsonWriter:
         self._encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
     def write(self, event: events.Event) -> None:
-        """Write one event. `OSError`."""
+        """Write one event.
+
+        Raises:
+            OSError: the output cannot be written.
+        """
         if isinstance(event, events.RecordFound):
             line = self._record(event)
         elif isinstance(event, events.Record07Found):
@@ -55,7 +60,7 @@ class JsonWriter:
         self._write(self._encode(line) + "\n")
 
     def finish(self) -> None:
-        """Nothing is kept for the end."""
+        """Do nothing, since no output is deferred."""
 
     def _record(self, event: events.RecordFound) -> Json:
         record, header, crc, is_valid = event
@@ -209,7 +214,10 @@ def _file(event: events.FileBegins) -> Json:
 
 
 def _of(kind: str, *names: str) -> Callable[[Any], Json]:
-    """A line of this type with the fields of an event, in order, under these names; a file goes by its path."""
+    """Return a function that makes a line of this type from an event's fields, under these names, in order.
+
+    A file is represented by its path.
+    """
 
     def line(event: tuple[Any, ...]) -> Json:
         values = (value.path if isinstance(value, DumpFile) else value for value in event)

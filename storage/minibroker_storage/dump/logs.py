@@ -1,4 +1,4 @@
-"""Reading a log file from its first byte to its last, whatever is in it."""
+"""Reads a log file in any format from its first byte to its last."""
 
 import os
 import stat
@@ -36,18 +36,18 @@ _PIECE: Final = 1 << 20
 _SIZE_07: Final = 4
 _MIN_MESSAGE_07: Final = 5
 _SHAPES: Final = {False: (LENGTH_AT, LOG_OVERHEAD, MIN_MESSAGE_LENGTH), True: (0, _SIZE_07, _MIN_MESSAGE_07)}
-"""Where an entry's size field stands, where it ends, and the least that it may say: since 0.8, and in 0.7."""
+"""Start and end of the size field in an entry, and its smallest valid value: since Kafka 0.8, and in 0.7."""
 
 
 class Entry(NamedTuple):
-    """The whole bytes of one entry of a log, framed by its size field, and the byte of the file where it starts."""
+    """The bytes of a complete log entry, delimited by its size field, and its position in the file."""
 
     position: int
     data: memoryview
 
 
 class Tail(NamedTuple):
-    """The end of a log that is no whole entry. `reason` says what is wrong unless it is just cut short."""
+    """The end of a log that is not a complete entry. `reason` is None if the entry was just cut short."""
 
     position: int
     size: int
@@ -55,11 +55,16 @@ class Tail(NamedTuple):
 
 
 class LogFile:
-    """A log that is read once, forwards: a file with the size that it has when reading begins, or a pipe.
+    """A log that is read once from start to end, either a pipe or a file up to its size when reading begins.
 
-    A file that is being written may end in a part of an entry at that moment; then it is read on as far as it goes by
-    now. `size_now` returns it, None for a pipe. `is_07` is whether the entries are Kafka 0.7's. Iteration yields each
-    `Entry`, and a `Tail` if there is one.
+    A file that is being written may end with a partial entry at that moment. It is then read up to its current size.
+    Iteration yields each `Entry`, and a `Tail` if there is one.
+
+    Args:
+        read: reads up to a number of bytes.
+        size_now: returns the current file size; None for a pipe.
+        options: the options of the dump.
+        is_07: whether the entries are in the format of Kafka 0.7.
     """
 
     def __init__(
@@ -74,7 +79,7 @@ class LogFile:
         self._size_now = size_now
         self._size = size_now() if size_now else 0
         self._is_limited = options.max_bytes is not None
-        #: Bytes to be read yet, None when unknown.
+        #: Remaining bytes to read, or None if unknown.
         self._left = self._size if size_now else None
         if options.max_bytes is not None:
             self._left = options.max_bytes if self._left is None else min(options.max_bytes, self._left)
@@ -111,7 +116,7 @@ class LogFile:
             at = 0
 
     def _lacks(self, count: int) -> bool:
-        """Whether it is known that there are no `count` bytes more."""
+        """Return whether fewer than `count` more bytes can be read, as far as is known."""
         if self._left is not None and count > self._left and self._size_now and not self._is_limited:
             size = self._size_now()
             self._left += max(size - self._size, 0)
@@ -119,7 +124,7 @@ class LogFile:
         return self._left is not None and count > self._left
 
     def _fill(self, count: int, at: int = 0) -> bool:
-        """Drop what lies before `at` and read `count` bytes more; says whether there are any."""
+        """Drop the window's bytes before `at`, read `count` more, and return whether any were read."""
         pieces = [self._window[at:]]
         missing = count if self._left is None else min(count, self._left)
         while missing:
@@ -135,7 +140,7 @@ class LogFile:
         return len(pieces) > 1
 
     def _count_rest(self, at: int) -> int:
-        """Bytes from `at` of the window on."""
+        """Return the number of remaining bytes, counted from `at` in the window."""
         rest = len(self._window) - at
         if self._size_now:
             return rest + (self._left or 0)
@@ -146,7 +151,11 @@ class LogFile:
 
 @contextmanager
 def open_log(file: DumpFile, options: DumpOptions) -> Generator[LogFile]:
-    """The log in `file`; standard input for `-`. `OSError`."""
+    """Open the log in `file`, or standard input for `-`.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
     is_07 = file.kind is FileKind.LOG_07
     if file.path == STANDARD_INPUT:
         yield LogFile(sys.stdin.buffer.read, None, options, is_07=is_07)
@@ -158,10 +167,10 @@ def open_log(file: DumpFile, options: DumpOptions) -> Generator[LogFile]:
 
 
 def looks_like_07(data: bytes) -> bool:
-    """Whether a log that begins with `data` is Kafka 0.7's: its first checksum is right there, and is not since 0.8.
+    """Return whether a log that begins with `data` is Kafka 0.7's, judged by the checksum of its first message.
 
-    Both are 32 bits over different bytes, so that mistaking one for the other is out of the question. False where the
-    first message is not whole.
+    The checksums of 0.7 and later formats cover different bytes, so their 32 bits tell them apart reliably. The result
+    is False if the first message is incomplete.
     """
     try:
         newer = next(iter_batches(data), None)
@@ -177,7 +186,7 @@ def looks_like_07(data: bytes) -> bool:
 
 
 def crc_is_valid(batch: Batch) -> bool:
-    """Whether the batch has its checksum."""
+    """Return whether the batch's checksum is correct."""
     try:
         batch.check_crc()
     except CorruptRecordError:
@@ -186,9 +195,10 @@ def crc_is_valid(batch: Batch) -> bool:
 
 
 def log_events(file: DumpFile, options: DumpOptions) -> Iterator[Event]:
-    """A `BatchFound` for each entry, with its `RecordFound`s if iteration is deep; the same for 0.7's messages.
+    """Yield a `BatchFound` for each entry, followed by its `RecordFound`s with deep iteration.
 
-    Where a batch cannot be read, a `Problem` says why, and reading goes on behind it.
+    For Kafka 0.7 the corresponding events are yielded. An unreadable batch yields a `Problem`, and reading continues
+    after it.
     """
     with open_log(file, options) as log:
         if file.base_offset is not None:

@@ -1,4 +1,4 @@
-"""The output of Kafka 3.9's DumpLogSegments, character for character where that tool has a word for it."""
+"""Writes events in the output format of Kafka 3.9's DumpLogSegments, identical wherever that tool has an output."""
 
 import os
 import re
@@ -21,17 +21,17 @@ from minibroker_storage.dump import events
 from minibroker_storage.dump.decoders import Decoder
 
 KEPT: Final = 100_000
-"""Findings of a kind that are remembered for the end, so that memory stays bounded."""
+"""Maximum number of findings of each kind kept for the end, which bounds memory."""
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 _BOOLEAN: Final = ("false", "true")
 
 
 class TextWriter:
-    """Writes events as Kafka's tool prints them: findings to `out`, what is wrong to `errors`.
+    """Writes events like Kafka's tool: contents to `out`, and faults to `errors`.
 
-    As there, mismatches and gaps come together when all files are done (`finish`), the newest first where Kafka has
-    them so; other problems come at once. With `decode`, keys and values are what it makes of them.
+    As in Kafka, mismatches and gaps are written after all files (`finish`), some kinds newest first. Other problems are
+    written immediately. `decode` converts keys and values to text.
     """
 
     def __init__(
@@ -78,7 +78,11 @@ class TextWriter:
         }
 
     def write(self, event: events.Event) -> None:
-        """Write one event. `OSError`."""
+        """Write one event.
+
+        Raises:
+            OSError: the output cannot be written.
+        """
         writer = self._writers.get(event.__class__)
         if writer is None:
             self._write(_LINES[event.__class__](event))
@@ -86,7 +90,11 @@ class TextWriter:
             writer(event)
 
     def finish(self) -> None:
-        """Write what was kept for the end. `OSError`."""
+        """Write the findings that were kept for the end.
+
+        Raises:
+            OSError: the output cannot be written.
+        """
         self._out.flush()
         for findings in (self._mismatches, self._timestamps, self._disorder, self._not_found, self._gaps):
             findings.write(self._errors)
@@ -163,12 +171,12 @@ class TextWriter:
         self._complain(f"Ignoring unknown file {event.file.path}\n")
 
     def _complain(self, line: str) -> None:
-        self._out.flush()  # so that on a terminal it stands behind what came before it
+        self._out.flush()  # Keeps the order on a terminal.
         self._errors.write(line)
 
 
 class _Findings:
-    """Pairs of numbers by file, remembered until the end."""
+    """Pairs of numbers by file, kept until the end."""
 
     def __init__(self, heading: str, line: str, *, newest_first: bool) -> None:
         self._heading = heading
@@ -199,11 +207,11 @@ class _Findings:
 
 
 def java_text(data: bytes) -> str:
-    """`data` as Java's `new String(data, UTF_8)` decodes it: every malformed piece is a replacement character."""
+    """Decode `data` like Java's `new String(data, UTF_8)`, replacing each malformed sequence."""
     try:
         return data.decode()
     except UnicodeDecodeError:
-        # Java takes an encoded surrogate for one malformed piece, Python for three.
+        # Java counts an encoded surrogate as one malformed sequence, Python as three.
         return _SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace")
 
 
@@ -220,7 +228,7 @@ def _control(key: bytes | None, value: bytes | None) -> str:
 
 
 def _optional(value: int | None) -> str:
-    """A number that may be missing, as Java prints an `OptionalLong`."""
+    """Format an optional number like Java's `OptionalLong`."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 

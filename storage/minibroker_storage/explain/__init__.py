@@ -1,7 +1,7 @@
-"""The files of a log explained to people who learn the formats: each field's position, bytes, name, value and meaning.
+"""Explains log files to people who learn the formats: position, bytes, name, value and meaning of each field.
 
-The fields of batches and messages come from `minibroker_protocol.fields`, which knows those of requests, too. Nothing
-is checked between files: that is what a dump without an explanation does.
+The fields of batches and messages come from `minibroker_protocol.fields`, which also describes requests. Files are not
+checked against each other; a dump without explanation does that.
 """
 
 import os
@@ -34,7 +34,7 @@ _EXPLAINERS: Final[dict[FileKind, tuple[str, Callable[[Page, DumpFile], None]]]]
 
 
 def explain(paths: Iterable[str], options: DumpOptions, out: TextIO) -> bool:
-    """Explain the files that `paths` stand for, on `out`; says whether all of it is sound."""
+    """Explain the files in `paths` on `out`, and return whether all of them are valid."""
     page = Page(out)
     for file in expand(paths):
         try:

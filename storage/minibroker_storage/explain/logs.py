@@ -1,4 +1,4 @@
-"""Explaining a log file, whatever the format of its messages."""
+"""Explains a log file in any message format."""
 
 import zlib
 
@@ -17,7 +17,11 @@ from minibroker_storage.explain.page import Fields, Page, Rows, cursor_over
 
 
 def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
-    """Every entry of the log; of one that cannot be read to its end, how far that goes and why. `OSError`."""
+    """Explain every entry of a log. An unreadable entry is explained up to the error.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     with open_log(file, options) as log:
         base = file.base_offset or 0
         begins = f"which begins at {'byte' if log.is_07 else 'offset'} {base}"
@@ -50,7 +54,11 @@ def _explain_entry(page: Page, entry: Entry) -> None:
 
 
 def explain_batch(page: Page, data: memoryview, position: int) -> None:
-    """A row for each field of the batch that starts at byte `position`. `DecodeError` where it cannot be read."""
+    """Write a row for each field of the v2 batch at byte `position`.
+
+    Raises:
+        DecodeError: the batch cannot be decoded.
+    """
     node = Node("batch", BATCH, 0, len(data))
     cursor = cursor_over(data)
     header = add_header(cursor, node)
@@ -76,9 +84,10 @@ def explain_batch(page: Page, data: memoryview, position: int) -> None:
 
 
 def explain_message(page: Page, data: memoryview, position: int) -> None:
-    """A row for each field of the log entry at byte `position`, and of what it holds if it is a wrapper.
+    """Write a row for each field of the v0 or v1 message at byte `position`, and of its inner messages.
 
-    `DecodeError` where it cannot be read.
+    Raises:
+        DecodeError: the message cannot be decoded.
     """
     entry = LegacyRecordBatch(data)
     header = entry.header
@@ -98,12 +107,19 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
             break
         page.heading(f"message {index} at {rows.where(message.start)}", level=1)
         rows.write(message)
-    for _ in entry:  # the reader knows more that may be wrong: offsets, magics
+    for _ in entry:  # Reading also checks offsets and magics.
         pass
 
 
 def explain_message_07(page: Page, data: memoryview, position: int, base_position: int) -> None:
-    """The same for a message of Kafka 0.7, in a file whose first byte has the address `base_position`."""
+    """Like explain_message(), for a message of Kafka 0.7.
+
+    Args:
+        page: the page to write.
+        data: the bytes of the message.
+        position: its position in the file.
+        base_position: the address of the file's first byte in the whole log.
+    """
     message = next(iter_messages(data, base_position=base_position + position, deep=False), None)
     if message is None:
         raise DecodeError("no whole message")

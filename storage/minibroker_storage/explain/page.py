@@ -1,4 +1,4 @@
-"""The page that explanations are written on, a line for each field, and a cursor that reads and writes fields."""
+"""The page on which explanations are written, one line per field, and a cursor that reads and writes fields."""
 
 import textwrap
 from struct import Struct
@@ -30,32 +30,32 @@ _SHOWN_CHARACTERS: Final = 2000
 
 
 class Page:
-    """Lines of at most 100 columns: byte, bytes in hexadecimal, name, value and meaning."""
+    """Writes lines of at most 100 columns: position, bytes in hexadecimal, name, value and meaning."""
 
     def __init__(self, out: TextIO) -> None:
         self._write = out.write
-        #: Whether all that was explained is as it should be.
+        #: Whether everything explained so far is valid.
         self.sound = True
 
     def heading(self, text: str, *, level: int = 0) -> None:
-        """A line above what follows; the higher the level, the further to the right."""
+        """Write a heading, indented by its level."""
         self._lines(text, "  " * level)
 
     def gap(self) -> None:
-        """An empty line."""
+        """Write an empty line."""
         self._write("\n")
 
     def table_head(self) -> None:
-        """The names of the columns."""
+        """Write the names of the columns."""
         self._write(f"{'byte':>{_POSITION_WIDTH}}  {'bytes':{_HEX_WIDTH}}  {'field':{_NAME_WIDTH}}  value (meaning)\n")
 
     def fault(self, text: str) -> None:
-        """A line that says what is wrong."""
+        """Write a line about a fault."""
         self.sound = False
         self._lines(f"!! {text}", "")
 
     def row(self, position: str, raw: bytes, name: str, value: str, meaning: str = "") -> None:
-        """One field."""
+        """Write one field."""
         shown = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
         text = _cut(f"{value} ({meaning})" if meaning else value)
         first, *more = [text] if len(text) <= WIDTH - _LEFT else textwrap.wrap(text, WIDTH - _LEFT)
@@ -74,15 +74,20 @@ class Page:
 
 
 def _cut(text: str) -> str:
-    """Return a text that can be shown: `textwrap` takes quadratic time for a long word."""
+    """Shorten a long text, because `textwrap` takes quadratic time for a long word."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
 class Fields:
-    """A cursor over bytes that writes a row for each field that it reads.
+    """A cursor over bytes that writes a row for each field it reads. Batches and messages use `Rows` instead.
 
-    `origin` is the position of the first byte. Within decompressed bytes, which have no position in the file, `mark`
-    is a plus sign. Reading raises `DecodeError` when too few bytes are left. Batches and messages have trees (`rows`).
+    Reading past the end raises `DecodeError`.
+
+    Args:
+        page: the page to write.
+        data: the bytes to read.
+        origin: the position of the first byte in the file.
+        mark: a plus sign for decompressed bytes, which have no position in the file.
     """
 
     def __init__(self, page: Page, data: bytes | memoryview, origin: int, mark: str = "") -> None:
@@ -94,23 +99,23 @@ class Fields:
 
     @property
     def left(self) -> int:
-        """Bytes that are not read yet."""
+        """The number of unread bytes."""
         return len(self._data) - self.at
 
     @property
     def where(self) -> str:
-        """The position of the next field, as its row will show it."""
+        """The position of the next field, as shown in its row."""
         return f"{self._mark}{self._origin + self.at}"
 
     def number(self, name: str, layout: Struct, meaning: Note = "") -> int:
-        """An integer of fixed size."""
+        """Read an integer of fixed size."""
         raw = self._take(name, layout.size)
         (value,) = layout.unpack(raw)
         self._row(raw, name, str(value), meaning if isinstance(meaning, str) else meaning(value))
         return int(value)
 
     def blob(self, name: str, size: int, meaning: str = "") -> bytes:
-        """Bytes that are text, or of unknown meaning. No row for none."""
+        """Read text, or bytes of unknown meaning. An empty field gets no row."""
         raw = self._take(name, size)
         if size:
             self._row(raw, name, preview(raw), meaning)
@@ -128,7 +133,7 @@ class Fields:
 
 
 def preview(data: bytes) -> str:
-    """The size of `data`, and its beginning if it is text."""
+    """Return the size of `data`, followed by its beginning if it is text."""
     count = f"{len(data)} byte" + ("" if len(data) == 1 else "s")
     try:
         text = data.decode()
@@ -142,15 +147,18 @@ _NO_LIMIT: Final = 1 << 62
 
 
 def cursor_over(data: memoryview) -> Cursor:
-    """A cursor over all of `data`, which makes as many nodes as there are fields."""
+    """Return a cursor over all of `data` without a limit on nodes."""
     return Cursor(data, 0, len(data), Budget(_NO_LIMIT))
 
 
 class Rows:
     """Writes rows for the fields in `data`.
 
-    `origin` is the position of the first byte. Within decompressed bytes, which have no position in the file, `mark`
-    is a plus sign.
+    Args:
+        page: the page to write.
+        data: the bytes that contain the fields.
+        origin: the position of the first byte in the file.
+        mark: a plus sign for decompressed bytes, which have no position in the file.
     """
 
     def __init__(self, page: Page, data: memoryview, origin: int, mark: str = "") -> None:
@@ -160,11 +168,15 @@ class Rows:
         self._mark = mark
 
     def where(self, position: int) -> str:
-        """A position, as its row will show it."""
+        """Return a position as shown in its row."""
         return f"{self._mark}{self._origin + position}"
 
     def write(self, node: Node) -> None:
-        """A row for each leaf of the tree, then a line for each fault. `DecodeError` for a leaf that is an error."""
+        """Write a row for each leaf of the tree, then a line for each fault.
+
+        Raises:
+            DecodeError: a leaf is an error.
+        """
         faults: list[str] = []
         for leaf in node.leaves():
             if leaf.type == ERROR:

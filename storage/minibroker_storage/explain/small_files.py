@@ -1,4 +1,4 @@
-"""Explaining indexes, producer snapshots and checkpoints."""
+"""Explains indexes, producer snapshots and checkpoints."""
 
 import os
 from itertools import accumulate
@@ -28,7 +28,11 @@ _SNAPSHOT_CRC_FROM: Final = INT16.size + UINT32.size
 
 
 def explain_offset_index(page: Page, file: DumpFile) -> None:
-    """Two rows for each entry. `OSError`."""
+    """Write two rows for each entry.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     base = file.base_offset or 0
     _explain_entries(
         page,
@@ -41,7 +45,11 @@ def explain_offset_index(page: Page, file: DumpFile) -> None:
 
 
 def explain_time_index(page: Page, file: DumpFile) -> None:
-    """Two rows for each entry. `OSError`."""
+    """Write two rows for each entry.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     base = file.base_offset or 0
     _explain_entries(
         page,
@@ -54,7 +62,11 @@ def explain_time_index(page: Page, file: DumpFile) -> None:
 
 
 def explain_txn_index(page: Page, file: DumpFile) -> None:
-    """Five rows for each entry. `OSError`."""
+    """Write five rows for each entry.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     _explain_entries(
         page,
         file,
@@ -91,7 +103,12 @@ def _explain_rows(fields: Fields, rows: tuple[_Row, ...]) -> None:
 
 
 def explain_snapshot(page: Page, file: DumpFile) -> None:
-    """A row for each field. `OSError`, `DecodeError` where it is cut short."""
+    """Write a row for each field.
+
+    Raises:
+        OSError: the file cannot be read.
+        DecodeError: the file is truncated.
+    """
     data = read_file(file.path)
     fields = Fields(page, data, 0)
     page.table_head()
@@ -108,12 +125,20 @@ def explain_snapshot(page: Page, file: DumpFile) -> None:
 
 
 def explain_leader_epochs(page: Page, file: DumpFile) -> None:
-    """A row for each line. `OSError`."""
+    """Write a row for each line.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     _explain_lines(page, file, "epoch and start offset", "the leader's epoch, and the offset of its first record")
 
 
 def explain_offset_checkpoint(page: Page, file: DumpFile) -> None:
-    """A row for each line. `OSError`."""
+    """Write a row for each line.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     _explain_lines(page, file, "partition and offset", "topic, partition, offset")
 
 
@@ -126,7 +151,11 @@ def _explain_lines(page: Page, file: DumpFile, name: str, meaning: str) -> None:
 
 
 def explain_metadata(page: Page, file: DumpFile) -> None:
-    """A row for each line. `OSError`."""
+    """Write a row for each line.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     meanings = {"version": "of this format", "topic_id": "the topic's uuid in URL-safe base 64"}
     page.table_head()
     for position, line in _lines(file):
@@ -135,7 +164,7 @@ def explain_metadata(page: Page, file: DumpFile) -> None:
 
 
 def _lines(file: DumpFile) -> list[tuple[int, bytes]]:
-    """Return the lines of a text file, and where each starts."""
+    """Return each line of a text file with its position."""
     lines = read_file(file.path).splitlines(keepends=True)
     return list(zip(accumulate(map(len, lines), initial=0), lines, strict=False))
 

@@ -1,7 +1,7 @@
-"""Look-ups in a log, step by step: how a broker finds an offset or a time, with the numbers of this very log.
+"""Explains how a broker finds an offset or a time in a log, step by step with this log's numbers.
 
-The steps come from the functions that look up: the indexes run their own search and note each window that they read
-(`probes`), and the log is walked from where they point to, as `entries.find_entry` and `lookup` walk it.
+The steps come from the real search functions. The indexes search as usual and record each window they read (`probes`),
+and the log is scanned from there on as in `entries.find_entry` and `lookup`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from minibroker_storage.views.probes import Probe, WatchedOffsetIndex, WatchedTi
 from minibroker_storage.views.snapshot import file_of, segment_number
 
 _MOST_PASSED: Final = 20
-"""Segments that a look-up by time passes over, each with a step of its own."""
+"""Maximum number of skipped segments that get a step of their own in a look-up by time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,10 @@ class Step:
     Attributes:
         kind: "bounds", "segment", "passed over", "remembered", "probe", "index", "scan", "batch", "records" or "none".
         text: a sentence with the numbers.
-        file: the name of the file that was read; empty for memory.
-        start, end: the range of bytes of that file.
-        numbers: the numbers of the sentence by name.
+        file: name of the file that was read, or empty if the data was in memory.
+        start: position of the first byte read from that file.
+        end: position after the last byte read.
+        numbers: the numbers in the sentence by name.
     """
 
     kind: str
@@ -42,12 +43,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The end of a look-up.
+    """The result of a look-up.
 
     Attributes:
-        segment: the base offset of the segment; `position` and `size` are those of the batch in its file.
-        offset: the base offset of the batch; in a look-up by time the offset of the record.
-        timestamp: of the record, -1 in a look-up by offset.
+        segment: the base offset of the segment.
+        position: the position of the batch in the segment's log file.
+        size: the size of the batch.
+        offset: the base offset of the batch or, in a look-up by time, the offset of the record.
+        timestamp: the timestamp of the record, or -1 in a look-up by offset.
     """
 
     segment: int
@@ -59,16 +62,20 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """The steps of a look-up, and what it has found: None for nothing."""
+    """The steps of a look-up and its result, which is None if nothing was found."""
 
     steps: tuple[Step, ...]
     found: Found | None
 
 
 def find_offset(log: Log, offset: int) -> LookUp:
-    """The batch that holds an offset, or the next one where a gap is; for Fetch (KIP-98 leaves gaps, and cleaning).
+    """Find the batch that contains an offset, or the next batch after a gap, as Fetch does.
 
-    `OSError`, `StorageError` for bytes that are not batches.
+    Aborted appends (KIP-98) and cleaning leave gaps.
+
+    Raises:
+        OSError: a file cannot be read.
+        StorageError: the log contains bytes that are not batches.
     """
     steps: list[Step] = []
     bounds = {"offset": offset, "log_start_offset": log.log_start_offset, "log_end_offset": log.log_end_offset}
@@ -119,7 +126,7 @@ def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> F
 
 
 def _ask_offset_index(segment: LogSegment, offset: int, steps: list[Step]) -> int:
-    """The position to scan from; adds the steps that find it."""
+    """Return the position where the scan begins, and add the steps that find it."""
     index = WatchedOffsetIndex(segment.offset_index)
     entry = index.lookup(offset)
     name = index.file.path.rpartition("/")[2]
@@ -168,9 +175,11 @@ def _batch_step(segment: LogSegment, position: int, header: BatchHeader, why: st
 
 
 def find_time(log: Log, timestamp: int) -> LookUp:
-    """The first record with a timestamp (ms) at or above `timestamp`; see `lookup.search_by_timestamp`.
+    """Find the first record with a timestamp (ms) at or above `timestamp`; see `lookup.search_by_timestamp`.
 
-    `OSError`, `DecodeError` for records that cannot be read.
+    Raises:
+        OSError: a file cannot be read.
+        DecodeError: records cannot be decoded.
     """
     start = log.log_start_offset
     text = f"Looking for the first record from offset {start} on whose time is {timestamp} or later."

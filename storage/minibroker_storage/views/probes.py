@@ -1,4 +1,4 @@
-"""Indexes that note how their own search goes: the windows of entries that it reads."""
+"""Indexes that record the windows of entries read by their search."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,11 +9,12 @@ from minibroker_storage.time_index import TimeIndex
 
 
 class Probe(NamedTuple):
-    """One window of entries that the search has read.
+    """A window of entries read by a search.
 
     Attributes:
-        first, end: slots, the second behind the last one.
-        at_or_below: so many of them are at or below the key.
+        first: the first slot.
+        end: the slot after the last one.
+        at_or_below: how many entries of the window are at or below the key.
     """
 
     first: int
@@ -22,7 +23,7 @@ class Probe(NamedTuple):
 
 
 class _Watched(IndexFile[Any]):
-    """An index as it is at the moment; its `lookup` notes the probes. Memory has none of its windows yet."""
+    """A copy of an index in its current state. Its `lookup` records the probes and finds no window in the cache."""
 
     def __init__(self, index: IndexFile[Any]) -> None:
         for name in (*IndexFile.__slots__, *type(index).__slots__):
@@ -39,17 +40,17 @@ class _Watched(IndexFile[Any]):
             return count
 
         found = super()._search(key, guess, count_and_note)
-        # The slots follow from the counts.
+        # The slots can be derived from the counts.
         self.probes = _with_slots(windows, guess, self.entries, WINDOW_BYTES // size)
         return found
 
 
 class WatchedOffsetIndex(_Watched, OffsetIndex):
-    """An offset index that notes the probes of a look-up."""
+    """An offset index that records the probes of a look-up."""
 
 
 class WatchedTimeIndex(_Watched, TimeIndex):
-    """A time index that notes the probes of a look-up."""
+    """A time index that records the probes of a look-up."""
 
 
 def _with_slots(windows: Sequence[tuple[int, int]], guess: int, entries: int, slots: int) -> list[Probe]:

@@ -1,4 +1,4 @@
-"""One record of a log: its place, the index entries that lead there, and the marker that ended its transaction."""
+"""One record of a log: its position, the index entries that lead to it, and the marker that ended its transaction."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -18,20 +18,24 @@ from minibroker_storage.time_index import TimeIndex
 from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, segment_number, segment_with
 
 _MOST_HEADERS: Final = 50_000
-"""Batches that are passed over in search of a marker."""
+"""Maximum number of batches skipped in search of a transaction marker."""
 _MOST_BYTES: Final = 1 << 23
 _MOST_RECORDS: Final = 30_000
-"""Bytes and records that are read in search of a newer record with the same key: at most 100 ms of work."""
+"""Maximum bytes and records read in search of a newer record with the same key, about 100 ms of work."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntryView:
-    """The entry of an index that a look-up of the record begins at.
+    """The index entry at which a look-up of the record begins.
 
     Attributes:
-        file: the name of the index file; the entry has its bytes from `start` to `end`.
+        file: the name of the index file.
+        slot: the number of the entry.
+        entries: the number of entries in the index.
+        start: position of the entry's first byte in the file.
+        end: position after its last byte.
         key: the entry's offset, or its time in ms.
-        target: where it leads to: a position in the log file, or from the time index an offset.
+        target: a position in the log file or, in a time index, an offset.
     """
 
     file: str
@@ -45,7 +49,7 @@ class IndexEntryView:
 
 @dataclass(frozen=True, slots=True)
 class MarkerView:
-    """The control record that has ended a transaction: `kind` is COMMIT or ABORT."""
+    """The control record that ended a transaction. `kind` is COMMIT or ABORT."""
 
     offset: int
     segment: int
@@ -58,17 +62,22 @@ class RecordView:
     """A record, or the place where it would be.
 
     Attributes:
-        state: "here"; "below" the log start offset; "ahead" of the log end offset; "gap": its offset is in the log, and
-            no record has it.
-        batch, crc, file: those of the batch that holds the offset, or of the next one in a gap.
-        place: the record within its batch; None where it is not there or cannot be read.
-        fault: why a batch cannot be opened.
-        offset_entry, time_entry: None where no entry leads to the record; a search begins at the start of the file.
-        scanned, scanned_bytes: batches and bytes that a look-up reads between the entry and the batch.
-        marker: what ended its transaction; `open_transaction` says that none has yet.
-        first_unstable: None, or the offset from which on read_committed reads nothing at present.
-        newer: the newest offset with the same key, in a compacted log; itself when it is the newest, None when there is
-            no key. `newer_is_certain` is False where the log is too long to be read to its end.
+        state: "here"; "below" the log start offset; "ahead", at or above the log end offset; or "gap" if the offset is
+            in the log but no record has it.
+        batch: the batch that contains the offset, or the next one after a gap.
+        crc: the checksum of that batch.
+        file: the name of the log file with that batch.
+        place: the record within its batch, or None if it does not exist or cannot be read.
+        fault: why a batch cannot be decoded.
+        offset_entry: None if the search begins at the start of the file.
+        time_entry: like `offset_entry`, for a search by the record's time.
+        scanned: the number of batches that a look-up reads between the index entry and the batch.
+        scanned_bytes: the number of bytes it reads there.
+        marker: the marker that ended the record's transaction.
+        open_transaction: whether the record's transaction is still open.
+        newer: the newest offset with the same key in a compacted log, which can be the record itself; None without a
+            key.
+        newer_is_certain: False if the log is too long to be read to its end.
     """
 
     state: str
@@ -94,7 +103,12 @@ class RecordView:
 
 
 def record_view(log: Log, offset: int) -> RecordView:
-    """The record at an offset. `OSError`, `StorageError`, DecodeError for bytes that are not batches."""
+    """Return the record at an offset.
+
+    Raises:
+        OSError: a file cannot be read.
+        StorageError, DecodeError: the log contains bytes that are not batches.
+    """
     found = RecordView(
         "ahead",
         log.log_start_offset,
@@ -148,7 +162,7 @@ def record_view(log: Log, offset: int) -> RecordView:
 
 
 def _index_entry(index: OffsetIndex | TimeIndex, key: int) -> IndexEntryView | None:
-    """Return the last entry whose offset, or time, is at or below `key`."""
+    """Return the last entry whose offset or time is at or below `key`."""
     slot = bisect_right(range(index.entries), key, key=lambda slot: index.entry(slot)[0]) - 1
     if slot < 0:
         return None
@@ -165,7 +179,7 @@ def _scanned(segment: LogSegment, entry: IndexEntryView | None, batch: BatchView
 
 
 def _marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
-    """The marker of a batch's transaction; and whether there is none because it is open."""
+    """Return the marker of a batch's transaction, and whether the transaction is still open."""
     if not batch.is_transactional or batch.is_control:
         return None, False
     producer = log.producers.active.get(batch.producer_id)
@@ -184,7 +198,7 @@ def _marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
 
 
 def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHeader]]:
-    """Generate the batches from `offset` on. Segments that are removed meanwhile are skipped."""
+    """Yield the batches from `offset` on. Segments removed in the meantime are skipped."""
     for segment in log.segments[segment_number(log, offset) :]:
         try:
             found = segment.translate(offset) if segment.size else None
@@ -198,7 +212,7 @@ def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHead
 
 
 def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch]]:
-    """The batches from the one that holds `offset` on, with their segments and positions."""
+    """Yield the batches from the one that contains `offset` on, with their segments and positions."""
     for segment, position, _ in _headers(log, offset):
         yield segment, position, next(iter_batches(segment.batch_at(position)))
 
@@ -206,7 +220,7 @@ def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch
 def newest_with_key(log: Log, key: bytes, offset: int) -> tuple[int | None, bool]:
     """Return the newest offset of a record with this key from `offset` on, and whether the whole log was read.
 
-    Records of aborted transactions count, too: only the cleaner separates them.
+    Records of aborted transactions count as well, because only the cleaner can tell them apart.
     """
     newest, read, count = None, 0, 0
     for _, _, batch in batches_from(log, offset):

@@ -1,6 +1,6 @@
 """A log at one moment, and parts of it on demand.
 
-All are dataclasses of plain values. Positions and sizes are in bytes, times in ms.
+All results are dataclasses of plain values. Positions and sizes are in bytes, times in ms.
 """
 
 import os
@@ -24,9 +24,9 @@ from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment
 
 MOST: Final = 1_000
-"""Elements of one page."""
+"""Maximum number of elements on a page."""
 MOST_BYTES: Final = 1 << 20
-"""Bytes of one batch."""
+"""Maximum number of bytes of a batch."""
 _WINDOW: Final = 1 << 16
 
 
@@ -36,10 +36,13 @@ class SegmentView:
 
     Attributes:
         file: the name of its log file.
-        end_offset: the base offset of the next segment; of the active one the log end offset.
-        first_timestamp: the largest timestamp of the first batch, None for an empty segment.
-        largest_timestamp: of all its batches, -1 without any; `offset_of_largest` is the last offset of its batch.
-        offset_entries, time_entries, aborted: the entries in the offset index, time index and transaction index.
+        end_offset: the base offset of the next segment or, for the active segment, the log end offset.
+        first_timestamp: the largest timestamp of the first batch, or None for an empty segment.
+        largest_timestamp: the largest timestamp of all batches, or -1 without timestamps.
+        offset_of_largest: the last offset of the batch with that timestamp.
+        offset_entries: the number of entries in the offset index.
+        time_entries: the number of entries in the time index.
+        aborted: the number of entries in the transaction index.
     """
 
     base_offset: int
@@ -69,9 +72,11 @@ class LogView:
     """A log.
 
     Attributes:
-        segment_count: of all segments; `segments` are those that were asked for.
-        last_stable_offset: all below it is decided (KIP-98).
-        recovery_point: all below it is on disk.
+        last_stable_offset: the offset below which all transactions have ended (KIP-98).
+        recovery_point: the offset below which everything is on disk.
+        segment_count: the number of all segments.
+        first_segment: the number of the first segment in `segments`.
+        segments: the requested segments.
         producer_snapshots: the offsets of the snapshot files.
     """
 
@@ -94,14 +99,15 @@ class LogView:
 
 @dataclass(frozen=True, slots=True)
 class BatchView:
-    """One batch, or a message of format v0 or v1.
+    """A batch, or a message of format v0 or v1.
 
     Attributes:
-        segment: the base offset of its segment; `position` is in that one's file.
-        base_offset: of a compressed message of v0 or v1, that of the last one in it.
-        records: None where only the compressed bytes have the number.
-        control_type: "COMMIT" or "ABORT" of a transaction's marker, or another name; None for a batch of records.
-        is_indexed: the offset index has an entry for it.
+        segment: the base offset of its segment.
+        position: its position in the segment's log file.
+        base_offset: for a compressed v0 or v1 message, the offset of the last message in it.
+        control_type: "COMMIT" or "ABORT" for a transaction marker, another name, or None for a batch of records.
+        records: None if the number is only in the compressed bytes.
+        is_indexed: whether the offset index has an entry for it.
     """
 
     segment: int
@@ -128,7 +134,7 @@ class BatchView:
 
 @dataclass(frozen=True, slots=True)
 class BatchPage:
-    """Batches one behind the other; `next_offset` is where the next page begins, None at the end of the log."""
+    """Consecutive batches. `next_offset` is the start of the next page, or None at the end of the log."""
 
     batches: tuple[BatchView, ...]
     next_offset: int | None
@@ -136,7 +142,7 @@ class BatchPage:
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntryView:
-    """An entry of an offset index: the last offset of a batch, and where that batch begins."""
+    """An entry of an offset index: the last offset of a batch and the position of that batch."""
 
     slot: int
     offset: int
@@ -145,7 +151,7 @@ class OffsetEntryView:
 
 @dataclass(frozen=True, slots=True)
 class TimeEntryView:
-    """An entry of a time index: all records with a larger timestamp are behind the offset."""
+    """An entry of a time index. All records with a larger timestamp follow the offset."""
 
     slot: int
     timestamp: int
@@ -165,9 +171,9 @@ class SequenceView:
 
 @dataclass(frozen=True, slots=True)
 class ProducerView:
-    """A producer that has written to the log: its last five batches reveal duplicates (KIP-98).
+    """A producer that has written to the log. Its last five batches reveal duplicates (KIP-98).
 
-    `transaction_begins` is the first offset of its open transaction, None for none.
+    `transaction_begins` is the first offset of its open transaction, or None.
     """
 
     producer_id: int
@@ -180,7 +186,7 @@ class ProducerView:
 
 @dataclass(frozen=True, slots=True)
 class AbortedView:
-    """An aborted transaction, as the transaction index of a segment has it."""
+    """An aborted transaction in the transaction index of a segment."""
 
     segment: int
     producer_id: int
@@ -190,7 +196,11 @@ class AbortedView:
 
 
 def log_view(log: Log, first_segment: int = 0, most: int = MOST) -> LogView:
-    """The log, with at most `most` of its segments, from number `first_segment` on. `OSError`."""
+    """Return a view of the log with at most `most` segments, starting with number `first_segment`.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     first = max(first_segment, 0)
     shown = [_segment_view(log, number) for number in range(first, min(first + most, len(log.segments)))]
     return LogView(
@@ -236,19 +246,21 @@ def _segment_view(log: Log, number: int) -> SegmentView:
 
 
 def file_of(segment: LogSegment) -> str:
-    """The name of a segment's log file."""
+    """Return the name of a segment's log file."""
     return segment.log.path.rpartition("/")[2]
 
 
 def segment_with(log: Log, base_offset: int) -> LogSegment | None:
-    """The segment with this base offset; None when there is none any more."""
+    """Return the segment with this base offset, or None if it no longer exists."""
     return next((each for each in log.segments if each.base_offset == base_offset), None)
 
 
 def batch_page(log: Log, offset: int, most: int = MOST) -> BatchPage:
-    """The batches from the one that holds `offset` on, or from the next one where there is a gap.
+    """Return the batches from the one that contains `offset` on, or from the next one after a gap.
 
-    `OSError`, `StorageError` for bytes that are not batches.
+    Raises:
+        OSError: a file cannot be read.
+        StorageError: the log contains bytes that are not batches.
     """
     shown: list[BatchView] = []
     while offset < log.log_end_offset and len(shown) < most:
@@ -271,17 +283,17 @@ def batch_page(log: Log, offset: int, most: int = MOST) -> BatchPage:
 
 
 def segment_number(log: Log, offset: int) -> int:
-    """The number of the segment that holds `offset`; 0 for one before them all."""
+    """Return the number of the segment that contains `offset`, or 0 if `offset` is below all segments."""
     return max(bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
 
 def _behind(log: Log, segment: LogSegment) -> int | None:
-    """The base offset of the next segment."""
+    """Return the base offset of the next segment, or None."""
     return next((each.base_offset for each in log.segments if each.base_offset > segment.base_offset), None)
 
 
 def batch_view(segment: LogSegment, position: int, header: BatchHeader) -> BatchView:
-    """Return the view of a batch by its header."""
+    """Return a view of a batch from its header."""
     is_control = header.magic == MAGIC_V2 and header.is_control
     return BatchView(
         segment=segment.base_offset,
@@ -313,10 +325,13 @@ def _control_type(segment: LogSegment, position: int) -> str:
 
 
 def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES) -> bytes | None:
-    """The bytes of the batch at a position of a segment, at most `most`; None when there is no such segment.
+    """Return at most `most` bytes of the batch at a position of a segment, or None without such a segment.
 
-    For `minibroker_protocol.fields.batches.record_set_tree`, which takes any bytes: a batch need not begin there.
-    `OSError`.
+    There need not be a batch at the position, since `minibroker_protocol.fields.batches.record_set_tree` accepts any
+    bytes.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     segment = segment_with(log, base_offset)
     if segment is None:
@@ -330,14 +345,22 @@ def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES
 
 
 def offset_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> list[OffsetEntryView]:
-    """Every `stride`-th entry of the offset index from slot `first` on, at most `most`. `OSError`."""
+    """Return every `stride`-th entry of the offset index from slot `first` on, at most `most`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     index = segment.offset_index
     slots = _slots(first, stride, most, index.entries)
     return [OffsetEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
 def time_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> list[TimeEntryView]:
-    """Every `stride`-th entry of the time index from slot `first` on, at most `most`. `OSError`."""
+    """Return every `stride`-th entry of the time index from slot `first` on, at most `most`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     index = segment.time_index
     slots = _slots(first, stride, most, index.entries)
     return [TimeEntryView(slot, *index.entry(slot)) for slot in slots]
@@ -349,7 +372,7 @@ def _slots(first: int, stride: int, most: int, entries: int) -> range:
 
 
 def producers(log: Log, after: int = -1, most: int = MOST) -> list[ProducerView]:
-    """The producers with ids above `after`, ascending, at most `most`."""
+    """Return at most `most` producers with ids above `after`, ascending."""
     active = log.producers.active
     shown: list[ProducerView] = []
     for producer_id in nsmallest(most, (producer_id for producer_id in active if producer_id > after)):
@@ -374,9 +397,11 @@ def producers(log: Log, after: int = -1, most: int = MOST) -> list[ProducerView]
 
 
 def aborted_transactions(log: Log, offset: int = 0, most: int = MOST) -> list[AbortedView]:
-    """The aborted transactions whose markers are at `offset` or behind it, at most `most`.
+    """Return at most `most` aborted transactions whose markers are at or above `offset`.
 
-    `OSError`, `CorruptIndexError`.
+    Raises:
+        OSError: an index cannot be read.
+        CorruptIndexError: an index is invalid.
     """
     shown: list[AbortedView] = []
     for segment in log.segments[segment_number(log, offset) :]:

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (99b07f9fbb5a061a): change that.
+// Made by `make clients`, from the OpenAPI document (a7476522b823365e): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -70,9 +70,9 @@ public final class Answers {
 
     /**
      * A group at one moment.
-     * @param type `classic`, `consumer` or `share`: the protocol that its members speak.
-     * @param state As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
-     * @param generation Of other types than `classic`, the epoch of the group.
+     * @param type `classic`, `consumer`, `share` or `streams`: the protocol of its members.
+     * @param state Kafka's name of the state: `Empty`, `Stable`, `Dead`, or a state on the way to `Stable`.
+     * @param generation The generation of a `classic` group, or the epoch of any other group.
      */
     public record Group(
         String groupId,
@@ -101,8 +101,8 @@ public final class Answers {
     /**
      * Neighboring offsets that were delivered to a share group and are in the same state.
      * @param lastOffset Included.
-     * @param state As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
-     * @param deliveryCount The number of deliveries of each.
+     * @param state Kafka's name of the state: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+     * @param deliveryCount How often each of them was delivered.
      */
     public record InFlight(
         long firstOffset,
@@ -298,8 +298,8 @@ public final class Answers {
 
     /**
      * A topic.
-     * @param topicId As Kafka writes it.
-     * @param configs Those that differ from the broker's defaults.
+     * @param topicId The id in Kafka's text format.
+     * @param configs The values that differ from the broker's defaults.
      */
     public record Topic(
         String name,
