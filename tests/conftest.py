@@ -1,4 +1,4 @@
-"""Brokers for every room of the tests."""
+"""Fixtures shared by all tests: brokers in this process and in others."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ from tests.patience import NO_RETENTION, PATIENCE_S
 __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 
 TOOLCHAINS: Final = frozenset({"browser", "kafka_libs", "newest_kafka", "re2", "site", "spark"})
-"""The fixtures that start Java, a browser or a compiler. Tests with one of them get the marker `toolchain`."""
+"""Fixtures that start Java, a browser or a compiler. Tests that use one of them get the marker `toolchain`."""
 
-# Hypothesis must not fail a slow machine. `make check` and `make torture` choose another profile on the command line.
+# Hypothesis must not fail on a slow machine. `make check` and `make torture` choose another profile.
 _patient = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], derandomize=True
 )
@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Stop the garbage collector, which would look through thousands of tests again and again."""
+    """Stop the garbage collector, which would scan thousands of tests repeatedly."""
     del session
     gc.disable()
 
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_brokers() -> Iterator[None]:
-    """Brokers inside this process wait as long as a busy machine needs, where a test does not say how long."""
+    """Let brokers in this process wait as long as a busy machine needs, unless a test sets a timeout."""
     with ExitStack() as patched:
         for module in (checked_options, groups):
             patched.enter_context(patch.object(module, "DEFAULT_TIMEOUT", PATIENCE_S))
@@ -68,14 +68,14 @@ def patient_brokers() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker inside this process, shared by the tests of a module."""
+    """A broker in this process, shared by the tests of a module."""
     with Broker(config=NO_RETENTION, timeout=PATIENCE_S) as running:
         yield running
 
 
 @pytest.fixture
 def broker_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
-    """A function that starts a broker in a process of its own; it takes options of `minibroker serve`."""
+    """A function that starts a broker in another process, with options of `minibroker serve`."""
     with ExitStack() as ends:
 
         def start(*options: str) -> BrokerProcess:

@@ -1,10 +1,10 @@
-"""Tries what `make dist` has built as its users will: each archive in an empty environment, away from the checkout.
+"""Tests the output of `make dist` like a user: each archive in an empty environment, outside of the checkout.
 
     python -m tests.distribution DIST [KEY]
 
-The packages that the broker needs come as requirements/core.txt pins them; the source archive is built in its
-environment, with those of requirements/build.txt. At the end DIST has SHA256SUMS, as sha256sum checks it, and with the
-private key of an ssh-keygen its signature, SHA256SUMS.sig.
+The broker's dependencies are pinned by requirements/core.txt. The source archive is built with the packages of
+requirements/build.txt. Finally, DIST gets SHA256SUMS in the format of sha256sum and, with a private key of ssh-keygen,
+its signature SHA256SUMS.sig.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[1]
 NAMESPACE: Final = "minibroker"
-"""The purpose of a signature (`ssh-keygen -n`): one of ours proves nothing about other files."""
+"""The namespace of a signature (`ssh-keygen -n`), so that it is not valid for other files."""
 _PROGRAM: Final = """
 from minibroker import Broker
 
@@ -31,7 +31,7 @@ with Broker(topics=["orders:2"]) as broker:
 
 
 def main(directory: str, key: str | None = None) -> int:
-    """Try the archives in a directory and write their checksums; returns the exit status."""
+    """Test the archives in a directory, write their checksums, and return the exit status."""
     archives = sorted(Path(directory).resolve().iterdir())
     suffixes = sorted(path.suffix for path in archives)
     if suffixes != [".gz", ".whl"]:
@@ -48,7 +48,7 @@ def main(directory: str, key: str | None = None) -> int:
 
 
 def write_checksums(archives: list[Path]) -> Path:
-    """Write SHA256SUMS beside the archives; returns its path."""
+    """Write SHA256SUMS beside the archives, and return its path."""
     lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in archives]
     path = archives[0].parent / "SHA256SUMS"
     path.write_text("".join(lines))
@@ -56,7 +56,11 @@ def write_checksums(archives: list[Path]) -> Path:
 
 
 def _try(archive: Path, place: Path) -> str:
-    """Install an archive and use it; returns the version that it tells. CalledProcessError."""
+    """Install and run an archive, and return the version that it prints.
+
+    Raises:
+        CalledProcessError: a command failed.
+    """
     venv.create(place / "venv", with_pip=True)
     python = str(place / "venv" / "bin" / "python")
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]

@@ -1,4 +1,4 @@
-"""The blocks of code on a page of the documentation."""
+"""The code blocks on a page of the documentation."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A fenced block: the heading above it, its language, what it says, and the line that it begins at."""
+    """A fenced block: its heading, language, text and first line."""
 
     heading: str
     language: str
@@ -19,7 +19,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: str, heading: str | None = None) -> list[Block]:
-    """Those of a page, such as "docs/spark.md", in their order; all, or those below one heading."""
+    """Return the blocks of a page, such as "docs/spark.md", in order: all, or those below one heading."""
     text = (ROOT / page).read_text()
     found: list[Block] = []
     for match in _FENCE.finditer(text):
@@ -30,7 +30,11 @@ def blocks(page: str, heading: str | None = None) -> list[Block]:
 
 
 def code(page: str, heading: str, language: str) -> list[str]:
-    """The blocks of one language below a heading. AssertionError if there are none."""
+    """Return the blocks of one language below a heading.
+
+    Raises:
+        AssertionError: there are none.
+    """
     found = [block.text for block in blocks(page, heading) if block.language == language]
     assert found, f"{page}: nothing in {language} below {heading!r}"
     return found

@@ -1,4 +1,4 @@
-"""The one limit for everything that a test waits for, and what must not happen while it waits."""
+"""The time limit for everything that tests wait for, and a configuration for slow tests."""
 
 import time
 from collections.abc import Callable
@@ -7,19 +7,23 @@ from typing import Final
 PATIENCE_S: Final = 300.0
 """Seconds to wait for an event before a test fails.
 
-It only turns a hang into a failure: a slow, busy machine must never reach it. A test that passes because nothing
-happens needs a short time of its own.
+The limit only turns a hang into a failure, so a slow and busy machine must never reach it. A test that passes because
+nothing happens needs its own, shorter time.
 """
 
 NO_RETENTION: Final = {"log.retention.check.interval.ms": str((1 << 63) - 1)}
-"""The configuration of a broker that keeps records of any age, however long its tests take.
+"""Configuration of a broker that keeps records of any age, however long a test takes.
 
-Some write timestamps of long ago, and a busy machine may need more than the five minutes until the first check.
+Some tests write old timestamps, and a busy machine may need more than the five minutes until the first retention check.
 """
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Ask again until it is so; asking is the only pause. AssertionError if it never is."""
+    """Call `condition` without a pause until it returns True.
+
+    Raises:
+        AssertionError: the condition was never met.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

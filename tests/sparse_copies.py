@@ -1,6 +1,6 @@
-"""Copies of data directories that take no more room than what they are copied from.
+"""Copies data directories without filling the holes of sparse files.
 
-Brokers reserve 10 MiB for each index file. The copies that `shutil` makes take all of it: gigabytes for a directory.
+Brokers reserve 10 MiB for each index file. Copies made by `shutil` would use all of it, which can be gigabytes.
 """
 
 import os
@@ -10,12 +10,16 @@ from pathlib import Path
 
 
 def copy_directory(source: Path, target: Path) -> Path:
-    """Copy all files; a hole stays one. Returns `target`, which must not exist. shutil.Error where files went away."""
+    """Copy a directory with the holes of its files, and return `target`, which must not exist yet.
+
+    Raises:
+        shutil.Error: files disappeared during the copy.
+    """
     return Path(shutil.copytree(source, target, copy_function=copy_file))
 
 
 def copy_file(source: str, target: str) -> None:
-    """Copy a file with its times and rights; a socket or a pipe is left out."""
+    """Copy a file with its times and permissions. Sockets and pipes are skipped."""
     if not stat.S_ISREG(os.stat(source).st_mode):
         return
     with open(source, "rb") as content, open(target, "wb") as copy:
@@ -24,7 +28,7 @@ def copy_file(source: str, target: str) -> None:
         while at < size:
             try:
                 at = os.lseek(content.fileno(), at, os.SEEK_DATA)
-            except OSError:  # ENXIO: only a hole is left
+            except OSError:  # ENXIO means that only a hole remains.
                 break
             end = os.lseek(content.fileno(), at, os.SEEK_HOLE)
             content.seek(at)

@@ -1,4 +1,4 @@
-"""The modules of the product, what they import, and the circles among them."""
+"""The modules of the product, their imports, and import cycles."""
 
 import ast
 import functools
@@ -23,7 +23,7 @@ Graph = Mapping[str, Iterable[str]]
 
 
 def modules_of_product() -> dict[str, Path]:
-    """Return the paths of the modules of the product by name."""
+    """Return the paths of the product's modules by module name."""
     found: dict[str, Path] = {}
     for package, base in _PACKAGES.items():
         listed = subprocess.run(
@@ -48,7 +48,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def imported_names(name: str, path: Path, nodes: Iterable[ast.AST] | None = None) -> Iterable[str]:
-    """Yield the names that a module imports from, also in functions and for types, or those that `nodes` import."""
+    """Yield the names that a module imports, including imports in functions and for types, or those in `nodes`."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree_of(path)) if nodes is None else nodes:
         if isinstance(node, ast.Import):
@@ -60,7 +60,7 @@ def imported_names(name: str, path: Path, nodes: Iterable[ast.AST] | None = None
 
 
 def import_graph() -> dict[str, set[str]]:
-    """Return the modules of the product that each module of the product imports."""
+    """Return which modules of the product each module imports."""
     modules = modules_of_product()
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
@@ -72,7 +72,7 @@ def import_graph() -> dict[str, set[str]]:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Return the strongly connected components of more than one node (Tarjan), the largest one first."""
+    """Return the strongly connected components of more than one node (Tarjan), the largest first."""
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []

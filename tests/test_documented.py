@@ -1,4 +1,4 @@
-"""Everything that the documentation shows runs as it stands."""
+"""Everything shown in the documentation runs as written."""
 
 import io
 import re
@@ -56,7 +56,7 @@ def test_the_complaint_that_is_shown_is_what_a_failed_expectation_says() -> None
 
 
 def test_a_page_links_to_pages_of_the_site_alone() -> None:
-    """`make docs` fails at a link to another page; this finds it without a build."""
+    """`make docs` fails at a link to another page; this test needs no build."""
     site = {*re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)}
     broken = [
         f"{page}: {link}"

@@ -1,4 +1,4 @@
-"""Every block of code in the documentation is run by a test, or has a reason why not."""
+"""Every code block in the documentation is run by a test, or has a reason why it is not."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ RUN_ELSEWHERE: Final = {
     "docs/trace.md": "tests/broker/trace/test_command.py",
     "docs/grade.md": "tests/broker/grade/test_command.py",
 }
-"""The tests that take a page's blocks from it."""
+"""Pages whose blocks are run by a test, and that test."""
 
 RUN_HERE: Final = {
     "docs/clients.md",
@@ -51,11 +51,11 @@ RUN_HERE: Final = {
     "docs/quotas.md",
     "docs/releases.md",
     "docs/security.md",
-    "docs/tutorial.md",  # its tests are run for the drawing of their output: tests/drawings/failures.py
+    "docs/tutorial.md",  # tests/drawings/failures.py runs its tests.
 }
 
 PROGRAMS_OF_CLIENTS: Final = {"go", "java", "js", "rust"}
-"""Languages in docs/clients.md; tests/clients/test_documented_programs.py runs them."""
+"""Languages in docs/clients.md, whose programs are run by tests/clients/test_documented_programs.py."""
 
 NOT_RUN: Final = {
     ("docs/clients.md", ".NET"): "takes the .NET SDK; the page says that it is not run",
@@ -103,5 +103,5 @@ def test_a_program_that_is_shown_runs(page: str, block: Block) -> None:
     )
     assert result.returncode == 0, f"{page}:{block.line}: {result.stderr}"
     shown = [each.text for each in blocks(page, block.heading) if each.language == "text"]
-    if page == "docs/tutorial.md":  # the text below each program is its output
+    if page == "docs/tutorial.md":  # The text below each program is its output.
         assert [result.stdout] == shown

@@ -1,4 +1,4 @@
-"""The files that docs/seed-data.md shows fill brokers."""
+"""The seed files shown in docs/seed-data.md work."""
 
 from pathlib import Path
 

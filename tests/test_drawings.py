@@ -1,4 +1,4 @@
-"""The drawings of the pages are those that the broker's bytes and answers make now."""
+"""The drawings on the pages are up to date with the broker's bytes and responses."""
 
 import re
 from itertools import pairwise
@@ -10,7 +10,7 @@ from tests.documented import ROOT
 from tests.drawings.catalogue import DRAWINGS, FOLDER
 
 _LETTER, _DIGIT, _MONO = 6.8, 7.7, 6.7
-"""The widths of letters in DejaVu Sans, which is a wide font, and in DejaVu Sans Mono."""
+"""Letter widths of DejaVu Sans, which is a wide font, and of DejaVu Sans Mono."""
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_a_drawing_is_as_the_broker_answers(name: str) -> None:
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_line_of_a_drawing_is_under_another_one(name: str) -> None:
-    """Two texts at the same place would be unreadable."""
+    """Two texts at the same position would be unreadable."""
     places = [
         (text.get("x"), text.get("y"))
         for text in ET.fromstring((FOLDER / name).read_text()).iter("{http://www.w3.org/2000/svg}text")

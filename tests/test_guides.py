@@ -1,4 +1,4 @@
-"""The guides for testers: the tutorial about a service, troubleshooting, and the settings that matter."""
+"""The guides for testers: the service tutorial, troubleshooting, and important settings."""
 
 import asyncio
 import os
@@ -108,7 +108,7 @@ def _client_with_tls() -> str:
 
 
 def _message_with(text: str, tmp_path: Path) -> str:
-    """The messages of the broker in the situation that a block is about."""
+    """Return the broker's messages in the situation described by a block."""
     situations: dict[str, Callable[[], str]] = {
         "was made and never installed": _fault_that_nobody_entered,
         "this line holds up": _loop_held_by_a_client,

@@ -1,4 +1,4 @@
-"""The house rules that a tool can check; CONTRIBUTING.md says them in words."""
+"""Project rules that a tool can check; CONTRIBUTING.md describes them."""
 
 import fnmatch
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS_WITHOUT_A_PACKAGE = ["protocol", "storage", "pipeline", "docker", "tests"]
 LONG = 500
 
-# Patterns are spelt so that they do not match themselves.
+# The patterns are written so that they do not match themselves.
 REGISTRIES = [
     r"pypi\.org",
     r"pythonhosted\.org",
@@ -45,12 +45,12 @@ REASON_FOR_LENGTH = re.compile(r"\b(long|one file|one module|one table)\b[^.]*\b
 
 
 def project() -> dict[str, Any]:
-    """Return pyproject.toml."""
+    """Return the content of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def project_files() -> Iterator[Path]:
-    """Yield every file of the checkout that .gitignore does not name."""
+    """Yield every file of the checkout that .gitignore does not exclude."""
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
     for directory, folders, files in os.walk(ROOT):
         here = Path(directory)
@@ -72,7 +72,7 @@ def python_files() -> list[Path]:
 
 
 def lines_that_match(patterns: list[str]) -> list[str]:
-    """Return each line of the project that matches one of the patterns, after its place."""
+    """Return each line of the project that matches one of the patterns, with its location."""
     pattern = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
     found: list[str] = []
     for path in project_files():
@@ -97,7 +97,7 @@ def test_no_file_holds_a_path_of_one_machine() -> None:
 
 
 def makefile_verbs() -> list[str]:
-    """Return the verbs that the Makefile declares."""
+    """Return the targets that the Makefile declares."""
     (declared,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     return str(declared).split()
 
@@ -134,7 +134,7 @@ def test_every_waiver_in_the_code_names_its_rule_and_its_reason() -> None:
     bare: list[str] = []
     for path in python_files():
         if not WAIVER.search(path.read_text()):
-            continue  # tokens take long
+            continue  # Tokenizing is slow.
         with path.open("rb") as file:
             bare += [
                 f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}"
@@ -155,7 +155,7 @@ def test_a_long_file_says_at_its_head_why_it_is_long() -> None:
     unexplained: list[str] = []
     for path in python_files():
         lines = path.read_text().splitlines()
-        counted = sum(not line.lstrip().startswith("#") for line in lines)  # a limit of lines is none of reasons
+        counted = sum(not line.lstrip().startswith("#") for line in lines)  # Comments do not count against the limit.
         if counted > LONG and not REASON_FOR_LENGTH.search("\n".join(lines[:40]).lower()):
             unexplained.append(f"{path.relative_to(ROOT)}: {counted} lines without comments")
     assert unexplained == []

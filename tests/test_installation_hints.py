@@ -1,4 +1,4 @@
-"""The installation commands in messages and pages work."""
+"""The installation commands in messages and on pages work."""
 
 import json
 import re

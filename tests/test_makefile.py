@@ -1,4 +1,4 @@
-"""`make check` and `make test` run lint beside the tests, and fail when either has."""
+"""`make check` and `make test` run lint beside the tests, and fail if either fails."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ LINT = ("ruff", "mypy", "pyright", "lint-imports", "proselint")
 
 
 def make(folder: Path, failing: str, verb: str) -> subprocess.CompletedProcess[str]:
-    """Run make in a checkout whose programs do nothing but tell their names and arguments; one of them fails."""
+    """Run make in a checkout whose programs only print their names and arguments, and of which one fails."""
     shutil.copy(ROOT / "Makefile", folder)
     for name in ("requirements", "pyproject.toml", "minibroker"):
         (folder / name).symlink_to(ROOT / name)

@@ -1,4 +1,4 @@
-"""The distribution: built as a user would get it, source archive first, then looked at from outside."""
+"""The distribution as users build it, source archive first, inspected from outside."""
 
 import importlib.metadata
 import json
@@ -25,7 +25,7 @@ ROOMS = {
         "packages"
     ]
 }
-"""Each package of the wheel, and the folder that it is in."""
+"""Each package of the wheel, and its directory in the checkout."""
 CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "xxhash", "zstandard"]
 
 OF_THE_CORE = [
@@ -36,9 +36,9 @@ OF_THE_CORE = [
     "minibroker_protocol",
     "minibroker_storage",
 ]
-"""The others need the extra `spark`."""
+"""Packages that do not need the extra `spark`."""
 
-# What begins so is loaded by pytest, which is there by then, or needs the extra `control`, `lab` or `security`.
+# Modules with these prefixes are loaded by pytest, or need the extra `control`, `lab` or `security`.
 NEEDS_AN_EXTRA = [
     "minibroker.pytest_plugin",
     "minibroker.control.",
@@ -74,7 +74,7 @@ print(json.dumps(imported))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the source archive and, from that alone, the wheel; return the path of the wheel."""
+    """Build the source archive and a wheel from it, and return the path of the wheel."""
     directory = tmp_path_factory.mktemp("dist")
     built = subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(directory), str(ROOT)],
@@ -90,7 +90,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpack the wheel, which for pure Python is what installing it does; return the directory."""
+    """Unpack the wheel, which equals an installation of pure Python, and return the directory."""
     directory = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(directory)
@@ -105,7 +105,7 @@ def distribution(unpacked: Path) -> importlib.metadata.Distribution:
 
 
 def run_unpacked(unpacked: Path, *arguments: str) -> str:
-    """Run Python on the unpacked wheel, away from the checkout; return what it prints."""
+    """Run Python on the unpacked wheel, outside of the checkout, and return its output."""
     completed = subprocess.run(
         [sys.executable, *arguments],
         cwd=unpacked,
@@ -120,7 +120,7 @@ def run_unpacked(unpacked: Path, *arguments: str) -> str:
 
 
 def canonical(name: str) -> str:
-    """Return the form of a distribution's name in which two spellings are equal."""
+    """Normalize a distribution's name for comparison."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,4 +1,4 @@
-"""The page on speed takes its figures from the result of a run, and a run tells what Python it had."""
+"""The performance page uses the figures of a recorded run, and a run records its Python version."""
 
 import re
 from typing import Any

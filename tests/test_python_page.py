@@ -1,4 +1,4 @@
-"""docs/python.md: its examples run, they have every public member, and errors are those that it names."""
+"""docs/python.md: its examples run and use every public member, and operations raise the errors it names."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.documented import ROOT, blocks
 
 PAGE: Final = "docs/python.md"
 INTERNAL: Final = {"services", "asynchronous", "wait", "add", "begins", "count", "find", "cleared_after"}
-"""Members for the broker's own code; `add`, `begins`, `count`, `find` and `cleared_after` are those of `Journal`."""
+"""Internal members; `add`, `begins`, `count`, `find` and `cleared_after` belong to `Journal`."""
 DOCUMENTED_IN_WORDS: Final = {"security", "share_partitions"}
 
 

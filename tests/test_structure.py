@@ -1,4 +1,4 @@
-"""Modules form no large circle of imports, an import in a function saves time, the core of the broker stays small."""
+"""Import cycles stay small, imports in functions defer a module, and the broker's core does not grow."""
 
 import ast
 import os
@@ -17,7 +17,7 @@ _MOST_ATTRIBUTES: Final = 18
 
 
 def _loaded_with(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when a module is loaded: not those of functions, nor those for types alone."""
+    """Yield the statements run when a module is loaded, without functions and imports for type checking."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -29,7 +29,7 @@ def _loaded_with(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _deferred(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The imports in functions."""
+    """Yield the imports in functions."""
     found: dict[int, ast.stmt] = {}
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -38,12 +38,12 @@ def _deferred(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _module_of(imported: str, modules: Mapping[str, Path], node: ast.stmt) -> str:
-    """The module that an import loads: of the product, or as it is written."""
+    """Return the module that an import loads: one of the product, or the name as written."""
     return imported if imported in modules or isinstance(node, ast.Import) else imported.rpartition(".")[0]
 
 
 def _loads(modules: Mapping[str, Path]) -> dict[str, set[str]]:
-    """The modules that the head of each module loads, with the packages that they are in."""
+    """Return the modules loaded by the top level of each module, including the packages that contain them."""
     loads: dict[str, set[str]] = {}
     for name, path in modules.items():
         loads[name] = set()
@@ -58,7 +58,7 @@ def _loads(modules: Mapping[str, Path]) -> dict[str, set[str]]:
 
 
 def _reached(loads: Mapping[str, Iterable[str]], first: str) -> set[str]:
-    """All that is loaded when a module is."""
+    """Return all modules that are loaded together with a module."""
     reached: set[str] = set()
     todo = [first]
     while todo:
@@ -76,7 +76,7 @@ def test_no_circle_of_imports_is_larger_than_three_modules() -> None:
 
 
 def _needless(modules: Mapping[str, Path]) -> Iterator[str]:
-    """The imports in functions of what the head of their module loads anyway; circles aside."""
+    """Yield the imports in functions of modules that are loaded anyway, except those that avoid a cycle."""
     loads = _loads(modules)
     for name, path in modules.items():
         deferred = list(_deferred(tree_of(path)))
@@ -90,12 +90,12 @@ def _needless(modules: Mapping[str, Path]) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_an_import_in_a_function_defers_a_module() -> None:
-    """A start loads little, so imports may stand in functions. One of a module that is loaded anyway may not."""
+    """Imports in functions are only for modules that a start does not load anyway."""
     assert list(_needless(modules_of_product())) == []
 
 
 def test_the_core_does_not_grow(harness: Harness) -> None:
-    """New modules belong to `Services`, or to a room of the core."""
+    """New modules belong to `Services`, or to a part of the core."""
     public = {name for name in (*vars(harness.core), *vars(Core)) if not name.startswith("_")} - {"close", "closing"}
     assert len(public) <= _MOST_ATTRIBUTES, sorted(public)
 

@@ -1,6 +1,6 @@
-"""`make weight`: how large the code is, one figure a line, and the largest circles of imports.
+"""`make weight` measures the size of the code, one figure per line, and lists the largest import cycles.
 
-Code lines hold code: no blank line, comment or docstring. Everything that is neither a test nor a benchmark is product.
+Code lines exclude blank lines, comments and docstrings. Everything except tests and benchmarks is product code.
 """
 
 import ast
@@ -17,7 +17,7 @@ from tests.documented import ROOT
 from tests.structure import circles, import_graph
 
 SMALL: Final = 60
-"""A file of fewer lines is small."""
+"""A file with fewer lines counts as small."""
 _NO_CODE: Final = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.ENDMARKER, tokenize.ENCODING),
@@ -25,12 +25,12 @@ _NO_CODE: Final = {
 
 
 def is_test(name: str) -> bool:
-    """Return whether a file of this name is no product."""
+    """Return whether a file is a test or a benchmark."""
     return name.startswith(("tests/", "benchmarks/")) or "/tests/" in name
 
 
 def lines(text: str) -> tuple[int, int]:
-    """Return the numbers of lines of code, and of comments and docstrings."""
+    """Return the number of code lines, and of lines with comments and docstrings."""
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -46,7 +46,7 @@ def lines(text: str) -> tuple[int, int]:
 
 
 def _kinds(tree: ast.AST) -> Iterator[str]:
-    """Yield what each function and class of a module counts as."""
+    """Yield the categories of each function and class in a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             inside = [child for statement in node.body for child in ast.walk(statement)]

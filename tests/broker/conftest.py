@@ -1,4 +1,4 @@
-"""Brokers without sockets, and where their data is."""
+"""Fixtures for brokers without sockets."""
 
 import logging
 import math
@@ -19,14 +19,14 @@ from tests.broker.logs.world import Openings
 
 @pytest.fixture(scope="module", autouse=True)
 def whole_chores() -> Iterator[None]:
-    """Chores are not sliced by time, unless a test asks for it: a busy machine would end a slice at any step."""
+    """Disable time slices of background tasks, which a busy machine would end after any step."""
     with patch.object(chores, "_SLICE_S", math.inf):
         yield
 
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
-    """A broker without sockets, with one topic "t" of one partition."""
+    """A broker without sockets that has a topic "t" with one partition."""
     made = Harness(str(tmp_path / "data"))
     made.create()
     yield made
@@ -35,7 +35,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 @pytest.fixture
 def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
-    """A function that makes a broker without sockets, of a configuration, with one topic "t" of one partition."""
+    """A function that creates a broker without sockets from a configuration, with a topic "t" of one partition."""
     with ExitStack() as ends:
 
         def make(config: dict[str, str]) -> Harness:
@@ -49,7 +49,7 @@ def configured(tmp_path: Path) -> Iterator[Callable[[dict[str, str]], Harness]]:
 
 @pytest.fixture
 def several(tmp_path: Path) -> Iterator[Harness]:
-    """Three brokers without sockets, with one topic "t" of one partition."""
+    """Three brokers without sockets, with a topic "t" of one partition."""
     made = Harness(str(tmp_path / "data"), brokers=3)
     made.create()
     yield made
@@ -58,13 +58,13 @@ def several(tmp_path: Path) -> Iterator[Harness]:
 
 @pytest.fixture
 def members(harness: Harness) -> Members:
-    """The members of a group "g" that nobody has joined yet."""
+    """The members of a group "g", which is still empty."""
     return Members(harness)
 
 
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
-    """The arguments of opened logs."""
+    """The arguments with which logs were opened."""
     seen = Openings()
     monkeypatch.setattr(Log, "open", seen.open)
     return seen
@@ -72,11 +72,11 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
 
 @pytest.fixture
 def errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """A function that tells the errors that were logged."""
+    """A function that returns the logged errors."""
     return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> disks.Disk:
-    """A disk that refuses to write to some partitions, once it is told which."""
+    """A disk that can refuse writes to chosen partitions."""
     return disks.install(monkeypatch)

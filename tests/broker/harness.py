@@ -1,4 +1,4 @@
-"""A broker without sockets: requests go in as bytes and answers come out as bytes, on a clock that a test moves."""
+"""A broker without sockets: requests and responses are bytes, and tests control the clock."""
 
 import math
 import os
@@ -50,7 +50,7 @@ _MODULES: Final = {f"{route.message}Request": route for route in ROUTES}
 
 
 def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str | None = "test") -> bytes:
-    """A request with its header (v1 or v2), without the length in front."""
+    """Encode a request with its header (v1 or v2), without the length prefix."""
     name = type(request).__name__
     client = (client_id or "").encode()
     frame = bytearray(struct.pack(">hhi", _MODULES[name].key, version, correlation_id))
@@ -62,7 +62,7 @@ def frame_of(request: Any, version: int, correlation_id: int = 1, client_id: str
 
 
 def response_of(request: Any, version: int, data: bytes, correlation_id: int = 1) -> Any:
-    """The response in one frame, length in front; asserts that header and length are right and nothing follows."""
+    """Decode the response in a frame with a length prefix, and assert that header and length are correct."""
     route = _MODULES[type(request).__name__]
     length, answered = struct.unpack_from(">ii", data)
     assert length == len(data) - 4
@@ -76,7 +76,7 @@ def response_of(request: Any, version: int, data: bytes, correlation_id: int = 1
 
 
 class Pending:
-    """A request that waits; `response` is None until it is answered."""
+    """A delayed request. `response` is None until it is answered."""
 
     def __init__(self, request: Any, version: int, waiting: Waiting, names: Mapping[bytes, str] | None = None) -> None:
         self.response: Any = None
@@ -89,11 +89,11 @@ class Pending:
 
     @property
     def is_answered(self) -> bool:
-        """Has the answer come?"""
+        """Whether the response has arrived."""
         return self.response is not None
 
     def cancel(self) -> None:
-        """The client goes away."""
+        """Cancel the request because its client disconnects."""
         self._delayed.cancel()
 
     def _park(self) -> None:
@@ -120,7 +120,7 @@ class Pending:
 
 
 def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
-    """The response with the names of topics where it has their ids."""
+    """Replace topic ids in a response by topic names."""
     for topic in getattr(response, "responses", ()):
         for field in ("name", "topic"):
             if getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID and hasattr(topic, field):
@@ -129,7 +129,7 @@ def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
 
 
 def bytes_of(*answers: Answer) -> bytes:
-    """The bytes that a connection would send for `answers`."""
+    """Return the bytes that a connection would send for `answers`."""
     out, splices = encode_answers(list(answers))
     for position, splice in reversed(splices):
         data: bytes = splice.read()  # type: ignore[attr-defined]  # only log slices are spliced here
@@ -139,7 +139,7 @@ def bytes_of(*answers: Answer) -> bytes:
 
 
 class Harness:
-    """A broker's state with a clock that stands still, and the verbs that tests need most."""
+    """A broker's state with a manual clock, and the operations that tests need most."""
 
     def __init__(
         self,
@@ -152,24 +152,24 @@ class Harness:
         self.data_dir = data_dir
         self.racks = racks
         self.brokers = brokers
-        #: The node id that requests go to; None for the first one's.
+        #: The node id that receives requests; None for the first node.
         self.asks: int | None = None
-        #: The name of the user whom requests come from; None for nobody that is known.
+        #: The name of the user who sends requests; None for an anonymous client.
         self.user: str | None = None
         self.clock = ManualClock()
         self._config = BrokerConfig.from_properties(dict(config or {}))
         self._soon: list[Callable[[], None]] = []
-        #: The version of fetches that do not say one.
+        #: The default version of fetches.
         self.fetch_version = 12
-        #: The names of all ids that a request has named.
+        #: Topic names by the ids that requests have used.
         self._names: dict[bytes, str] = {}
-        #: The length of a slice in seconds: a request ends within its first one, unless a test asks for less.
+        #: The length of a slice in seconds. By default, a request ends within its first slice.
         self.slice_s = math.inf
         self.services = self._open()
 
     @property
     def core(self) -> Core:
-        """The ground of the broker."""
+        """The broker's core."""
         return self.services.core
 
     def _open(self) -> Services:
@@ -196,11 +196,11 @@ class Harness:
         self.services = self._open()
 
     def crash(self) -> None:
-        """Start again on the same data directory as after kill -9: the kernel takes the lock, nothing is closed."""
+        """Restart on the same data directory as after kill -9: the kernel releases the lock, and nothing is closed."""
         self.core.logs.stop_chores()
-        self.services.close_coordinators()  # they write nothing when they close, but they have timers
+        self.services.close_coordinators()  # Closing coordinators writes nothing, but cancels their timers.
         self._soon.clear()
-        for handle in tuple(self.core.files._open):  # the kernel closes what a process has open
+        for handle in tuple(self.core.files._open):  # The kernel closes a process's open files.
             handle.close()
         self.core._data_dir.release()
         self.services = self._open()
@@ -213,7 +213,7 @@ class Harness:
     def _run_cleaning(
         self, plan: CleaningPlan, done: Callable[[CleaningResult | BaseException], None]
     ) -> Callable[[], None]:
-        """A real cleaning, in this process and after this wake-up."""
+        """Run a real cleaning in this process, after the current wake-up."""
         is_current = True
 
         def end() -> None:
@@ -240,24 +240,24 @@ class Harness:
         self.services = self._open()
 
     def run_soon(self) -> None:
-        """The work of the event loop after a wake-up: the calls that were put off."""
+        """Run the calls that the event loop would run after a wake-up."""
         while self._soon:
             self._soon.pop(0)()
 
     def accept(self, request: Any, version: int, session: Session | None = None) -> Answer | Waiting | None:
-        """Hand in a request, without the end of the wake-up: nothing is written yet."""
+        """Pass a request to the broker without ending the wake-up, so nothing is written yet."""
         take = accept if self.services.checks_messages else accept_plain
         return take(memoryview(bytearray(frame_of(request, version))), session or self.session())
 
     def session(self, **given: Any) -> Session:
-        """A connection that has just been made; `given` as `Session` takes it."""
+        """Return a new connection's session; `given` is passed to `Session`."""
         node = None if self.asks is None else self.core.cluster.node(self.asks)
         if self.user is not None:
             given.setdefault("principal", Principal(USER, self.user))
         return Session(self.services, node, advertised=ADVERTISED, **given)
 
     def send(self, request: Any, version: int, session: Session | None = None) -> Any:
-        """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""
+        """Send a request in its own wake-up, and return the response, a `Pending`, or None without a response."""
         self._name_by_id(request, version)
         outcome = self.accept(request, version, session)
         pending = Pending(request, version, outcome, self._names) if isinstance(outcome, Waiting) else None
@@ -267,7 +267,7 @@ class Harness:
         return with_names(answer, self._names) if isinstance(outcome, Answer) else answer
 
     def _name_by_id(self, request: Any, version: int) -> None:
-        """Put ids into Produce and Fetch requests that have no names; one that nobody has for an unknown topic."""
+        """Put topic ids into Produce and Fetch requests that have no names. An unknown topic gets an unused id."""
         if version < _FIRST_NAMED_BY_ID:
             return
         for topic in (
@@ -280,14 +280,14 @@ class Harness:
             self._names[topic.topic_id] = name
 
     def ask(self, request: Any, version: int) -> Any:
-        """One request that must be answered at once."""
+        """Send a request that must be answered immediately, and return the response."""
         response = self.send(request, version)
         assert response is not None
         assert not isinstance(response, Pending)
         return response
 
     def create(self, name: str = "t", partitions: int = 1, /, **configs: str) -> None:
-        """Create a topic; `max_message_bytes="100"` stands for max.message.bytes=100."""
+        """Create a topic. Configuration keys have underscores, such as `max_message_bytes="100"`."""
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -306,7 +306,7 @@ class Harness:
         version: int = 9,
         acks: int = -1,
     ) -> PartitionProduceResponse:
-        """Produce to one partition and return its outcome."""
+        """Produce to one partition, and return its result."""
         response = self.ask(produce_request(records, topic, partition, acks=acks), version)
         (answered,) = response.responses
         assert answered.name == topic
@@ -322,14 +322,14 @@ class Harness:
         return response
 
     def fetch_one(self, offset: int = 0, topic: str = "t", partition: int = 0, **fields: Any) -> PartitionData:
-        """Fetch from one partition and return its outcome."""
+        """Fetch from one partition, and return its result."""
         return only_partition(self.fetch((topic, partition, offset), **fields))
 
 
 def produce_request(
     records: bytes | bytearray | None, topic: str = "t", partition: int = 0, *, acks: int = -1
 ) -> ProduceRequest:
-    """A produce request for one partition."""
+    """Return a Produce request for one partition."""
     data = PartitionProduceData(index=partition, records=records)
     topics = [TopicProduceData(name=topic, partition_data=[data])]
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
@@ -344,7 +344,7 @@ def fetch_request(
     current_leader_epoch: int = -1,
     **fields: Any,
 ) -> FetchRequest:
-    """A fetch request for (topic, partition, offset)s."""
+    """Return a Fetch request for (topic, partition, offset)s."""
     topics: dict[str, list[FetchPartition]] = {}
     for topic, partition, offset in partitions:
         requested_partition = FetchPartition(
@@ -364,7 +364,7 @@ def fetch_request(
 
 
 def only_partition(response: FetchResponse) -> PartitionData:
-    """The outcome for the one partition that a response tells of."""
+    """Return the result of the only partition in a response."""
     assert response.error_code == 0
     (topic,) = response.responses
     (data,) = topic.partitions
@@ -372,23 +372,23 @@ def only_partition(response: FetchResponse) -> PartitionData:
 
 
 def bytes_in(data: PartitionData) -> bytes:
-    """The record bytes of a partition; never null, since some clients take null for an error."""
+    """Return the record bytes of a partition, which must not be null because some clients treat null as an error."""
     assert isinstance(data.records, memoryview)
     return bytes(data.records)
 
 
 def partitions_of(responses: list[FetchableTopicResponse]) -> list[tuple[str, int]]:
-    """(topic, partition) of everything a fetch response tells, in its order."""
+    """Return the (topic, partition) of every result in a fetch response, in order."""
     return [(topic.topic, data.partition_index) for topic in responses for data in topic.partitions]
 
 
 def batch(*values: bytes, timestamp: int = 1_700_000_000_000, **fields: Any) -> bytearray:
-    """A batch of records without keys, a millisecond apart."""
+    """Return a batch of records without keys, with timestamps a millisecond apart."""
     return build_batch([NewRecord(None, value, timestamp + index) for index, value in enumerate(values)], **fields)
 
 
 def values_in(records: Any) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every record in fetched bytes; every batch has a right checksum."""
+    """Return the (offset, value) of every record in fetched bytes, after checking all checksums."""
     found: list[tuple[int, bytes | None]] = []
     for each in iter_batches(memoryview(records or b"")):
         each.check_crc()
@@ -409,7 +409,7 @@ def restore_snapshot(
     snapshot: snapshots.Snapshot | str | os.PathLike[str],
     meanwhile: Callable[[], object] | None = None,
 ) -> None:
-    """Restore a snapshot without an event loop and threads; `meanwhile` as above."""
+    """Restore a snapshot without an event loop and threads. `meanwhile` is called just before the files are copied."""
     _done(snapshots.restore_snapshot(services, snapshot, _at_once(meanwhile)))
 
 
@@ -423,7 +423,7 @@ def _at_once(meanwhile: Callable[[], object] | None) -> snapshots.Aside:
 
 
 def _done(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Return the result of a coroutine that waits for nothing."""
+    """Run a coroutine that never waits, and return its result."""
     try:
         coroutine.send(None)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""A blocking client that speaks the protocol over a plain socket, and can be told to break it."""
+"""A blocking client over a plain socket, which can also send invalid bytes."""
 
 import socket
 import struct
@@ -9,22 +9,22 @@ from tests.broker.harness import frame_of, response_of
 from tests.patience import PATIENCE_S
 
 Address = tuple[str, int]
-"""Host and port."""
+"""A host and a port."""
 
 
 def address_of(bootstrap: str) -> Address:
-    """The address in HOST:PORT."""
+    """Parse an address of the form HOST:PORT."""
     host, _, port = bootstrap.rpartition(":")
     return host, int(port)
 
 
 def framed(frame: bytes | bytearray | memoryview) -> bytes:
-    """The frame with its length in front."""
+    """Return a frame with its length prefix."""
     return struct.pack(">i", len(frame)) + frame
 
 
 class SocketClient:
-    """One connection to a broker."""
+    """A connection to a broker."""
 
     def __init__(self, address: Address, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -44,7 +44,7 @@ class SocketClient:
         self.socket.close()
 
     def send(self, request: Any, version: int) -> int:
-        """Send a request; returns its correlation id."""
+        """Send a request, and return its correlation id."""
         self._number += 1
         self._asked[self._number] = (request, version)
         frame = frame_of(request, version, self._number)
@@ -52,18 +52,26 @@ class SocketClient:
         return self._number
 
     def send_bytes(self, data: bytes) -> None:
-        """Send anything."""
+        """Send arbitrary bytes."""
         self.socket.sendall(data)
 
     def receive(self) -> tuple[int, Any]:
-        """The next response with its correlation id. ConnectionError when the broker closes instead."""
+        """Receive the next response, and return it with its correlation id.
+
+        Raises:
+            ConnectionError: the broker closed the connection.
+        """
         head = self.receive_bytes(8)
         length, number = struct.unpack(">ii", head)
         request, version = self._asked.pop(number)
         return number, response_of(request, version, head + self.receive_bytes(length - 4), number)
 
     def receive_bytes(self, count: int) -> bytes:
-        """Exactly so many bytes. ConnectionError when there are fewer."""
+        """Receive exactly `count` bytes.
+
+        Raises:
+            ConnectionError: the connection ended earlier.
+        """
         data = bytearray()
         while len(data) < count:
             piece = self.socket.recv(min(count - len(data), 1 << 20))
@@ -80,7 +88,7 @@ class SocketClient:
         return response
 
     def is_closed(self) -> bool:
-        """Does the broker close the connection without another byte? Waits for it."""
+        """Wait until the broker sends a byte or closes the connection, and return whether it closed it."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:

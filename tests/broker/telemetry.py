@@ -1,4 +1,4 @@
-"""A client that sends its metrics (KIP-714)."""
+"""A client that pushes its metrics (KIP-714)."""
 
 import struct
 from typing import Any
@@ -15,7 +15,7 @@ OTHER = b"another client's"
 
 
 def ask(harness: Harness, client: bytes = CLIENT) -> GetTelemetrySubscriptionsResponse:
-    """Ask what to send."""
+    """Request the client's subscriptions."""
     response = harness.ask(GetTelemetrySubscriptionsRequest(client_instance_id=client), 0)
     assert isinstance(response, GetTelemetrySubscriptionsResponse)
     return response
@@ -30,7 +30,7 @@ def push(
     terminating: bool = False,
     compression_type: int = 0,
 ) -> int:
-    """Send metrics; returns the error code."""
+    """Push metrics, and return the error code."""
     request = PushTelemetryRequest(
         client_instance_id=client,
         subscription_id=subscription_id,
@@ -43,7 +43,7 @@ def push(
 
 
 def gauge(name: str, value: float, **labels: str) -> bytes:
-    """OTLP MetricsData with one gauge."""
+    """Encode OTLP MetricsData with one gauge."""
     point = _field(4, struct.pack("<d", value), kind=1)
     for key, text in labels.items():
         point += _field(7, _field(1, key.encode()) + _field(2, _field(1, text.encode())))
@@ -51,7 +51,7 @@ def gauge(name: str, value: float, **labels: str) -> bytes:
 
 
 def counter(name: str, value: int) -> bytes:
-    """OTLP MetricsData with one sum."""
+    """Encode OTLP MetricsData with one sum."""
     point = _varint(3 << 3) + _varint(300) + _field(6, struct.pack("<q", value), kind=1)
     return _metric(_field(1, name.encode()) + _field(7, _field(1, point)))
 

@@ -1,4 +1,4 @@
-"""The broker inside a Python program: `with`, `async with`, and what happens when it cannot start."""
+"""The broker in a Python program: `with`, `async with`, and failed starts."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ from tests.broker.socket_client import SocketClient
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary directories are made."""
+    """The directory in which temporary directories are created."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -109,7 +109,7 @@ def test_topics_and_configuration_are_given() -> None:
 
 
 def test_topics_exist_before_clients_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a container that answers its health check has them, as docs/ci.md says."""
+    """A container that passes its health check therefore has them, as docs/ci.md says."""
     found: list[list[str]] = []
     start = Server.start
 
@@ -147,7 +147,7 @@ def test_clients_are_disconnected_at_the_end() -> None:
         assert client.is_closed()
 
 
-# What cannot start says why to the one who asked, and leaves nothing behind.
+# Failed starts raise an error with the reason, and leave nothing behind.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The clocks: one that a test moves, and the machine's."""
+"""The manual clock and the system clock."""
 
 import asyncio
 import time

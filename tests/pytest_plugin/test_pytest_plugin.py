@@ -1,4 +1,4 @@
-"""The fixtures, tried as a user has them: in a pytest of its own, with tests of its own."""
+"""The fixtures as users have them, in a separate pytest process with its own tests."""
 
 import os
 import re
@@ -26,10 +26,10 @@ def produce(kafka, topic, *values):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs pytest over a file; options as arguments.
+    """A function that runs pytest over a file, with command line options as arguments.
 
-    Other plugins of this environment would take half of a start. They are left out, unless a test is about them or
-    about the entry point.
+    Other plugins of this environment would take half of the start-up time. They are disabled, except in tests about
+    them or about the entry point.
     """
 
     def start(tests: str, *options: str, ini: str = "", all_plugins: bool = False) -> subprocess.CompletedProcess[str]:
@@ -240,7 +240,7 @@ def test_options_that_cannot_be(run: Run, options: list[str], ini: str, complain
     result = run("def test_it(kafka):\n    pass\n", *options, ini=ini)
     assert result.returncode != 0
     assert complaint in result.stdout
-    assert "pytest_plugin.py" not in result.stdout  # nor any other line that is not the user's
+    assert "pytest_plugin.py" not in result.stdout  # The output contains only lines of the user's own code.
 
 
 def test_who_does_not_use_it_pays_nothing(run: Run) -> None:

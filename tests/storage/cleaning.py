@@ -1,4 +1,4 @@
-"""Shared by the tests of the cleaner: segments as files, plans for them, markers, and the contents of the files."""
+"""Helpers for the cleaner's tests: segments as files, plans for them, markers, and the contents of the files."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ def entry(data: bytes | bytearray) -> Entry:
 
 
 def batch(base_offset: int, *pairs: Pair, timestamps: Sequence[int] = (), **fields: Any) -> Entry:
-    """Return a v2 batch of keys and values, its timestamps NOW, NOW + 1 ... unless they are given."""
+    """Return a v2 batch of keys and values, with timestamps NOW, NOW + 1 ... by default."""
     times = timestamps or range(NOW, NOW + len(pairs))
     records = [NewRecord(key, value, time) for (key, value), time in zip(pairs, times, strict=True)]
     return entry(build_batch(records, base_offset=base_offset, partition_leader_epoch=3, **fields))
@@ -55,7 +55,7 @@ def marker(base_offset: int, producer_id: int, *, commit: bool, epoch: int = 0, 
 
 
 def write_segments(directory: Path, segments: Mapping[int, Iterable[Entry | bytes]], *, modified_ms: int = NOW) -> None:
-    """Write log files by base offset. Each was modified a second after the one before."""
+    """Write log files by base offset, each modified a second after the previous one."""
     directory.mkdir(exist_ok=True)
     for number, (base_offset, entries) in enumerate(segments.items()):
         path = directory / file_name(base_offset, LOG_SUFFIX)
@@ -64,7 +64,7 @@ def write_segments(directory: Path, segments: Mapping[int, Iterable[Entry | byte
 
 
 def plan_for(directory: Path, end: int, **changes: Any) -> CleaningPlan:
-    """Return the plan to clean every segment below `end`, all of it dirty, with Kafka's defaults but for `changes`."""
+    """Return a plan that cleans every segment below `end`, all of them dirty, with Kafka's defaults and `changes`."""
     bases = sorted(int(path.stem) for path in directory.glob(f"*{LOG_SUFFIX}"))
     segments = []
     for base_offset in bases:
@@ -90,7 +90,7 @@ def plan_for(directory: Path, end: int, **changes: Any) -> CleaningPlan:
 
 
 def put_in_place(result: CleaningResult) -> None:
-    """Swap the cleaned files in, without a log that is open."""
+    """Swap in the cleaned files without an open log."""
     directory = Path(result.directory)
     for group in result.groups:
         for base_offset in group.source_base_offsets:
@@ -103,7 +103,7 @@ def put_in_place(result: CleaningResult) -> None:
 
 
 def entries_of(data: bytes) -> list[Entry]:
-    """Return every entry of a log file, its checksum checked."""
+    """Return every entry of a log file after checking its checksum."""
     found = []
     for one in iter_batches(data):
         one.check_crc()
@@ -121,7 +121,7 @@ def records_of(entries: Iterable[Entry]) -> list[Record]:
 
 
 def pairs_of(entries: Iterable[Entry]) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return offset, key and value of every record that is no marker."""
+    """Return offset, key and value of every record except markers."""
     return [
         (record.offset, record.key, record.value)
         for one in entries

@@ -17,7 +17,7 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture(autouse=True)
 def _descriptors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close the descriptors of logs that a test leaves as a crash does."""
+    """Close the descriptors of logs that a test abandons as in a crash."""
     pools: list[FilePool] = []
     real = FilePool.__init__
 

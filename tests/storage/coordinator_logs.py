@@ -1,4 +1,4 @@
-"""Logs of the coordinators' topics, with a record of every kind and version, for the dump's decoders."""
+"""Logs of the coordinators' topics with records of every type and version, for the decoders of dumps."""
 
 import dataclasses
 import struct
@@ -53,13 +53,13 @@ TRANSACTION_KEY: Final = encode_versioned(TransactionLogKey(transactional_id="ca
 
 
 def written(directory: Path, records: Sequence[KeyAndValue]) -> Path:
-    """A segment with a batch for each record."""
+    """Write a segment with one batch per record, and return its directory."""
     batches = [build_batch([NewRecord(*record, NOW)], base_offset=index) for index, record in enumerate(records)]
     return log_file(directory, batches)
 
 
 def group_records() -> list[KeyAndValue]:
-    """Records of `__consumer_offsets`."""
+    """Return records of `__consumer_offsets`."""
     records: list[KeyAndValue] = []
     for version in range(5):
         key = OffsetCommitKey(group="g", topic="t", partition=version)
@@ -191,7 +191,7 @@ def _assignment(version: int) -> bytes:
 
 
 def transaction_value(status: int, partitions: dict[str, list[int]] | None, version: int = 0) -> bytes:
-    """The state of a transaction in `__transaction_state`."""
+    """Encode the state of a transaction in `__transaction_state`."""
     schemas = (
         None if partitions is None else [PartitionsSchema(topic=t, partition_ids=p) for t, p in partitions.items()]
     )
@@ -208,7 +208,7 @@ def transaction_value(status: int, partitions: dict[str, list[int]] | None, vers
 
 
 def transaction_records() -> list[KeyAndValue]:
-    """Records of `__transaction_state`; the order of partitions in a set of Scala's is the hard part."""
+    """Return records of `__transaction_state`, including partitions in the order of a Scala set."""
     records: list[KeyAndValue] = []
     for version in (0, 1):
         records.append((TRANSACTION_KEY, transaction_value(0, None, version)))

@@ -1,4 +1,4 @@
-"""The reads of a log's files, counted."""
+"""Counts the reads of a log's files."""
 
 import os
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ import pytest
 
 
 class Reads:
-    """Bytes read of each file by its name, and the number of reads."""
+    """The number of reads and of bytes read, by file name."""
 
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
         self.calls: dict[str, int] = {}
 
     def total(self, suffix: str) -> int:
-        """The bytes."""
+        """Return the bytes read from files with this suffix."""
         return sum(size for name, size in self.of.items() if name.endswith(suffix))
 
     def count(self, suffix: str) -> int:
-        """The number of reads."""
+        """Return the number of reads from files with this suffix."""
         return sum(count for name, count in self.calls.items() if name.endswith(suffix))
 
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of dumps: a dump as text or JSON, and the files whose dumps Kafka's tool has printed."""
+"""Helpers for the tests of dumps: dumps as text or JSON, and files with recorded dumps of Kafka's tool."""
 
 import io
 import json
@@ -15,14 +15,14 @@ from minibroker_storage.dump.text import TextWriter
 from minibroker_storage.explain import explain
 
 DATA = Path(__file__).parent / "data"
-#: Files of all formats, sound and damaged, each folder with what DumpLogSegments of Kafka 3.9.1 prints (.out, .err).
+#: Valid and damaged files of all formats. Each directory has the output of Kafka 3.9.1's DumpLogSegments (.out, .err).
 KAFKAS = DATA / "dump"
 ORDERS = DATA / "kafka-3.9.1" / "orders-0"
 DEEP = DumpOptions(deep_iteration=True)
 
 
 class Dump(NamedTuple):
-    """Standard output, standard error, and whether all was sound."""
+    """Standard output, standard error, and whether everything was valid."""
 
     out: str
     errors: str
@@ -69,7 +69,7 @@ def explained(*paths: Path | str, options: DumpOptions = DEEP) -> Dump:
 
 
 def log_file(directory: Path, parts: Sequence[bytes | bytearray], base_offset: int = 0) -> Path:
-    """Write a segment's log."""
+    """Write a segment's log, and return its path."""
     path = directory / f"{base_offset:020d}.log"
     path.write_bytes(b"".join(parts))
     return path

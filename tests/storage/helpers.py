@@ -1,4 +1,4 @@
-"""Shared by the tests of storage: batches, logs in a directory, their contents, failing disks."""
+"""Helpers for the storage tests: batches, logs in a directory, their contents, and failing disks."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ TIME_INDEX = "00000000000000000000.timeindex"
 
 
 class Batch(NamedTuple):
-    """A batch as a connection's buffer holds it, and its header as it arrived."""
+    """A batch as in a connection's buffer, and its header as it arrived."""
 
     view: memoryview
     header: BatchHeader
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 
 def a_batch(count: int = 1, *, value: bytes = b"value", timestamps: Sequence[int] = (), **fields: Any) -> Batch:
-    """Return a batch of `count` records, all alike but for `timestamps`; `fields` go to `build_batch`."""
+    """Return a batch of `count` equal records, with `timestamps`; `fields` are passed to `build_batch`."""
     times = list(timestamps) or [NOW] * count
     view = memoryview(build_batch([NewRecord(None, value, time) for time in times], **fields))
     return Batch(view, read_header(view))
@@ -54,7 +54,7 @@ def sequenced(base_sequence: int, count: int = 1, *, producer_id: int = 7, epoch
 
 
 def marker(*, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 3, commit: bool = True) -> Batch:
-    """Return a transaction marker as a coordinator writes it: version 0, type, version 0, coordinator epoch."""
+    """Return a transaction marker in a coordinator's format: version 0, type, version 0, coordinator epoch."""
     record = NewRecord(struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, coordinator_epoch), NOW + 5)
     view = memoryview(
         build_batch([record], producer_id=producer_id, producer_epoch=epoch, is_transactional=True, is_control=True)
@@ -63,7 +63,7 @@ def marker(*, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 3, 
 
 
 class Home:
-    """A partition's directory, and the log in it, which can be left and entered again."""
+    """A partition's directory and the log in it, which can be closed and reopened."""
 
     def __init__(self, path: Path, config: LogConfig = SMALL, files: FilePool | None = None) -> None:
         self.path = path
@@ -87,7 +87,7 @@ class Home:
         return self.log
 
     def crash(self) -> None:
-        """Leave the log as a killed process does: descriptors closed, nothing written."""
+        """Abandon the log like a killed process: close the descriptors without writing."""
         for segment in self.log.segments:
             segment.close_files()
 
@@ -107,7 +107,7 @@ class Home:
 
 
 def filled(tmp_path: Path, count: int = 60, config: LogConfig = SMALL) -> Home:
-    """Return a log of batches of 3 records each, in several segments; timestamps rise by 10 ms per batch."""
+    """Return a log of several segments with batches of 3 records; timestamps increase by 10 ms per batch."""
     home = Home(tmp_path / "orders-0", config)
     for number in range(count):
         home.append(a_batch(3, timestamps=[NOW + 10 * number + by for by in range(3)]))
@@ -115,7 +115,7 @@ def filled(tmp_path: Path, count: int = 60, config: LogConfig = SMALL) -> Home:
 
 
 def batches_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20) -> list[AnyBatch]:
-    """Every batch from `offset` (the log start) to the end, read as a consumer does, one slice after the other."""
+    """Return every batch from `offset` or the log start on, read slice by slice like a consumer."""
     found: list[AnyBatch] = []
     offset = log.log_start_offset if offset is None else offset
     while True:
@@ -128,20 +128,20 @@ def batches_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20)
 
 
 def offsets_of(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 20) -> list[int]:
-    """Base offsets of the same batches."""
+    """Return the base offsets of batches_of()."""
     return [batch.header.base_offset for batch in batches_of(log, offset, max_bytes=max_bytes)]
 
 
 class Disk:
-    """Stands before the kernel's writes and lets them fail, or take a part only."""
+    """Replaces the kernel's write calls, which can then fail or write only a part."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._pwrite = os.pwrite
         self._pwritev = os.pwritev
-        #: Bytes that go through before the error; None lets everything pass.
+        #: Number of bytes to write before an error, or None for no error.
         self.room: int | None = None
         self.error = errno.ENOSPC
-        #: At most so many bytes a call.
+        #: Maximum number of bytes per call.
         self.most = 1 << 30
         self.calls = 0
         monkeypatch.setattr(os, "pwrite", self.pwrite)
@@ -165,7 +165,7 @@ class Disk:
 
 
 class Moments:
-    """Copies a directory before each rename and each removal in it: what a crash at that moment would leave."""
+    """Copies a directory before each rename and removal in it, as a crash at that moment would leave it."""
 
     def __init__(self, directory: Path, copies: Path) -> None:
         self.directory = directory
@@ -194,7 +194,7 @@ class Moments:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every file's bytes by name; the zeros that a preallocated index ends with are left out."""
+    """Return the bytes of every file by name, without the trailing zeros of preallocated indexes."""
     return {
         path.name: path.read_bytes().rstrip(b"\0") if path.name.endswith("index") else path.read_bytes()
         for path in directory.iterdir()

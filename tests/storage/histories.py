@@ -1,4 +1,4 @@
-"""Random lives of a compacted log: producers of every kind, tombstones, transactions, in every format and codec."""
+"""Random histories of a compacted log: all types of producers, tombstones, transactions, formats and codecs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ LEGACY_CODECS = [codec for codec in CompressionCodec if codec is not Compression
 
 @dataclass
 class Producer:
-    """An idempotent producer; a transactional one may have a transaction open."""
+    """An idempotent producer. If it is transactional, it may have an open transaction."""
 
     producer_id: int
     is_transactional: bool
@@ -29,7 +29,7 @@ class Producer:
 
 @dataclass
 class History:
-    """Draws entries one after the other; offsets and timestamps go on from entry to entry."""
+    """Generates consecutive random entries with ascending offsets and timestamps."""
 
     random: Random
     next_offset: int = 0
@@ -47,7 +47,7 @@ class History:
         self._null_keys = rnd.choice([0, 0, 0.1])
 
     def entries(self, count: int, magic: int = 2) -> list[Entry]:
-        """Return the next `count` entries or more: a message set of an old format is several."""
+        """Return at least `count` entries. A message set in an old format counts as several."""
         found: list[Entry] = []
         for _ in range(count):
             found += self._message_set(magic) if magic < 2 else [self._batch()]
@@ -56,7 +56,7 @@ class History:
         return found
 
     def endings(self) -> Iterator[Entry]:
-        """Return markers for all open transactions."""
+        """Yield markers that end all open transactions."""
         for producer in self.producers:
             if producer.in_transaction:
                 yield self._marker(producer)

@@ -157,7 +157,7 @@ def test_an_offset_has_the_epoch_that_began_at_or_before_it(tmp_path: Path) -> N
     assert [made.epoch_for(offset) for offset in (9, 10, 41, 42, 1000)] == [-1, 1, 1, 4, 4]
 
 
-# Offsets of many partitions.
+# Offset checkpoints
 
 
 def test_an_offset_checkpoint_is_written_as_kafka_does(tmp_path: Path) -> None:

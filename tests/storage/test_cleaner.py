@@ -1,4 +1,4 @@
-"""A cleaning on files alone: what is read, what is written, and when it gives up."""
+"""Cleaning of files: what is read, what is written, and when a cleaning is aborted."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def cleaned(plan: CleaningPlan) -> CleaningResult:
-    """Clean, through JSON as between processes, and put the result in place."""
+    """Run a plan, passing data as JSON like between processes, and swap in the result."""
     result = CleaningResult.from_json(clean(CleaningPlan.from_json(plan.to_json())).to_json())
     put_in_place(result)
     assert not list(Path(plan.directory).glob("*.cleaned"))
@@ -50,7 +50,7 @@ def name_of(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
-# What stays
+# Retained records
 
 
 def test_the_newest_value_of_each_key_stays_at_its_offset(home: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_transaction_index_that_is_none_is_refused(home: Path) -> None:
         clean(plan_for(home, 1))
 
 
-# The map
+# The offset map
 
 
 def test_a_map_that_fills_up_ends_the_dirty_part(home: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_map_that_fills_up_ends_the_dirty_part(home: Path) -> None:
     assert result.next_dirty_offset == 3
     assert pairs_of(entries_in(home)) == [(1, A, b"2"), (2, B, b"1"), (3, C, b"1"), (4, A, b"3"), (5, A, b"4")]
     again = cleaned(plan_for(home, 6, first_dirty_offset=3, max_map_entries=2))
-    assert again.next_dirty_offset == 5  # a full map does not take a key that it knows either
+    assert again.next_dirty_offset == 5  # A full map rejects even a key it contains.
     assert pairs_of(entries_in(home)) == [(2, B, b"1"), (3, C, b"1"), (4, A, b"3"), (5, A, b"4")]
     again = cleaned(plan_for(home, 6, first_dirty_offset=5, max_map_entries=2))
     assert again.next_dirty_offset == 6
@@ -124,7 +124,7 @@ def test_offsets_that_are_missing_at_a_segments_end_are_clean(home: Path, end: i
 
 
 def sizes(*values: int) -> dict[int, list[Entry]]:
-    """Return segments of so many bytes, one record each."""
+    """Return segments of the given sizes with one record each."""
     overhead = len(batch(0, (b"key0", b"")).data)
     return {
         offset: [batch(offset, (b"key%d" % offset, b"v" * (size - overhead)))] for offset, size in enumerate(values)
@@ -139,7 +139,7 @@ def test_a_segment_that_loses_nothing_is_left_alone(home: Path) -> None:
     assert (home / name_of(0, ".log")).stat().st_ino == before.st_ino
 
 
-# The indexes
+# Indexes
 
 
 def test_the_indexes_are_those_of_a_log_that_got_the_same_batches(home: Path) -> None:
@@ -176,7 +176,7 @@ def test_large_segments_are_read_and_written_in_parts(home: Path) -> None:
     assert [30 + position // len(entries[0].data) for _, position in offsets] == [offset for offset, _ in offsets]
 
 
-# Giving up
+# Aborted cleanings
 
 
 def two_segments(home: Path) -> CleaningPlan:
@@ -300,7 +300,7 @@ def test_reading_and_writing_keep_to_their_rate(home: Path, monkeypatch: pytest.
         slept.append(seconds)
         clock[0] += seconds
 
-    # Not in the module `time` itself, which other threads of this process use as well.
+    # The module `time` itself is not patched, because other threads of this process use it.
     time = SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0])
     monkeypatch.setattr("minibroker_storage.cleaner.clean.time", time)
     result = clean(plan_for(home, 4, io_bytes_per_second=1_000_000.0, segment_bytes=1 << 30))

@@ -1,4 +1,4 @@
-"""Single log entries after a cleaning."""
+"""Cleaning of single log entries."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ from tests.storage.helpers import NOW
 
 @dataclasses.dataclass
 class Filtering:
-    """A filter whose offset map knows `newest` up to `latest`."""
+    """A filter whose offset map contains `newest` up to the offset `latest`."""
 
     newest: dict[bytes, int]
     latest: int = 1000
@@ -47,7 +47,7 @@ class Filtering:
         return self.filter.filter(one.data, one.header)
 
     def left(self, one: Entry) -> Entry:
-        """Return what is left as one entry with a right checksum."""
+        """Return the retained part as an entry, after checking its checksum."""
         kept = self.kept(one)
         assert kept is not None
         (left,) = entries_of(bytes(kept.data))
@@ -59,7 +59,7 @@ def survivors(one: Entry) -> list[tuple[int, int, bytes | None, bytes | None]]:
     return [(record.offset, record.timestamp, record.key, record.value) for record in records_of([one])]
 
 
-# v2
+# Format v2
 
 
 def test_a_batch_that_loses_nothing_comes_back_as_the_same_object() -> None:
@@ -128,7 +128,7 @@ def legacy(
     return entries_of(bytes(build_message_set(records, magic=magic, base_offset=50, codec=codec, **fields)))
 
 
-# Bytes that are no records
+# Invalid bytes
 
 
 def damaged(change: Callable[[bytearray], None]) -> Entry:

@@ -1,4 +1,4 @@
-"""Cleanings against a model: whatever a log has lived through, what must remain remains, and nothing else."""
+"""Cleanings compared with a model: after any history, a log contains exactly the records that must remain."""
 
 import dataclasses
 import shutil
@@ -29,17 +29,17 @@ MINUTE_MS = 60_000
 
 @dataclasses.dataclass
 class Kept:
-    """A record that must be in the log, with the batch that it came in."""
+    """A record that must remain in the log, with its batch."""
 
     record: Record
     batch: int
     magic: int
-    #: Its transaction's producer and number; None outside of transactions.
+    #: The producer and number of its transaction, or None.
     transaction: tuple[int, int] | None
 
 
 class Model:
-    """The contents of a compacted log, by the words of Kafka's documentation."""
+    """The contents of a compacted log according to Kafka's documentation."""
 
     def __init__(self) -> None:
         self.kept: list[Kept] = []
@@ -60,7 +60,7 @@ class Model:
         self.kept += [Kept(record, header.base_offset, header.magic, transaction) for record in records_of([one])]
 
     def clean(self, first_dirty: int, end: int, covered: int, now_ms: int, retention_ms: int) -> None:
-        """Clean with the keys in `first_dirty`..`end` - 1 what lies below `covered`."""
+        """Clean the records below `covered` with the keys from `first_dirty` to `end` - 1."""
         newest = {
             kept.record.key: kept.record.offset
             for kept in self.kept
@@ -85,7 +85,7 @@ class Model:
 
 
 class Life:
-    """A log with a small segment size, the model of it, and a clock."""
+    """A log with small segments, its model, and a clock."""
 
     def __init__(self, directory: Path, rnd: Random) -> None:
         self.random = rnd
@@ -134,7 +134,7 @@ class Life:
         self.log.commit()
 
     def live(self, magic: int) -> None:
-        """One step: more entries, a roll, a cleaning, or a crash."""
+        """Run one random step: append entries, roll, clean or crash."""
         step = self.random.choice(["append", "append", "append", "clean", "clean", "roll", "crash"])
         if step == "append":
             self.append(self.history.entries(self.random.randrange(1, 6), magic))
@@ -173,7 +173,7 @@ class Life:
         self.check_lookups(batches)
 
     def check_committed(self, data: Sequence[Batch]) -> None:
-        """A read_committed consumer sees what was committed."""
+        """Check that a read_committed consumer reads exactly the committed records."""
         stable = self.log.last_stable_offset
         aborted = self.log.aborted_transactions(0, stable)
         seen = [
@@ -195,7 +195,7 @@ class Life:
         ]
 
     def check_lookups(self, batches: Sequence[Batch]) -> None:
-        """From every offset on the log reads the batch that holds it, or the next one."""
+        """Check that a read from every offset returns the batch that contains it, or the next one."""
         ends = [batch.header.last_offset for batch in batches]
         for offset in range(self.log.log_start_offset, self.log.log_end_offset):
             found = batches_of(self.log, offset, max_bytes=1)
@@ -217,7 +217,7 @@ def test_a_cleaned_log_holds_what_the_model_says(seed: int, steps: int, oldest_f
     try:
         life = Life(directory / "orders-0", Random(seed))
         for step in range(steps):
-            magic = max(oldest_format, step * 6 // steps - 1)  # a topic whose format was raised twice
+            magic = max(oldest_format, step * 6 // steps - 1)  # The topic's format is raised twice.
             life.live(min(magic, 2))
             life.check()
         life.append(life.history.endings())

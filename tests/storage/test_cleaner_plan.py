@@ -1,4 +1,4 @@
-"""The dirty ratio of a log, its cleanable part, and the plan."""
+"""The dirty ratio of a log, its cleanable part, and the cleaning plan."""
 
 import os
 from pathlib import Path
@@ -45,7 +45,7 @@ def append(log: Log, timestamp: int = NOW, size: int = 20, **fields: Any) -> Bat
 
 
 def segments(log: Log, *timestamps: int) -> Log:
-    """Append one record each to as many segments, and begin an empty one."""
+    """Append one record each to new segments, then begin an empty one."""
     for timestamp in timestamps:
         append(log, timestamp)
         log.roll(NOW)

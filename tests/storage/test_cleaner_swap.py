@@ -1,4 +1,4 @@
-"""Cleaned segments come into a log that has lived on meanwhile, and into one whose broker died on the way."""
+"""Swapping cleaned segments into a log that has changed in the meantime, and into one whose broker died."""
 
 import errno
 import os
@@ -44,7 +44,7 @@ def open_log(directory: Path, config: LogConfig = CONFIG, last_stop: LastStop = 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Return a log of six closed segments and an active one; every segment overwrites half of the one before."""
+    """Return a log of six closed segments and an active one. Each segment overwrites half of the previous one."""
     directory = tmp_path / "orders-0"
     create_partition_directory(str(directory), TOPIC_ID)
     log = open_log(directory, last_stop=LastStop.CLEAN)
@@ -140,7 +140,7 @@ def test_a_swapped_log_opens_again_the_same(log: Log) -> None:
             segment.close_files()
 
 
-# What happened meanwhile
+# Changes in the meantime
 
 
 def test_groups_that_retention_has_removed_are_given_up(log: Log) -> None:
@@ -240,7 +240,7 @@ def test_a_swap_that_fails_leaves_the_log_as_it_is_behind_it(log: Log, monkeypat
 
 
 def copies_at_each_step(log: Log, target: Path, act: Callable[[], object]) -> list[Path]:
-    """Return copies of the directory as it was before each change that `act` makes to its names, and at its end."""
+    """Copy the directory before each change that `act` makes to its names, and after the last one."""
     copies: list[Path] = []
 
     def copy() -> None:

@@ -1,4 +1,4 @@
-"""A cleaning in a process of its own."""
+"""Cleaning in a separate process."""
 
 import errno
 import os
@@ -39,17 +39,20 @@ def plan(tmp_path: Path) -> CleaningPlan:
 def worker(*runner: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     command = [*runner, *worker_command()]
-    # Without a buffer nothing is left to flush when the pipe is closed, which fails once the worker has ended.
+    # An unbuffered pipe has nothing to flush when it is closed, which would fail after the worker has ended.
     return subprocess.Popen(command, bufsize=0, env=worker_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def work(plan_bytes: bytes, *runner: str) -> subprocess.CompletedProcess[bytes]:
-    """Tell a worker something, keep its standard input open, and wait for its end; a runner is a command before it."""
+    """Send a plan to a worker, keep its standard input open, and wait for it to end.
+
+    `runner` is a command that starts the worker.
+    """
     with worker(*runner) as started:
         assert started.stdin is not None
         assert started.stdout is not None
         assert started.stderr is not None
-        with suppress(BrokenPipeError):  # it may have ended at its start
+        with suppress(BrokenPipeError):  # The worker may have ended at its start.
             started.stdin.write(plan_bytes)
         output, complaint = started.stdout.read(), started.stderr.read()
         return subprocess.CompletedProcess(worker_command(), started.wait(PATIENCE_S), output, complaint)
@@ -90,7 +93,7 @@ def test_a_worker_tells_that_a_log_cannot_be_cleaned(plan: CleaningPlan) -> None
     path = Path(plan.directory) / f"{1:020d}.log"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
-    with path.open("r+b") as file:  # the same file, as the plan wants it
+    with path.open("r+b") as file:  # The plan requires the same inode.
         file.write(data)
     before = contents(Path(plan.directory))
     done = work(encode_plan(plan))
@@ -114,7 +117,7 @@ def test_a_worker_that_was_killed_is_a_failure() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is set with prlimit")
 @pytest.mark.parametrize("descriptors", [3, 4])
 def test_a_worker_that_cannot_begin_may_be_able_to_later(plan: CleaningPlan, descriptors: int) -> None:
-    """A process inherits the limit of the broker that starts it, which may lack descriptors just then."""
+    """A worker inherits the limit of the broker, which may have no descriptors left at that time."""
     done = work(encode_plan(plan), "prlimit", f"--nofile={descriptors}")
     with pytest.raises(StorageError, match=r"before it began: .*(Error 24|Too many open files)") as caught:
         read_outcome(done.stdout, done.returncode, done.stderr)
@@ -152,10 +155,10 @@ def test_a_worker_that_is_not_told_all_leaves_without_a_word(plan: CleaningPlan,
 
 
 def test_a_worker_ends_with_its_broker_and_leaves_everything_as_it_is(plan: CleaningPlan) -> None:
-    slow = plan._replace(io_bytes_per_second=0.001)  # it would take days
+    slow = plan._replace(io_bytes_per_second=0.001)  # The cleaning would take days.
     before = contents(Path(plan.directory))
     with worker() as started:
-        output, complaint = started.communicate(encode_plan(slow), PATIENCE_S)  # closes its input, as a death does
+        output, complaint = started.communicate(encode_plan(slow), PATIENCE_S)  # The input closes, as on a death.
     assert (output, complaint) == (BEGUN, b"")
     assert started.returncode not in {0, 1}
     assert contents(Path(plan.directory)) == before

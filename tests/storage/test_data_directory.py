@@ -1,4 +1,4 @@
-"""The names in a data directory, and the small files that are told by their presence."""
+"""The names in a data directory, and the small files whose presence has a meaning."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Dumps as text, held against what Kafka 3.9.1's DumpLogSegments prints for the same files."""
+"""Dumps as text, compared with the output of Kafka 3.9.1's DumpLogSegments for the same files."""
 
 import io
 import os
@@ -40,7 +40,7 @@ def kafkas(name: str, kind: str = "out") -> str:
 
 
 def complaints(directory: Path, errors: str) -> str:
-    """Without the folder, which depends on where the project is."""
+    """Return the errors without the directory, which depends on the location of the checkout."""
     return errors.replace(f"{directory}/", "")
 
 
@@ -88,7 +88,7 @@ def test_verifying_indexes_prints_what_is_wrong_and_no_entries(monkeypatch: pyte
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_damaged_is_told_from_what_is_sound(case: str) -> None:
     sound = as_text(*sorted((KAFKAS / case).iterdir())).sound
-    # The horizon's batch has a flag that its checksum does not know of.
+    # The batch with a delete horizon has a flag that its checksum does not include.
     assert sound == (not case.endswith(("badcrc", "torn")) and case not in {"wrong-indexes", "horizon"})
 
 
@@ -187,9 +187,9 @@ def test_files_on_their_way_in_or_out_are_dumped_with_their_siblings(tmp_path: P
 def test_a_damaged_batch_does_not_hide_those_behind_it(tmp_path: Path) -> None:
     record = NewRecord(b"k", b"value", NOW)
     batches = [build_batch([record], base_offset=offset, codec=CompressionCodec.ZSTD) for offset in range(5)]
-    batches[1][16] = 9  # magic
-    batches[2][22] = 7  # a codec that nobody has
-    batches[3][61] ^= 0xFF  # within the compressed records
+    batches[1][16] = 9  # This is the magic.
+    batches[2][22] = 7  # No codec has this number.
+    batches[3][61] ^= 0xFF  # This byte is in the compressed records.
     dump = as_text(log_file(tmp_path, batches))
     size = len(batches[0])
     rest = f"CreateTime: {NOW} keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value"
@@ -238,7 +238,7 @@ def test_any_changed_byte_is_dumped_without_a_crash_and_seldom_overlooked(tmp_pa
         copy = tmp_path / path.name
         copy.write_bytes(changed)
         dumps.append(as_text(copy, options=DumpOptions(max_bytes=600, deep_iteration=True)))
-    # Only offsets, sizes and leader epochs lie outside the checksums.
+    # The checksum does not cover offsets, sizes and leader epochs.
     assert sum(not dump.sound for dump in dumps) > 0.5 * len(data)
 
 
@@ -348,7 +348,7 @@ def test_a_log_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class Dribble:
-    """A stream that gives a few bytes at a time."""
+    """A stream that returns a few bytes per read."""
 
     def __init__(self, data: bytes) -> None:
         self._data = io.BytesIO(data)
@@ -371,7 +371,7 @@ def many_batches(count: int, codec: CompressionCodec = CompressionCodec.NONE) ->
 
 
 def test_batches_that_straddle_the_pieces_read_are_whole(tmp_path: Path) -> None:
-    path = log_file(tmp_path, many_batches(250))  # 2.7 MB, read by the megabyte
+    path = log_file(tmp_path, many_batches(250))  # The log has 2.7 MB and is read a megabyte at a time.
     lines = as_text(path, options=DumpOptions(), print_data_log=False).lines[2:]
     assert len(lines) == 250
     assert all(line.endswith("isvalid: true") for line in lines)
@@ -384,7 +384,7 @@ def test_a_batch_larger_than_a_piece_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
-    path = log_file(tmp_path, many_batches(2000))  # 22 MB
+    path = log_file(tmp_path, many_batches(2000))  # The log has 22 MB.
     tracemalloc.start()
     try:
         count = sum(1 for _ in find([str(path)], DumpOptions()))

@@ -1,4 +1,4 @@
-"""Dumps of Kafka 0.7's log files, which no later tool reads."""
+"""Dumps of Kafka 0.7's log files, which later versions of Kafka's tool cannot read."""
 
 import gzip
 import struct
@@ -12,7 +12,7 @@ from tests.storage.dumping import KAFKAS, as_json, as_text, explained
 
 
 def message(value: bytes, magic: int = 0, codec: int = 0) -> bytes:
-    """Return a message as Kafka 0.7 lays it out: size, magic, attributes in magic 1, CRC, value."""
+    """Return a message in the format of Kafka 0.7: size, magic, attributes (magic 1 only), CRC, value."""
     body = bytes([magic, codec][: magic + 1]) + struct.pack(">I", zlib.crc32(value)) + value
     return struct.pack(">i", len(body)) + body
 

@@ -1,4 +1,4 @@
-"""Dumps of generated logs beside what Kafka's own tool prints for them, then and there."""
+"""Dumps of generated logs compared with the output of Kafka's own tool, which is run by the test."""
 
 import struct
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Records of share groups and streams groups as we print them, beside what the tool of Kafka 4.4 prints of them."""
+"""Dumped records of share groups and streams groups, compared with the output of Kafka 4.4's tool."""
 
 import subprocess
 from collections.abc import Callable
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.toolchain
 
 
 def records_of_states() -> list[KeyAndValue]:
-    """Records of `__share_group_state`."""
+    """Return records of `__share_group_state`."""
     place: dict[str, Any] = {"group_id": 'a "group"', "topic_id": TOPIC_ID, "partition": 3}
     snapshot, update = ShareSnapshotKey(**place), ShareUpdateKey(**place)
     batches = [
@@ -58,7 +58,7 @@ def records_of_states() -> list[KeyAndValue]:
 
 
 def records_of_groups() -> list[KeyAndValue]:
-    """Records of share groups in `__consumer_offsets`."""
+    """Return records of share groups in `__consumer_offsets`."""
     group, member = {"group_id": "g"}, {"group_id": "g", "member_id": "m"}
     reads = share_groups.TopicPartitionsInfo(topic_id=TOPIC_ID, topic_name="t", partitions=[0, 2])
     entries: list[tuple[Any, int, Any]] = [
@@ -113,7 +113,7 @@ def records_of_groups() -> list[KeyAndValue]:
 
 
 def _encoded(entries: list[tuple[Any, int, Any]]) -> list[KeyAndValue]:
-    """The records with a tombstone behind each."""
+    """Encode records, each followed by a tombstone."""
     records: list[KeyAndValue] = []
     for key, kind, value in entries:
         named = encode_versioned(key, kind)
@@ -126,7 +126,7 @@ def _metadata(**fields: Any) -> streams_groups.StreamsGroupMetadataValue:
 
 
 def records_of_streams() -> list[KeyAndValue]:
-    """Records of streams groups in `__consumer_offsets`."""
+    """Return records of streams groups in `__consumer_offsets`."""
     group, member = {"group_id": "g"}, {"group_id": "g", "member_id": "m"}
     configs = [streams_groups.LastAssignmentConfig(key="num.standby.replicas", value="1")]
     targets = [streams_groups.TargetTaskIds(subtopology_id="0", partitions=[0, 2])]

@@ -1,4 +1,4 @@
-"""The coordinators' records, held against what Kafka 3.9.1's DumpLogSegments prints of the same logs."""
+"""The coordinators' records, compared with the output of Kafka 3.9.1's DumpLogSegments for the same logs."""
 
 import re
 import struct
@@ -82,7 +82,7 @@ def test_a_record_of_transactions_that_cannot_be_read_has_a_line_that_says_why(c
 
 
 def check_unreadable(decode: Decode, broken: KeyAndValue, reason: str, sound: KeyAndValue, directory: Path) -> None:
-    """The reason stands in the broken record's line, and the next one is printed all the same."""
+    """Check that the broken record's line contains the reason, and that the next record is printed."""
     log = written(directory, [broken, sound])
     decoder = Decoder(decode)
     _, _, _, first, _, second = as_text(log, skip_record_metadata=True, decode=decoder).lines

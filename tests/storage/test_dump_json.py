@@ -1,4 +1,4 @@
-"""Dumps as JSON lines: the names are an interface."""
+"""Dumps as JSON lines, whose names are a public interface."""
 
 import json
 from pathlib import Path

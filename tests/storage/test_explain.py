@@ -1,4 +1,4 @@
-"""Explanations: every byte of a file is accounted for, at its place."""
+"""Explanations cover every byte of a file at its correct position."""
 
 import io
 import re
@@ -25,7 +25,7 @@ SOUND_FILES = [
 
 
 def rows(page: str) -> list[tuple[str, int, str]]:
-    """Return mark, position and bytes of each row."""
+    """Return the mark, position and bytes of each row."""
     return [(match[1], int(match[2]), match[3].strip()) for line in page.splitlines() if (match := ROW.match(line))]
 
 
@@ -36,7 +36,7 @@ def test_every_byte_of_a_file_has_a_row_with_its_position(path: Path) -> None:
     page = explained(path)
     for mark, position, shown in rows(page.out):
         if mark:
-            continue  # within decompressed bytes
+            continue  # This row is within decompressed bytes.
         assert position == at
         first = bytes.fromhex(shown.removesuffix(" .."))
         assert data[at : at + len(first)] == first
@@ -120,7 +120,7 @@ def test_markers_are_opened() -> None:
 
 
 def test_every_kind_of_file_is_explained_as_what_it_is() -> None:
-    page = " ".join(explained(ORDERS).out.split())  # a long path shifts where lines are wrapped
+    page = " ".join(explained(ORDERS).out.split())  # The length of the path affects line breaks.
     files = list(expand([str(ORDERS)]))
     assert {file.kind for file in files} == set(FileKind) - {
         FileKind.LOG_07,
@@ -196,7 +196,7 @@ def test_the_page_about_it_shows_what_it_prints(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_long_line_of_a_text_file_is_cut(tmp_path: Path) -> None:
-    """To wrap all of it would take time that grows with its square."""
+    """Wrapping the whole line would take time quadratic in its length."""
     path = tmp_path / "partition.metadata"
     path.write_bytes(b"0" * (4 << 20))
     page = explained(path)

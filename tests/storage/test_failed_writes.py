@@ -1,4 +1,4 @@
-"""A disk that is full or broken: every failed write is undone, and the log goes on."""
+"""A full or broken disk: every failed write is undone, and the log stays usable."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)
 
 
 def state_of(home: Home) -> tuple[Any, ...]:
-    """Everything about a log that a failed write must leave as it was, in memory and on disk."""
+    """Return all state, in memory and on disk, that a failed write must not change."""
     log = home.log
     return (
         log.log_start_offset,
@@ -51,7 +51,7 @@ def test_a_failed_commit_is_undone_and_the_next_one_succeeds(
     disk.room = None
     assert state_of(home) == before
     assert offsets_of(home.log) == [0, 1]
-    home.log.commit()  # nothing is left of it
+    home.log.commit()  # Nothing remains to be written.
     assert home.append(sequenced(2), a_batch()) == [2, 3]
     home.log.close()
     assert offsets_of(home.open(last_stop=LastStop.CLEAN)) == [0, 1, 2, 3]
@@ -66,7 +66,7 @@ def test_a_failed_index_write_takes_the_batches_back_too(
     before = state_of(home)
     disk = Disk(monkeypatch)
     batches = [a_batch(timestamps=[NOW + 10 + number]) for number in range(2)]
-    disk.room = sum(batch.size for batch in batches) + room  # 16 bytes for the offset index, 24 for the time index
+    disk.room = sum(batch.size for batch in batches) + room  # The offset index needs 16 bytes, the time index 24.
     home.stage(*batches)
     with pytest.raises(LogWriteError):
         home.log.commit()
@@ -86,7 +86,7 @@ def test_positions_of_batches_that_were_not_written_are_forgotten(
     home = Home(tmp_path / "orders-0", SMALL)
     disk = Disk(monkeypatch)
     home.append(a_batch())
-    home.stage(a_batch(2), a_batch(2))  # at offsets 1 and 3
+    home.stage(a_batch(2), a_batch(2))  # Their offsets are 1 and 3.
     disk.room = 0
     with pytest.raises(LogWriteError):
         home.log.commit()
@@ -183,7 +183,7 @@ def test_a_write_that_fails_while_rolling_is_told_to_all_who_staged(
     disk = Disk(monkeypatch)
     home.stage(a_batch(), sequenced(0))
     disk.room = 10
-    for _ in range(2):  # the batch that asks for a new segment, and any other of the same turn
+    for _ in range(2):  # The first batch needs a new segment; the second is any other.
         with pytest.raises(LogWriteError) as raised:
             home.stage(a_batch())
         assert raised.value.log_end_offset == 1
@@ -243,7 +243,7 @@ def test_a_snapshot_that_cannot_be_written_at_a_roll_costs_nothing_but_time(
     home = Home(tmp_path / "orders-0", SMALL)
     home.append(sequenced(0, 3))
     disk = Disk(monkeypatch)
-    disk.room = 12 + 3  # the time index's last entry, and not all of the snapshot
+    disk.room = 12 + 3  # This has room for the time index's last entry, but not for the whole snapshot.
     home.log.roll(NOW)
     disk.room = None
     assert home.names(".snapshot") == []

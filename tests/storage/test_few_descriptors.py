@@ -1,4 +1,4 @@
-"""Descriptors run out at every moment of what a log does: it stays as it was, keeps no file open, and does it later."""
+"""A shortage of descriptors at any point leaves the log unchanged and no file open, and a retry succeeds."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ COMPACTED: Final = LogConfig(
 
 
 class Kernel:
-    """Stands before `os.open` and refuses all but so many calls; None lets everything pass."""
+    """Replaces `os.open` and fails after a number of calls; None disables this."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._open = os.open
@@ -47,7 +47,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 def at_every_open(kernel: Kernel, act: Callable[[], object], after: Callable[[], object]) -> int:
-    """Have `act` fail at its first call of `os.open`, at its second and so on; returns how many calls it took."""
+    """Let `act` fail at its first call of `os.open`, then at its second and so on, and return the number of calls."""
     for count in range(_MOST_OPENS):
         kernel.left = count
         failed = True
@@ -76,14 +76,14 @@ def test_a_log_that_cannot_be_opened_keeps_no_file_and_opens_later(
 
 
 def crowd_out(home: Home) -> None:
-    """Close the files of a log as the pool does for others."""
+    """Close a log's files as the pool does to make room."""
     for segment in home.log.segments:
         for handle in segment.handles:
             handle.evict()
 
 
 def open_are(files: FilePool, home: Home) -> None:
-    """Only a log that was opened has files open."""
+    """Check that only an opened log has open files."""
     assert len(files) == 0 or home.log.segments[-1].log.is_open
 
 
@@ -118,7 +118,7 @@ def test_a_cleaning_that_cannot_be_put_in_place_leaves_the_log_as_it_was(tmp_pat
         nonlocal cleanings
         plan = plan_cleaning(home.log, None, NOW, force=True)
         assert plan is not None
-        left, kernel.left = kernel.left, None  # the cleaner's process has descriptors of its own
+        left, kernel.left = kernel.left, None  # The cleaner's process has its own descriptors.
         result = clean(plan)
         kernel.left = left
         crowd_out(home)
@@ -142,7 +142,7 @@ def test_a_segment_that_could_not_be_closed_gets_its_last_entry_later(tmp_path: 
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=100, segment_index_bytes=1200))
     home.append(a_batch(timestamps=[NOW]), a_batch(timestamps=[NOW + 2]))
     crowd_out(home)
-    kernel.left = 3  # for the files of the next segment
+    kernel.left = 3  # The next segment needs three files.
     with pytest.raises(LogWriteError):
         home.log.roll(NOW)
     crowd_out(home)
@@ -171,7 +171,7 @@ def test_what_could_not_be_cut_off_is_cut_off_before_the_segment_is_closed(
     size = segment.size
     for handle in (segment.offset_index.file, segment.time_index.file):
         handle.evict()
-    home.files.capacity = 1  # opening an index closes the log
+    home.files.capacity = 1  # Opening an index closes the log.
     kernel.left = 0
     home.stage(sequenced(2))
     with pytest.raises(LogWriteError):

@@ -1,4 +1,4 @@
-"""Descriptors: opened on use, bounded, kept while someone reads from them."""
+"""Descriptors are opened on use, limited in number, and kept open for readers."""
 
 import errno
 import os
@@ -199,7 +199,9 @@ def test_a_kernel_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: py
     os.close(fd)
 
 
-# Descriptors run short. The kernel gives out the lowest number, so a limit just above it is as good as a full process.
+# Shortage of descriptors
+#
+# The kernel assigns the lowest free number, so a limit just above that acts like a full process.
 
 
 def next_descriptor() -> int:
@@ -209,7 +211,7 @@ def next_descriptor() -> int:
 
 
 def in_a_fresh_process(work: Callable[[Path, int], None], directory: Path, room: int) -> None:
-    """Call `work` where few descriptors are open and `room` more are free: their numbers count."""
+    """Call `work` in a new process with few open descriptors and `room` free ones, since their numbers matter."""
     process = get_context("spawn").Process(target=_with_room, args=(work, directory, room))
     process.start()
     process.join(PATIENCE_S)
@@ -247,7 +249,7 @@ def make_way_and_come_back(directory: Path, limit: int) -> None:
     while pool.make_way_for_connection(0):
         os.dup(0)
     assert len(pool) <= descriptors.files_beside_connections()
-    for number in range(60):  # the files are still there, and can be used
+    for number in range(60):  # The files still exist and can be used.
         assert os.pread(pool.handle(str(directory / f"file{number}")).fd(), 5, 0) == b"%d" % number
     assert next_descriptor() < limit - 4
 

@@ -1,4 +1,4 @@
-"""Bringing a log to disk: what is forced there, when the recovery point moves, and what a failure means."""
+"""Flushing a log: which files are synced, when the recovery point advances, and what a failure means."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, fi
 
 
 class Syncs:
-    """Stands before fsync, and notes which files it was called for, by name, in order."""
+    """Replaces fsync and records the names of the synced files in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
         self.directory = directory
@@ -154,7 +154,7 @@ def test_a_truncation_meanwhile_takes_the_recovery_point_back(home: Home) -> Non
     home.append(a_batch(20))
     flush.run()
     flush.finish()
-    assert home.log.recovery_point == 5  # these are other records than those that were flushed
+    assert home.log.recovery_point == 5  # These offsets now belong to other records than the flushed ones.
     home.log.flush()
     assert home.log.recovery_point == 25
 

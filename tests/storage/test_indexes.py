@@ -1,6 +1,6 @@
-"""The two index files: their bytes, their search, their limits.
+"""The offset and time index files: their bytes, search and limits.
 
-The rule for index entries: a segment of a broker and one whose indexes are written at once come to the same.
+An active segment and one whose indexes are written at its end must get the same index entries.
 """
 
 import os
@@ -122,7 +122,7 @@ def test_the_offset_index_is_full_at_its_last_slot_and_the_time_index_one_before
         fullness.append((offsets.is_full, times.is_full))
     assert fullness == [(False, False), (False, True), (True, True)]
     times.commit()
-    times.maybe_append(9, 9)  # roll and close have a slot for the last timestamp
+    times.maybe_append(9, 9)  # One slot is reserved for the last timestamp at roll and close.
     assert times.entries == 4
 
 
@@ -275,7 +275,7 @@ def test_a_lookup_finds_what_a_search_through_all_entries_finds(
     entries: list[tuple[int, int]] = []
     offset = position = 0
     for by_offset, by_position in steps * repeat:
-        offset += by_offset * (1 if len(entries) % 700 < 350 else 40)  # uneven, so that guesses go wrong
+        offset += by_offset * (1 if len(entries) % 700 < 350 else 40)  # Uneven offsets make guesses wrong.
         position += by_position
         entries.append((offset, position))
         times.maybe_stage(position, offset)
@@ -300,7 +300,7 @@ INTERVAL = 500
 
 
 def batches(seed: int) -> list[tuple[int, int, int]]:
-    """Size, last offset and largest timestamp of some batches."""
+    """Return sizes, last offsets and largest timestamps of some batches."""
     random = Random(seed)
     found: list[tuple[int, int, int]] = []
     offset = 7

@@ -1,8 +1,9 @@
-"""A partition directory that Kafka 3.9.1 wrote, and was stopped cleanly over.
+"""A partition directory written by Kafka 3.9.1 and closed by a clean shutdown.
 
-The topic had segment.bytes=6000, index.interval.bytes=512. Five idempotent producers wrote 42 records each, in
-batches of 7, one per codec, with timestamps FIRST + 1 s per record; offsets 210 to 219 came without a producer id and
-30 s late; then a transactional producer committed one record and aborted another. What Kafka answered is noted here.
+The topic had segment.bytes=6000 and index.interval.bytes=512. Five idempotent producers wrote 42 records each, in
+batches of 7, one per codec, with timestamps FIRST + 1 s per record. Offsets 210 to 219 were written without a producer
+id and 30 s late. Then a transactional producer committed one record and aborted another. Expected values are Kafka's
+own answers.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""The windows of an index that stay in memory: what they save, and that none outlives what it was read from."""
+"""The cached windows of an index: the reads they save, and their invalidation."""
 
 import random
 import shutil
@@ -18,7 +18,7 @@ from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import NOW, Disk, Home, a_batch, batches_of
 
 EACH = LogConfig(index_interval_bytes=0)
-"""Every batch but the first has an index entry."""
+"""Every batch except the first has an index entry."""
 
 
 def index_of(path: Path, *entries: tuple[int, int]) -> OffsetIndex:
@@ -35,7 +35,7 @@ def add(index: OffsetIndex, *entries: tuple[int, int]) -> None:
 
 
 def check_each_offset(log: Log) -> None:
-    """Hold each read against a walk through the log."""
+    """Compare each read with a scan of the log."""
     headers: list[BatchHeader] = [each.header for each in batches_of(log)]
     for segment in log.segments:
         segment.resume_at(0, 0, -1)
@@ -114,7 +114,7 @@ def test_a_failed_append_leaves_nothing_behind(tmp_path: Path, monkeypatch: pyte
     disk = Disk(monkeypatch)
     staged = (a_batch(3), a_batch(2))
     disk.room = sum(each.size for each in staged) + 10
-    home.stage(*staged)  # the batches fit, and of their index entries a part
+    home.stage(*staged)  # There is room for the batches and a part of their index entries.
     with pytest.raises(LogWriteError, match="No space left"):
         home.log.commit()
     disk.room = None
@@ -150,7 +150,7 @@ def test_a_log_in_the_directory_of_a_deleted_one_is_read_right(tmp_path: Path) -
 def test_a_seek_among_large_batches_reads_one_head(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     home.append(*(a_batch(5, value=b"v" * 4000) for _ in range(400)))
-    home.log.segments[0].truncate_to(2000, NOW)  # forgets where the newest batches are
+    home.log.segments[0].truncate_to(2000, NOW)  # This drops the remembered positions of the newest batches.
     chance = random.Random(3)
     home.log.read(0, 1)
     with counted() as reads:
@@ -158,4 +158,4 @@ def test_a_seek_among_large_batches_reads_one_head(tmp_path: Path) -> None:
             offset = chance.randrange(1990)
             assert home.log.read(offset, 1).read()[:8] == (offset - offset % 5).to_bytes(8, "big")
     assert reads.count(".index") <= 1
-    assert reads.count(".log") == 100 * 2  # a head, and the batch
+    assert reads.count(".log") == 100 * 2  # Each look-up reads a header, then the batch.

@@ -1,4 +1,4 @@
-"""Names of files and directories; making and removing partition directories."""
+"""Names of files and directories; creating and removing partition directories."""
 
 import errno
 import os

@@ -113,12 +113,12 @@ def test_a_batch_gets_an_index_entry_once_more_than_the_interval_lies_behind_the
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=300))
     batches = [a_batch(2, timestamps=[NOW + number, NOW + 100 - number]) for number in range(12)]
     size = batches[0].size
-    assert 300 // size == 3  # four batches are more than the interval, three are not
+    assert 300 // size == 3  # Four batches exceed the interval; three do not.
     home.append(*batches)
     offset_index, time_index = home.log.segments[0].offset_index, home.log.segments[0].time_index
     entries = [offset_index.entry(slot) for slot in range(offset_index.entries)]
     assert entries == [(9, 4 * size), (17, 8 * size)]
-    # The largest timestamp came with the first batch, whose last offset is 1; the second time there is nothing larger.
+    # The first batch has the largest timestamp and the last offset 1. The second index entry has no larger timestamp.
     assert [time_index.entry(slot) for slot in range(time_index.entries)] == [(NOW + 100, 1)]
 
 

@@ -1,4 +1,4 @@
-"""Moving the start and the end of a log: deletion of old segments, truncation."""
+"""Changes of a log's start and end: deletion of old segments, truncation."""
 
 import errno
 import os
@@ -124,7 +124,7 @@ def test_truncating_to_the_very_start_of_the_first_segment_keeps_it(tmp_path: Pa
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """No file can be made within the block, as on a disk without room."""
+    """Let the creation of any file fail, as on a full disk."""
     real = os.open
 
     def refuse(path: str, flags: int, *rest: int) -> int:

@@ -1,4 +1,4 @@
-"""A log against a list: whatever is done to it, it holds what the list holds."""
+"""A log compared with a list: after any operation, both contain the same batches."""
 
 import random
 import shutil
@@ -21,16 +21,16 @@ from minibroker_storage.files import FilePool
 from tests.storage.helpers import NOW, Disk, Home, sequenced
 from tests.storage.time_search import find_by_timestamp
 
-Held = tuple[int, int, bytes]  # base offset, last offset, bytes
+Held = tuple[int, int, bytes]  # The base offset, last offset and bytes.
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
-    """The number of bytes that both begin with."""
+    """Return the length of the common prefix."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 class LogAgainstList(RuleBasedStateMachine):
-    """Drives both with the same steps: appends, commits, failures, reads, rolls, cuts, stops and crashes."""
+    """Applies the same steps to both: appends, commits, failures, reads, rolls, truncations, stops and crashes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,14 +61,14 @@ class LogAgainstList(RuleBasedStateMachine):
         return self.staged[-1][1] + 1 if self.staged else self.end
 
     def take(self) -> None:
-        """Move to the list what the log has committed."""
+        """Add the batches that the log has committed to the list."""
         self.held += self.staged
         self.end = self.staged_end
         self.staged = []
         self.committed_sequence = self.next_sequence
 
     def times(self, count: int, back: int) -> list[int]:
-        """Timestamps of which the first is the clock's and the others lie before it."""
+        """Return timestamps that begin with the clock's and never exceed it."""
         return [self.clock - number * back % 50 for number in range(count)]
 
     @rule(
@@ -88,7 +88,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.next_sequence += count
 
     def take_if_it_rolls(self, size: int, count: int) -> None:
-        if self.staged and self.home.log._active.should_roll(  # to know what the log is about to commit
+        if self.staged and self.home.log._active.should_roll(  # A roll commits first.
             size, self.staged_end + count - 1, self.clock, self.home.config, self.clock
         ):
             self.take()
@@ -159,7 +159,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.adopt_sequence()
 
     def adopt_sequence(self) -> None:
-        """After a cut the producer goes on behind the last batch that is left of it, wherever that is."""
+        """Let the producer continue after the last remaining batch, wherever a truncation left it."""
         entry = self.home.log.producers.active.get(7)
         self.next_sequence = self.committed_sequence = 0 if entry is None else entry.last_sequence + 1
 
@@ -202,7 +202,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**32))
     def lose_power(self, seed: int) -> None:
-        """From some place on behind the recovery point the logs hold anything, and so does all else not flushed."""
+        """Overwrite unflushed data with random bytes, from a random position above the recovery point on."""
         rng = random.Random(seed)
         point = self.home.log.recovery_point
         self.home.crash()
@@ -235,7 +235,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     def adopt_end(self) -> None:
         log = self.home.log
-        # The end is the end of the last batch: what a cut in the midst of a batch left over is forgotten.
+        # The end follows the last batch, even if a truncation in the middle of a batch had set a later end.
         self.end = max(self.held[-1][1] + 1 if self.held else 0, log.segments[-1].base_offset)
         if self.end < self.start:
             self.held = []

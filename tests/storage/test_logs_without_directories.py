@@ -1,4 +1,4 @@
-"""The log of a partition that has no directory yet: it makes one with the first batch, or not at all."""
+"""The log of a partition without a directory creates one with its first batch, or fails without leaving anything."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ MADE = {LOG, INDEX, TIME_INDEX, "partition.metadata", "leader-epoch-checkpoint"}
 
 
 class Begun:
-    """A log that was begun, and how often it has asked for its directory."""
+    """A new log that counts the calls of its `make_directory`."""
 
     def __init__(self, directory: Path, config: LogConfig = SMALL) -> None:
         self.directory = directory

@@ -1,4 +1,4 @@
-"""The offset checkpoints of a data directory: what they hold, and when they are written."""
+"""The offset checkpoints of a data directory: their content, and when they are written."""
 
 import logging
 from pathlib import Path
@@ -78,6 +78,6 @@ def test_what_only_the_file_still_holds_is_forgotten_as_well(tmp_path: Path) -> 
     made = OffsetCheckpoint(str(tmp_path), NAME)
     made.offsets = {("t", 0): 5}
     made.save(sync=True)
-    made.offsets = {}  # noted, but not written yet, when the topic was deleted
+    made.offsets = {}  # The change was not written yet when the topic was deleted.
     made.forget(frozenset({"t"}))
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {}

@@ -1,4 +1,4 @@
-"""The map from keys to newest offsets."""
+"""The map from keys to their newest offsets."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Messages of formats v0 and v1 in a log: appended, found, recovered, beside batches of format v2."""
+"""Messages of formats v0 and v1 in a log: appended, found and recovered beside v2 batches."""
 
 import os
 import struct
@@ -30,7 +30,7 @@ def append_set(
     timestamps: Sequence[int] = (),
     codec: CompressionCodec = CompressionCodec.NONE,
 ) -> int:
-    """Append one message set and commit; returns the offset of its first message."""
+    """Append and commit one message set, and return the offset of its first message."""
     base = home.log.next_offset
     times = list(timestamps) or [NOW + base + by for by in range(len(values))]
     records = [NewRecord(None, value, time) for value, time in zip(values, times, strict=True)]
@@ -48,7 +48,7 @@ def append_set(
 
 
 def records_of(log: Log, offset: int | None = None) -> list[Record]:
-    """Every record from `offset` (the log start) on, read as a consumer does."""
+    """Return every record from `offset` or the log start on, read like a consumer."""
     found: list[Record] = []
     offset = log.log_start_offset if offset is None else offset
     while batches := list(iter_batches(log.read(offset, 1 << 20).read())):
@@ -58,7 +58,7 @@ def records_of(log: Log, offset: int | None = None) -> list[Record]:
 
 
 def mixed(tmp_path: Path, config: LogConfig = DENSE) -> Home:
-    """Return a log of v0, v1 and v2, plain and compressed, in 50 appends; values say their offset, but for v2's."""
+    """Return a log of v0, v1 and v2, plain and compressed, in 50 appends. Values of v0 and v1 contain their offset."""
     home = Home(tmp_path / "orders-0", config)
     for number in range(50):
         base, count, codec = home.log.next_offset, number % 7 + 1, CompressionCodec(number % 4)
@@ -96,7 +96,7 @@ def test_a_message_set_is_kept_to_the_byte_and_gets_one_index_entry_at_most(tmp_
     assert [batch.header.base_offset for batch in iter_batches(home.file(LOG).read_bytes())] == list(range(9))
     home.log.close()
     assert home.file(INDEX).read_bytes() == struct.pack(">iiii", 3, len(first), 7, size)
-    # The first of those that have the largest timestamp, as the caller says.
+    # This is the first message with the largest timestamp, as given by the caller.
     assert home.file(TIME_INDEX).read_bytes() == struct.pack(">qi", NOW + 11, 4)
 
 
@@ -115,7 +115,7 @@ def test_nothing_is_seen_or_kept_of_a_staged_set_before_the_commit(tmp_path: Pat
 
 def test_the_smallest_messages_are_found_at_the_end_of_a_log(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=10**6))
-    for number in range(400):  # more than is read at once
+    for number in range(400):  # These exceed one read.
         append_set(home, [None], magic=0)
         assert home.log.size == 26 * (number + 1)
     for offset in (0, 1, 314, 315, 316, 398, 399):
@@ -129,7 +129,7 @@ def test_the_smallest_messages_are_found_at_the_end_of_a_log(tmp_path: Path) -> 
 
 
 def test_bytes_of_a_message_are_not_taken_for_an_offset_delta(tmp_path: Path) -> None:
-    """Where a v2 header has its last offset delta, an old message has its key or its value."""
+    """Old messages have their key or value where a v2 header has its last offset delta."""
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=10**6))
     contents_of_value = [b"\xff" * 40, b"\x7f" * 40, b"\0" * 40, b"\x80" + b"\0" * 39]
     for number in range(40):
@@ -191,7 +191,7 @@ def test_a_set_that_cannot_be_written_is_undone(tmp_path: Path, magic: int, monk
     assert append_set(home, [b"w"], magic=magic) == 1
 
 
-# Times
+# Timestamps
 
 
 def test_times_are_found_in_messages_that_have_them(tmp_path: Path) -> None:

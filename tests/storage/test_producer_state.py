@@ -1,4 +1,4 @@
-"""Idempotent producers: what the log accepts, recognizes and refuses, and what it keeps on disk."""
+"""Idempotent producers: what the log accepts, recognizes, refuses and stores."""
 
 import struct
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_producer_without_state_may_begin_at_any_sequence(tmp_path: Path) -> N
     assert manager.check(header(5, epoch=9)) is None
 
 
-# After sequences 0-2 in epoch 1: what the next batch may be.
+# The log has sequences 0 to 2 in epoch 1. These are possible next batches.
 @pytest.mark.parametrize(
     ("epoch", "sequence", "count", "answer"),
     [
@@ -190,8 +190,8 @@ def test_a_marker_that_compaction_has_emptied_changes_nothing(tmp_path: Path) ->
     manager = producers(tmp_path, sequenced(0, is_transactional=True))
     before = dict(manager.active)
     emptied = marker()
-    struct.pack_into(">i", emptied.view, 57, 0)  # the record count
-    struct.pack_into(">i", emptied.view, 8, 49)  # the length of a header alone
+    struct.pack_into(">i", emptied.view, 57, 0)  # This is the record count.
+    struct.pack_into(">i", emptied.view, 8, 49)  # This is the length of a header alone.
     note(manager, emptied._replace(view=emptied.view[:61]), offset=1)
     assert dict(manager.active) == before
 

@@ -1,4 +1,4 @@
-"""Reading a log from anywhere."""
+"""Reads from any offset of a log."""
 
 import os
 import struct
@@ -63,7 +63,7 @@ def test_max_bytes_cuts_the_last_batch_and_one_batch_is_returned_whole_if_asked(
 
 
 def test_a_range_that_is_cut_ends_with_a_whole_batch_where_the_index_knows_one(tmp_path: Path) -> None:
-    home = Home(tmp_path / "indexed", LogConfig(index_interval_bytes=0))  # every batch but the first has an entry
+    home = Home(tmp_path / "indexed", LogConfig(index_interval_bytes=0))  # Every batch except the first has an entry.
     home.append(*(a_batch(value=b"v" * length) for length in range(10, 40)))
     sizes = [batch.header.size_in_bytes for batch in batches_of(home.log)]
     for start in range(30):
@@ -77,20 +77,20 @@ def test_a_reader_that_goes_on_reads_as_one_that_begins_there(tmp_path: Path) ->
     home = Home(tmp_path / "indexed", LogConfig(index_interval_bytes=100, segment_bytes=4000))
     home.append(*(a_batch(1 + number % 3, value=b"v" * (number * 7 % 90)) for number in range(200)))
     home.log.close()
-    log = home.open(last_stop=LastStop.CLEAN)  # without its memory of recent batches
+    log = home.open(last_stop=LastStop.CLEAN)  # Reopening drops the remembered positions.
     for max_bytes in (1, 300, 1000):
         offset = 0
         while offset < log.log_end_offset:
             data = log.read(offset, max_bytes)
             found = [batch.header for batch in iter_batches(data.read())]
-            for header in found[:3]:  # from within the batches, and from their beginnings
+            for header in found[:3]:  # Reads start at and within the batches.
                 for asked in range(header.base_offset, header.last_offset + 1):
                     assert log.read(asked, max_bytes).position == data.position + found_before(found, header)
             offset = found[-1].last_offset + 1
 
 
 def found_before(found: list[BatchHeader], header: BatchHeader) -> int:
-    """Bytes of those that stand before `header`."""
+    """Return the size of the batches before `header`."""
     return sum(each.size_in_bytes for each in found if each.base_offset < header.base_offset)
 
 
@@ -119,7 +119,7 @@ def test_a_read_stays_within_one_segment(tmp_path: Path) -> None:
 def test_a_gap_is_skipped_within_a_segment_and_to_the_next(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=100))
     home.append(a_batch(5), a_batch(5))
-    home.log.truncate_to(7, NOW)  # in the midst of the second batch: offsets 5 and 6 are gone
+    home.log.truncate_to(7, NOW)  # The second batch is cut, which removes offsets 5 and 6.
     assert home.append(a_batch(3)) == [7]
     home.log.roll(NOW)
     home.append(a_batch(5))
@@ -141,7 +141,7 @@ def test_an_empty_segment_within_the_log_is_passed_over(tmp_path: Path, last_sto
     home.log.roll(NOW)
     home.append(a_batch(5))
     home.log.close()
-    home.file("00000000000000000010.log").write_bytes(b"")  # compaction found nothing to keep
+    home.file("00000000000000000010.log").write_bytes(b"")  # Compaction removed every record.
     log = home.open(last_stop=last_stop)
     assert [segment.base_offset for segment in log.segments] == [0, 10, 15]
     assert offsets_of(log) == [0, 5, 15]

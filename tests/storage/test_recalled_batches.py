@@ -1,4 +1,4 @@
-"""After a restart the last five batches of each producer are recognized, though a snapshot tells the last one only."""
+"""After a restart, the last five batches of each producer are recognized, not only the one in the snapshot."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SMALL_SEGMENTS = LogConfig(segment_bytes=250, index_interval_bytes=0)
 
 
 def known(home: Home, producer_id: int = 7) -> list[tuple[int, int, int]]:
-    """First sequence, last sequence and base offset of each known batch."""
+    """Return the first sequence, last sequence and base offset of each known batch."""
     entry = home.log.producers.active[producer_id]
     return [(batch.first_sequence, batch.last_sequence, batch.base_offset) for batch in entry.batches]
 
@@ -42,7 +42,7 @@ def test_five_batches_of_each_producer_are_known_after_any_stop(
     assert {producer_id: known(home, producer_id) for producer_id in (7, 8, 9)} == before
 
 
-@pytest.mark.parametrize("stop", [LastStop.CLEAN, LastStop.KILLED])  # after a crash the log itself is replayed
+@pytest.mark.parametrize("stop", [LastStop.CLEAN, LastStop.KILLED])  # After a crash, the log itself is replayed.
 def test_batches_of_an_earlier_epoch_and_rows_with_a_gap_are_not_recalled(tmp_path: Path, stop: LastStop) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     home.append(*(sequenced(number) for number in range(4)))

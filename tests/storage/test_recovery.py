@@ -1,4 +1,4 @@
-"""The traces of a crash in a directory, and the next start."""
+"""Recovery from the traces of a crash at the next start."""
 
 import os
 import shutil
@@ -64,7 +64,7 @@ def test_a_flipped_bit_in_the_last_batch_cuts_it(tmp_path: Path, byte: int) -> N
     data[size + byte % size] ^= 0x40
     home.file(LOG).write_bytes(data)
     kept = offsets_of(home.open(last_stop=LastStop.CRASHED))
-    # Base offset and leader epoch are not under the checksum: a larger one there goes unnoticed, as in Kafka.
+    # The checksum does not cover base offset and leader epoch. As in Kafka, a larger value there is not detected.
     assert kept == [0] or (byte < 16 and len(kept) == 2)
 
 
@@ -116,7 +116,7 @@ def test_a_batch_that_ends_before_it_begins_is_cut(tmp_path: Path) -> None:
     home.append(a_batch(2))
     home.crash()
     data = bytearray(home.file(LOG).read_bytes())
-    struct.pack_into(">i", data, 23, -1)  # the last offset delta
+    struct.pack_into(">i", data, 23, -1)  # This is the last offset delta.
     struct.pack_into(">I", data, 17, compute_crc(memoryview(data)))
     home.file(LOG).write_bytes(data)
     assert home.open(last_stop=LastStop.CRASHED).size == 0
@@ -147,7 +147,7 @@ def test_batches_across_many_chunks_are_recovered(tmp_path: Path) -> None:
 
 
 def three_segments(tmp_path: Path) -> Home:
-    """Return a log with two closed segments of 11 batches and one batch in the third, an index entry for each."""
+    """Return a log with two closed segments of 11 batches and a batch in the third, all with index entries."""
     size = sequenced(0, 2).size
     home = Home(
         tmp_path / "orders-0",
@@ -369,7 +369,7 @@ def test_a_checkpointed_log_start_counts(tmp_path: Path) -> None:
     assert log.log_start_offset == 25
     assert log.epochs.entries == ((1, 25), (2, 32))
     log.close()
-    log = home.open(last_stop=LastStop.CLEAN, log_start_offset=100)  # behind everything there is
+    log = home.open(last_stop=LastStop.CLEAN, log_start_offset=100)  # This is above all offsets of the log.
     assert (log.log_start_offset, log.log_end_offset, log.size) == (100, 100, 0)
     assert home.names(".log") == ["00000000000000000100.log"]
 
@@ -414,7 +414,7 @@ def test_an_interrupted_swap_is_finished(tmp_path: Path) -> None:
     home.log.close()
     size = sequenced(0, 2).size
     first, second = home.file(LOG).read_bytes(), home.file(LOG.replace("00.", "22.")).read_bytes()
-    # The cleaner kept two batches of the first two segments, and was stopped before it removed those.
+    # The cleaner kept two batches of the first two segments, and was stopped before it removed those segments.
     home.file(f"{LOG}.swap").write_bytes(first[3 * size : 4 * size] + second[-size:])
     log = home.open(last_stop=LastStop.CRASHED)
     assert offsets_of(log) == [6, 42, 44]

@@ -1,4 +1,4 @@
-"""The part of a log that a start reads: after a kill or a crash what was not flushed."""
+"""The part of a log that a start reads after a kill or a crash."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ SEGMENTS = LogConfig(segment_bytes=100 * SIZE)
 
 
 def large(tmp_path: Path, count: int = 950, config: LogConfig = SEGMENTS, *, idempotent: bool = True) -> Home:
-    """Return a log of segments of 100 batches of about 1 KB, timestamps rising by 10 ms."""
+    """Return a log with segments of 100 batches of about 1 KB, and timestamps that increase by 10 ms."""
     tmp_path.mkdir(exist_ok=True)
     home = Home(tmp_path / "orders-0", config)
     for number in range(count):
@@ -62,7 +62,7 @@ def test_after_a_kill_closed_segments_are_looked_at_in_a_few_places_only(tmp_pat
     closed = {name: size for name, size in reads.of.items() if int(name[:20]) < log.segments[-1].base_offset}
     *others, newest = (size for name, size in sorted(closed.items()) if name.endswith(".log"))
     assert max(others) < 11_000 < log.segments[0].size // 8
-    assert newest < 11_000 + 2 * RECALL_WINDOW_BYTES  # the batches before the producers' last ones
+    assert newest < 11_000 + 2 * RECALL_WINDOW_BYTES  # Recovery also reads the batches before the producers' last ones.
     assert max(size for name, size in closed.items() if name.endswith("index")) < 5000
 
 
@@ -73,9 +73,9 @@ DISORDERS = {
     "two batches swapped": ([0, 1, 3, 2, 4, 5], 3),
     "a batch missing": ([0, 1, 3, 4, 5], 5),
 }
-"""Orders of the batches 0 to 5 in a file, and how many of them come before the first one that is out of order.
+"""Orders of the batches 0 to 5 in a file, and how many precede the first one that is out of order.
 
-Kafka empties such a segment as far as these are large, for it cannot index them.
+If the offsets are large, Kafka empties such a segment because it cannot index them.
 """
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_batch_below_the_end_of_the_index_cuts_the_log_after_a_kill(tm
         home.append(a_batch(value=bytes([value]) * 5000))
     home.crash()
     data = bytearray(home.file(LOG).read_bytes())
-    data[len(data) // 6 * number + 8] ^= 0x40  # its length
+    data[len(data) // 6 * number + 8] ^= 0x40  # This is its length.
     home.file(LOG).write_bytes(data)
     log = home.open(last_stop=LastStop.KILLED)
     assert log.log_end_offset == number
@@ -158,7 +158,7 @@ def test_a_time_index_that_knows_more_or_less_than_the_offset_index_is_put_right
     count = len(times) // 12
     damages = [
         *(times[: 12 * kept] for kept in range(count)),
-        times[:-4] + b"\0\0\0\0",  # torn at the end of a page
+        times[:-4] + b"\0\0\0\0",  # This write was torn at the end of a page.
         times[:-8] + bytes(8),
         times + struct.pack(">qi", NOW + 10**6, 60),
         times[:-12] + struct.pack(">qi", NOW + 10**6, 59),
@@ -183,7 +183,7 @@ def test_a_kill_within_a_roll_leaves_a_segment_to_be_closed_again(tmp_path: Path
     home.log.roll(NOW)
     closed = contents(home.path)
     home.crash()
-    home.file(TIME_INDEX).write_bytes(before)  # neither the last entry was written nor the file trimmed
+    home.file(TIME_INDEX).write_bytes(before)  # The last entry was not written, and the file was not trimmed.
     for name in home.names(".snapshot"):
         home.file(name).unlink()
     log = home.open(last_stop=LastStop.KILLED)
@@ -207,7 +207,7 @@ def test_a_growing_segment_leaves_a_snapshot_now_and_then(tmp_path: Path, monkey
     assert snapshots[20] == [20]
     assert snapshots[40] == [40]
     assert snapshots[99] == [80]
-    assert snapshots[100] == [100]  # that of the new segment, which stays
+    assert snapshots[100] == [100]  # The new segment's snapshot is kept.
     assert snapshots[120] == [100, 120]
     assert snapshots[249] == [100, 200, 240]
     home.crash()
@@ -243,7 +243,7 @@ def test_what_a_start_had_to_replay_the_next_one_has_not(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("last_stop", LastStop)
 def test_the_last_five_batches_of_each_producer_are_known_again(tmp_path: Path, last_stop: LastStop) -> None:
-    """A snapshot tells each one's last batch; those before it are looked up in the log, however they are mixed."""
+    """A snapshot contains each producer's last batch. Earlier batches are found in the log in any order."""
     home = Home(tmp_path / "orders-0", LogConfig(segment_bytes=3000, index_interval_bytes=500))
     counts = {1: 3, 2: 40, 3: 5, 4: 90}
     for number in range(90):
@@ -292,7 +292,7 @@ def test_a_snapshot_that_a_crash_spoilt_is_made_up_for_by_an_older_one(tmp_path:
         home.crash()
 
 
-# After a crash of the machine
+# After a machine crash
 
 
 @linux_only
@@ -387,7 +387,7 @@ def test_a_damaged_index_of_a_closed_segment_is_noticed(
             }[damage]
         )
     log = home.open(last_stop=last_stop)
-    if (suffix, damage) != (".index", "one entry less"):  # which only makes a search a little longer
+    if (suffix, damage) != (".index", "one entry less"):  # A missing entry only makes searches a little longer.
         assert path.read_bytes() == whole
     assert offsets_of(log) == list(range(250))
     for number in range(250):
@@ -397,7 +397,7 @@ def test_a_damaged_index_of_a_closed_segment_is_noticed(
 
 
 def test_a_rebuilt_index_that_finds_a_bad_batch_costs_its_segment_only(tmp_path: Path) -> None:
-    """The records of the segments behind it are sound; Kafka keeps them, too."""
+    """The records of later segments are valid, and Kafka keeps them as well."""
     home = large(tmp_path, 250)
     home.log.close()
     home.file(f"{100:020d}.index").unlink()

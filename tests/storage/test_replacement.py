@@ -1,4 +1,4 @@
-"""A cleaned segment takes the place of others, and a crash at any moment leaves the one or the other."""
+"""A cleaned segment replaces others, and a crash at any moment leaves either the old segments or the new one."""
 
 import os
 import shutil
@@ -28,9 +28,9 @@ OLD = list(range(0, END, 3))
 def cleaned(
     home: Home, numbers: Sequence[int], keep: Sequence[int], transactions: Sequence[AbortedTxn] = ()
 ) -> list[int]:
-    """Write `.cleaned` files for the segments of these numbers, with the batches of the offsets `keep`.
+    """Write `.cleaned` files for segments given by number, with the batches at the offsets `keep`.
 
-    Returns the segments' base offsets.
+    Returns the base offsets of the segments.
     """
     bases = [home.log.segments[number].base_offset for number in numbers]
     scratch = home.path.parent / "scratch"
@@ -210,7 +210,7 @@ def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
     assert len(copies) > 12
     outcomes = []
     for number, copy in enumerate(copies):
-        if number % 5 == 2:  # the start is interrupted, too
+        if number % 5 == 2:  # Interrupt the start as well.
             with Moments(copy, copy.parent / "second") as second_copies:
                 log = open_copy(copy, last_stop)
         else:
@@ -233,7 +233,7 @@ def test_a_crash_at_any_rename_leaves_the_old_segments_or_the_cleaned_one(
 
 
 def test_old_segments_behind_the_cleaned_records_come_back_together_or_not_at_all(tmp_path: Path) -> None:
-    """The cleaned log ends before its last sources begin: a crash may leave these, but never an older one alone."""
+    """The cleaned log ends before its last sources begin. A crash may leave those, but never an older source alone."""
     home = filled(tmp_path, COUNT)
     bases = cleaned(home, [0, 1, 2, 3], [6])
     end = home.log.segments[4].base_offset

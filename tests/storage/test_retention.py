@@ -1,4 +1,4 @@
-"""Which segments go, by log start offset, size and time, and what a crash leaves while they do."""
+"""Segments removed by log start offset, size and time, and the state after a crash during the removal."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ FOREVER = LogConfig(segment_bytes=2 * SIZE, retention_ms=-1)
 
 
 def segments_of_two(tmp_path: Path, config: LogConfig, count: int = 9) -> Home:
-    """Return a log with two batches of one record in each segment; a day lies between two batches."""
+    """Return a log with two batches of one record per segment, and a day between batches."""
     home = Home(tmp_path / "orders-0", config)
     for number in range(count):
         home.append(a_batch(timestamps=[NOW + number * DAY]))
@@ -38,7 +38,7 @@ def by_time(retention_ms: int, **fields: int | bool) -> LogConfig:
     ("now_ms", "left"),
     [
         (NOW + 2 * DAY, [0, 2, 4, 6, 8]),
-        (NOW + 3 * DAY, [0, 2, 4, 6, 8]),  # the newest record of the first segment is as old as may be
+        (NOW + 3 * DAY, [0, 2, 4, 6, 8]),  # The first segment's newest record is at the age limit.
         (NOW + 3 * DAY + 1, [2, 4, 6, 8]),
         (NOW + 7 * DAY + 1, [6, 8]),
         (NOW + 10 * DAY, [8]),
@@ -128,7 +128,7 @@ def test_without_the_policy_delete_only_the_log_start_offset_counts(tmp_path: Pa
     assert home.log.log_start_offset == 5
     home.log.advance_log_start_offset(9)
     assert home.log.delete_old_segments(NOW) == 2
-    assert bases(home) == [8]  # the active one goes by size and time only
+    assert bases(home) == [8]  # Only size and time can remove the active segment.
 
 
 def test_what_is_staged_counts(tmp_path: Path) -> None:

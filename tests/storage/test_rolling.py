@@ -62,7 +62,8 @@ def test_an_empty_segment_is_never_too_old(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("index_bytes", "batches_per_segment"), [(24, 2), (36, 3), (60, 5)])
 def test_a_full_index_begins_a_new_segment(tmp_path: Path, index_bytes: int, batches_per_segment: int) -> None:
-    # Every batch but the first gets entries; the time index, with one slot kept free, is full before the offset index.
+    # Every batch except the first gets entries. The time index has one reserved slot, so it is full before the offset
+    # index.
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=0, segment_index_bytes=index_bytes))
     count = 20
     for number in range(count):
@@ -127,10 +128,10 @@ def test_a_changed_configuration_counts_from_the_next_batch(home: Home) -> None:
 def test_jitter_lets_a_segment_go_earlier_but_never_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(range(300, 10_000, 1000))
     monkeypatch.setattr(os, "urandom", lambda size: next(drawn).to_bytes(size, "big"))
-    home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000, segment_jitter_ms=400))  # 300 % 400
+    home = Home(tmp_path / "orders-0", LogConfig(segment_ms=1000, segment_jitter_ms=400))  # The jitter is 300 % 400.
     home.append(a_batch(timestamps=[5000]), a_batch(timestamps=[5700]))
     assert len(home.log.segments) == 1
-    home.append(a_batch(timestamps=[5701]))  # the new segment draws 1300 % 400
+    home.append(a_batch(timestamps=[5701]))  # The new segment's jitter is 1300 % 400.
     home.append(a_batch(timestamps=[6601]))
     assert [segment.base_offset for segment in home.log.segments] == [0, 2]
     home.append(a_batch(timestamps=[6602]))

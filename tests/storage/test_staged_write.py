@@ -1,4 +1,4 @@
-"""After a kill of a writer at any moment its work is done, is done by the next writer, or never began."""
+"""If a writer is killed at any moment, its change is complete, is completed by the next writer, or has not begun."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def put(directory: Path, files: dict[str, str]) -> None:
 
 
 def found(directory: Path) -> dict[str, str]:
-    """All that a broker would take for its own."""
+    """Return the content of all files that a broker would use."""
     return {
         str(path.relative_to(directory)): path.read_text()
         for path in sorted(directory.rglob("*"))
@@ -50,7 +50,7 @@ def found(directory: Path) -> dict[str, str]:
 
 
 def ready(tmp_path: Path) -> tuple[Path, str]:
-    """A data directory as it is, and a staging directory in it with what is to come."""
+    """Return a data directory, and a staging directory in it with a prepared change."""
     data_dir = tmp_path / "data"
     put(data_dir, OLD)
     staging = staging_name(str(data_dir))
@@ -74,7 +74,7 @@ def test_after_a_kill_at_any_moment_all_is_old_or_all_is_new(tmp_path: Path) -> 
     for moment in moments:
         finished.append(finish(str(moment)))
         assert found(moment) == (NEXT if finished[-1] or "c-0/1.log" in found(moment) else OLD)
-    assert finished.count(True) == 8  # three directories, four files, the end
+    assert finished.count(True) == 8  # The steps are three directories, four files, and the end.
 
 
 def test_a_finish_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""From a time to an offset, against a search through all records."""
+"""Searches by timestamp, compared with a search through all records."""
 
 import os
 import struct
@@ -114,14 +114,14 @@ def test_staged_records_are_not_found(tmp_path: Path) -> None:
 
 
 def lying(batch: Batch, time: int) -> Batch:
-    """The batch with another largest timestamp in its header."""
+    """Return the batch with another largest timestamp in its header."""
     struct.pack_into(">q", batch.view, 35, time)
     struct.pack_into(">I", batch.view, 17, compute_crc(batch.view))
     return Batch(batch.view, read_header(batch.view))
 
 
 def steps_of(search: Steps[TimestampOffset | None]) -> tuple[TimestampOffset | None, int]:
-    """The result, and the number of steps."""
+    """Return the result of a search and the number of its steps."""
     taken = 0
     while True:
         try:
@@ -172,15 +172,15 @@ def test_a_moment_between_two_batches_costs_a_few_bytes_of_the_second(
     assert find_by_timestamp(home.log, NOW + 95) == (NOW + 100, 50, 0)
     assert max(sizes) <= WALK_WINDOW_BYTES
     assert find_by_timestamp(home.log, NOW + 103) == (NOW + 103, 53, 0)
-    assert max(sizes) > 100_000  # the records before it have to be read
+    assert max(sizes) > 100_000  # The search must read the records before the matching one.
 
 
 def test_a_first_record_that_is_older_than_its_batch_says_is_passed_over(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0")
     batch = a_batch(timestamps=[NOW, NOW + 60])
-    delta_at = RECORD_BATCH_OVERHEAD + 2  # behind a length of one byte, and the attributes
+    delta_at = RECORD_BATCH_OVERHEAD + 2  # The delta follows a length of one byte and the attributes.
     assert batch.view[delta_at] == 0
-    batch.view[delta_at] = 1  # -1
+    batch.view[delta_at] = 1  # This is a delta of -1.
     home.append(batch)
     assert find_by_timestamp(home.log, NOW) == (NOW + 60, 1, 0)
     assert find_by_timestamp(home.log, NOW - 1) == (NOW - 1, 0, 0)

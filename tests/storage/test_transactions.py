@@ -1,4 +1,4 @@
-"""Transactions in a log: the last stable offset, the aborted ones and their index, and what crashes leave of both."""
+"""Transactions in a log: the last stable offset, aborted transactions and their index, and recovery of both."""
 
 import os
 import shutil
@@ -60,7 +60,7 @@ def test_the_oldest_open_transaction_holds_the_last_stable_offset(home: Home, on
         (a_batch(3), 2),
         (two.batch(2), 2),
         (one.batch(), 2),
-        (one.commit(), 6),  # where the second one began
+        (one.commit(), 6),  # The second transaction began here.
         (one.batch(), 6),
         (two.abort(), 10),
         (a_batch(), 10),
@@ -149,7 +149,7 @@ def test_truncation_opens_a_transaction_again_and_forgets_its_abortion(home: Hom
     assert home.log.aborted_transactions(0, 100) == [AbortedTxn(1, 1, 2, 3)]
 
 
-# The index
+# The transaction index
 
 
 def test_kafkas_entry_is_read_and_written_to_the_byte() -> None:
@@ -170,10 +170,10 @@ def test_a_reader_learns_of_what_it_may_meet(tmp_path: Path, one: Producer, two:
     size = one.batch().size
     home = Home(tmp_path / "orders-0", LogConfig(segment_bytes=4 * size))
     one.sequence = 0
-    home.append(one.batch(), two.batch(), one.abort())  # 0 to 2, while the other one is open
+    home.append(one.batch(), two.batch(), one.abort())  # These get offsets 0 to 2 while the other transaction is open.
     home.append(*(a_batch() for _ in range(7)))
-    home.append(two.abort())  # 10
-    home.append(two.batch(), two.abort())  # 11, 12
+    home.append(two.abort())  # This is offset 10.
+    home.append(two.batch(), two.abort())  # These are offsets 11 and 12.
     assert len(home.log.segments) > 2
     first, second, third = AbortedTxn(1, 0, 2, 1), AbortedTxn(2, 1, 10, 11), AbortedTxn(2, 11, 12, 13)
     answers = {
@@ -249,10 +249,10 @@ def test_entries_from_an_offset_on_are_those_that_a_search_through_all_finds(
 @pytest.mark.parametrize(
     "entries",
     [
-        [AbortedTxn(1, 5, 9, 10)],  # before the segment
-        [AbortedTxn(1, 105, 104, 110)],  # ends before it begins
+        [AbortedTxn(1, 5, 9, 10)],  # It ends before the segment.
+        [AbortedTxn(1, 105, 104, 110)],  # It ends before it begins.
         [AbortedTxn(1, 105, 110, 110), AbortedTxn(1, 105, 110, 110)],
-        [AbortedTxn(1, 105, 200, 110)],  # in the next segment
+        [AbortedTxn(1, 105, 200, 110)],  # It ends in the next segment.
     ],
 )
 def test_entries_that_cannot_belong_to_the_segment_are_noticed(tmp_path: Path, entries: list[AbortedTxn]) -> None:
@@ -281,7 +281,7 @@ def test_an_entry_of_another_version_and_a_torn_one_are_noticed(tmp_path: Path) 
 
 
 def with_history(path: Path) -> tuple[Home, list[AbortedTxn]]:
-    """Return a log of many segments in which two producers abort and commit by turns, and what it says of them."""
+    """Return a log of many segments in which two producers abort and commit in turn, and its aborted transactions."""
     home = Home(path, LogConfig(segment_bytes=1500, index_interval_bytes=200, segment_index_bytes=1200))
     one, two = Producer(1), Producer(2)
     for number in range(30):
@@ -307,7 +307,7 @@ def test_they_are_the_same_after_a_stop(tmp_path: Path, last_stop: LastStop, los
     files = {name: home.file(name).read_bytes() for name in home.names(".txnindex")}
     home.log.close()
     for name in home.names(lost):
-        if last_stop is not LastStop.CLEAN or lost != ".snapshot":  # Kafka takes their absence for there being none
+        if last_stop is not LastStop.CLEAN or lost != ".snapshot":  # For Kafka this means no producers.
             home.file(name).unlink()
     log = home.open(last_stop=last_stop)
     assert log.aborted_transactions(0, 10**6) == found

@@ -1,4 +1,4 @@
-"""Look-ups by time, with all steps at once."""
+"""Searches by timestamp, with all steps run without a pause."""
 
 from minibroker_protocol.steps import drain
 from minibroker_storage.log import Log

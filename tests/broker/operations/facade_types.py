@@ -1,6 +1,6 @@
-"""The types of `Broker`'s methods, for mypy and pyright: `test_blocking` has both check this file, which never runs.
+"""The types of `Broker`'s methods. `test_blocking` checks this file with mypy and pyright; it is never run.
 
-A line with an ignored error is one that they have to refuse: either complains of an ignore that it does not need.
+A line with an ignored error must be rejected by the type checker, since both report unnecessary ignores.
 """
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 
@@ -41,7 +41,7 @@ def returned(kafka: Broker) -> None:
 
 
 def of_handles(kafka: Broker) -> None:
-    """Handles are blocking, too."""
+    """Methods of handles are blocking as well."""
     group = kafka.group("g")
     assert_type(group, ConsumerGroup)
     assert_type(group.describe(), GroupDescription)
@@ -61,7 +61,7 @@ def of_handles(kafka: Broker) -> None:
 
 
 async def on_the_loop(broker: Broker) -> None:
-    """`async with` gives the asynchronous broker, whose methods are awaited."""
+    """`async with` returns the asynchronous broker, whose methods are awaited."""
     async with broker as kafka:
         assert_type(kafka, AsyncBroker)
         assert_type(await kafka.topics(), dict[str, TopicDescription])
@@ -70,7 +70,7 @@ async def on_the_loop(broker: Broker) -> None:
 
 
 def refused(kafka: Broker, names: Sequence[str]) -> None:
-    """Mistakes that a type checker has to find."""
+    """Type checkers must reject these mistakes."""
     kafka.topics(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue] - it takes nothing
     kafka.produce(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - a topic is a text
     kafka.produce("t", codec="zip")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - no codec
@@ -80,7 +80,7 @@ def refused(kafka: Broker, names: Sequence[str]) -> None:
 
 
 def options(factory: KafkaFactory) -> None:
-    """The options of a broker have types, wherever they are given."""
+    """The options of a broker are typed everywhere."""
     given: BrokerOptions = {
         "topics": ["t"],
         "journal": 100,

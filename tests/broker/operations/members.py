@@ -1,4 +1,4 @@
-"""Members of groups, of a real client, that go on by themselves while a test asks the broker about them."""
+"""Group members with a real client that keep running while a test queries the broker."""
 
 import threading
 from collections.abc import Generator
@@ -21,18 +21,18 @@ SHARING = {
     "group.share.heartbeat.interval.ms": "50",
     "group.share.assignment.interval.ms": "0",
 }
-"""Members of share groups are assigned partitions at once."""
+"""Configuration under which members of share groups are assigned partitions immediately."""
 
 
 @contextmanager
 def member(
     broker: Broker, name: str, group: str = "g", *, topic: str = "orders", **config: str | int
 ) -> Generator[Consumer]:
-    """A member of a group that polls on a thread of its own and commits what it reads.
+    """Start a group member that polls on its own thread and commits what it reads.
 
-    `name` is its client id, `config` more of its configuration, with `_` for `.`.
+    `name` is its client id. `config` has further configuration keys, with `_` for `.`.
     """
-    # A classic member learns of a rebalance by its next heartbeat; the other protocol has the interval from the broker.
+    # A classic member detects a rebalance with its next heartbeat. In the other protocol the broker sets the interval.
     classic = {} if "group_protocol" in config else {"heartbeat.interval.ms": 100}
     consumer = Consumer(
         {
@@ -66,7 +66,7 @@ def member(
 
 @contextmanager
 def sharer(broker: Broker, topic: str = "jobs") -> Generator[ShareConsumer]:
-    """A member of the share group "g" that acknowledges each record."""
+    """Start a member of the share group "g" that acknowledges each record."""
     consumer = ShareConsumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -83,7 +83,7 @@ def sharer(broker: Broker, topic: str = "jobs") -> Generator[ShareConsumer]:
 
 
 def polled(consumer: ShareConsumer, count: int) -> list[Message]:
-    """The next records, of which there are so many."""
+    """Poll until `count` records have arrived, and return them."""
     found: list[Message] = []
     while len(found) < count:
         found += consumer.poll(PATIENCE_S)
@@ -92,12 +92,12 @@ def polled(consumer: ShareConsumer, count: int) -> list[Message]:
 
 
 def from_the_start(broker: Broker, **configs: str) -> None:
-    """Have the share group "g" begin with the first records; `configs` as of `group_from_the_start`."""
+    """Let the share group "g" begin with the first records; `configs` is passed to `group_from_the_start`."""
     group_from_the_start(broker.bootstrap_servers, "g", **configs)
 
 
 def group_from_the_start(bootstrap: str, group: str, **configs: str) -> None:
-    """Have a share group begin with the first records; `configs` is more of its configuration, with `_` for `.`."""
+    """Let a share group begin with the first records. `configs` has further configuration keys, with `_` for `.`."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     entries = [
         ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)

@@ -22,7 +22,7 @@ def guarded() -> Iterator[Broker]:
 
 
 def produced(broker: Broker) -> int:
-    """The error of a nameless client that produces."""
+    """Produce with a client that is not authenticated, and return the error code."""
     host, port = broker.bootstrap_servers.split(":")
     with SocketClient((host, int(port))) as client:
         response = client.ask(produce_request(batch(b"a"), "orders"), 9)

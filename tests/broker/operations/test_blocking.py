@@ -1,4 +1,4 @@
-"""The broker's methods for its own loop, and the same for other threads."""
+"""The broker's methods for its own event loop, and their blocking forms for other threads."""
 
 import asyncio
 import inspect
@@ -80,7 +80,7 @@ def test_a_mistake_in_the_arguments_is_named_and_nothing_runs() -> None:
 
 
 def complaints(*command: str | Path) -> str:
-    """The output of a type checker that is not content."""
+    """Run a type checker, and return its output if it finds errors."""
     environment = {**os.environ, "PYRIGHT_PYTHON_GLOBAL_NODE": "0"}
     checked = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return checked.stdout + checked.stderr if checked.returncode else ""
@@ -94,7 +94,7 @@ def test_mypy_sees_the_signatures() -> None:
 @pytest.mark.slow
 def test_pyright_sees_the_signatures(tmp_path: Path) -> None:
     path = tmp_path / TYPES.name
-    # pyright would heed mypy's comments as well, and find its own unnecessary.
+    # pyright would also read mypy's comments, and report its own as unnecessary.
     path.write_text(re.sub(r"# type: ignore\[[^]]+\]", "", TYPES.read_text(encoding="utf-8")), encoding="utf-8")
     assert complaints(BIN / "pyright", "--pythonpath", sys.executable, path) == ""
 
@@ -159,11 +159,11 @@ async def test_a_call_that_holds_up_a_running_loop_says_so(monkeypatch: pytest.M
             pytest.warns(RuntimeWarning, match="this thread runs an event loop") as caught,
             pytest.raises(WaitTimeoutError, match=r"(?s)no topic 'orders'.*await asyncio\.to_thread\(kafka\.expect"),
         ):
-            broker.expect("orders", timeout=1)  # long enough for one look at a busy machine
+            broker.expect("orders", timeout=1)  # This allows one check even on a busy machine.
         assert [each.filename for each in caught] == [__file__]
-        monkeypatch.undo()  # a busy machine may take longer than that for a call that need not wait
+        monkeypatch.undo()  # On a busy machine, a call that need not wait can take longer.
         broker.produce("orders", "x")
-        assert broker.expect("orders", "x").offset == 0  # and what need not wait is no reason to warn
+        assert broker.expect("orders", "x").offset == 0  # A call that need not wait issues no warning.
         with pytest.raises(WaitTimeoutError) as late:
             await asyncio.to_thread(broker.expect, "orders", "y", timeout=0.3)
         assert "event loop" not in str(late.value)
@@ -172,7 +172,7 @@ async def test_a_call_that_holds_up_a_running_loop_says_so(monkeypatch: pytest.M
 def test_a_loop_that_waits_on_a_stack_of_its_own_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minibroker.broker, "_LOOK_AGAIN", 0.01)
     loop = asyncio.new_event_loop()
-    stack = greenlet.greenlet(loop.run_forever)  # as in Playwright's synchronous API
+    stack = greenlet.greenlet(loop.run_forever)  # Playwright's synchronous API does the same.
     loop.call_soon(greenlet.getcurrent().switch)
     stack.switch()
     assert asyncio.get_running_loop() is loop

@@ -1,4 +1,4 @@
-"""Brokers that go and come back, and leaders that move, by a test's hand."""
+"""Stopping and starting brokers, and moving leaders, from a test."""
 
 import socket
 from pathlib import Path

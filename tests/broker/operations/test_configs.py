@@ -1,4 +1,4 @@
-"""Configurations and client metrics without a client."""
+"""Configurations and client metrics, without a client."""
 
 import logging
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
 
 
 def pushed(broker: Broker) -> list[TelemetryPush]:
-    """The state after a client has sent a gauge."""
+    """Return the metrics after a client has pushed a gauge."""
     with SocketClient(broker.address) as client:
         subscription_id = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT), 0).subscription_id
         request = PushTelemetryRequest(

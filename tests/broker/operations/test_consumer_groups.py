@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol (KIP-848) as a test sees them."""
+"""Operations on groups of the consumer protocol (KIP-848)."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

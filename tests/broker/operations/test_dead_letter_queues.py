@@ -1,4 +1,4 @@
-"""Dead-letter queues of a cluster, through a real client: rejected records are there, whoever leads (KIP-1191)."""
+"""Dead-letter queues of a cluster with a real client: rejected records reach them from any leader (KIP-1191)."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S
 
 QUEUE = "dlq.jobs"
 JOBS, QUEUES = 1, 2
-"""The brokers that lead the two topics."""
+"""The node ids of the two topics' leaders."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def broker() -> Iterator[Broker]:
 
 
 def rejected(broker: Broker, consumer: ShareConsumer, *values: str) -> None:
-    """Have a member reject records."""
+    """Let a member reject records."""
     broker.produce("jobs", *values)
     for record in polled(consumer, len(values)):
         consumer.acknowledge(record, AcknowledgeType.REJECT)
@@ -39,7 +39,7 @@ def rejected(broker: Broker, consumer: ShareConsumer, *values: str) -> None:
 
 
 def queued(broker: Broker) -> list[int]:
-    """The offsets of the records that are in the queue."""
+    """Return the original offsets of the records in the queue."""
     return [int(dict(record.headers)["__dlq.errors.offset"] or b"") for record in broker.records(QUEUE)]
 
 

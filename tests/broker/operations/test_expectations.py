@@ -1,4 +1,4 @@
-"""Waiting for records, and what a failed expectation tells."""
+"""Waiting for records, and the messages of failed expectations."""
 
 import pickle
 import threading
@@ -216,7 +216,7 @@ def test_a_topic_without_records_that_seems_misspelt_is_a_warning_at_the_callers
         ) as caught:
             broker.expect_none("ordres")
         assert [(each.filename, each.category) for each in caught] == [(__file__, MinibrokerWarning)]
-        broker.expect_none("orders-2")  # a name that is alike on purpose
+        broker.expect_none("orders-2")  # This name resembles an existing one on purpose.
         broker.expect_none("invoices")
         broker.create_topic("ordres")
         broker.expect_none("ordres")
@@ -241,7 +241,7 @@ def test_that_nothing_is_sent_can_be_held_for_some_time(broker: Broker) -> None:
     thread.start()
     started.set()
     with pytest.raises(UnexpectedRecordError, match="found 1 record"):
-        broker.expect_none("late", within=PATIENCE_S)  # it ends with the record
+        broker.expect_none("late", within=PATIENCE_S)  # It ends when the record arrives.
     thread.join()
 
 

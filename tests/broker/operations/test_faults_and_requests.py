@@ -1,4 +1,4 @@
-"""Faults and the journal in a test's hand."""
+"""Operations on faults and on the journal."""
 
 import gc
 import inspect
@@ -101,7 +101,7 @@ def test_a_fault_without_a_block_is_a_warning_with_its_line() -> None:
         with pytest.warns(MinibrokerWarning, match="has hit no request"), later:
             assert len(broker.faults.list()) == 1
         del later
-        gc.collect()  # a warning would be an error here
+        gc.collect()  # A warning would raise an error here.
 
 
 async def test_a_fault_of_an_async_broker_takes_async_with() -> None:

@@ -1,4 +1,4 @@
-"""Consumer groups as a test sees them."""
+"""Operations on consumer groups."""
 
 import threading
 from collections.abc import Iterator
@@ -141,7 +141,7 @@ def test_waiting_until_a_group_has_read_everything(broker: Broker) -> None:
         assert group.wait_until_caught_up() == {("orders", 1): 3}
         broker.produce("orders", "d", "e", partition=2)
         assert group.wait_until_caught_up("orders") == {("orders", 1): 3, ("orders", 2): 2}
-    assert group.wait_until_caught_up(timeout=0) == {("orders", 1): 3, ("orders", 2): 2}  # also without members
+    assert group.wait_until_caught_up(timeout=0) == {("orders", 1): 3, ("orders", 2): 2}  # The group is empty now.
     broker.produce("orders", "f", partition=1)
     broker.produce("orders", "g", "h", partition=3)
     with pytest.raises(WaitTimeoutError) as caught:

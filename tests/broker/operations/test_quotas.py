@@ -1,4 +1,4 @@
-"""Tests limit clients without a client that can."""
+"""Setting quotas without a client that supports it."""
 
 import pytest
 

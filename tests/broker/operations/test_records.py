@@ -1,4 +1,4 @@
-"""Filling topics and looking into them, from Python, without a client in between."""
+"""Writing and reading records from Python, without a client."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A broker as if it had just started, and as it was before."""
+"""Resets, snapshots and restores of a broker with real clients."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_S
 
 
 def consumed(broker: Broker, topic: str, count: int, group: str = "g") -> list[bytes | None]:
-    """The records that a new member of a group reads and commits."""
+    """Return the records that a new group member reads and commits."""
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
     consumer = Consumer({**config, "enable.auto.commit": False})
     consumer.subscribe([topic])
@@ -80,7 +80,7 @@ def test_a_member_of_a_group_that_is_forgotten_joins_again() -> None:
                 "bootstrap.servers": broker.bootstrap_servers,
                 "group.id": "g",
                 "auto.offset.reset": "earliest",
-                "heartbeat.interval.ms": 100,  # it learns by a heartbeat that it is forgotten
+                "heartbeat.interval.ms": 100,  # Its heartbeat tells it that it was removed.
             }
         )
         consumer.subscribe(["given"])
@@ -94,7 +94,7 @@ def test_a_member_of_a_group_that_is_forgotten_joins_again() -> None:
         thread.start()
         broker.group("g").wait_until_stable(members=1)
         broker.reset()
-        broker.clock.advance(10)  # its next heartbeat is a while away
+        broker.clock.advance(10)  # The member's next heartbeat would otherwise take a while.
         broker.group("g").wait_until_stable(members=1)
         ending.set()
         thread.join()

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) as a test sees them, with librdkafka's share consumer."""
+"""Operations on share groups (KIP-932), with librdkafka's share consumer."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

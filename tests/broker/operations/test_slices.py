@@ -1,4 +1,4 @@
-"""Large topics are read a slice at a time, and clients are served in between."""
+"""Large topics are read in slices, between which clients are served."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -37,7 +37,7 @@ OPERATIONS: list[Operation] = [records, wait_for, expect, in_vain]
 
 @pytest.fixture
 async def large() -> AsyncIterator[AsyncBroker]:
-    """A broker with a topic that takes many slices, in two partitions."""
+    """Start a broker with a topic of two partitions that takes many slices."""
     async with AsyncBroker(topics=["large:2"]) as broker:
         for partition in range(2):
             await broker.produce("large", *range(SIZE // 2), partition=partition)

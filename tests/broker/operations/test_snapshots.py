@@ -1,4 +1,4 @@
-"""Snapshots and restores that are refused change nothing, and what must not go back does not."""
+"""Snapshots and restores: refused ones change nothing, and ids and epochs never go back."""
 
 import errno
 import json
@@ -42,7 +42,7 @@ def end(harness: Harness, topic: str = "t") -> int:
 
 
 def records(harness: Harness, topic: str) -> list[tuple[int, bytes | None]]:
-    """All records of a topic, by their offsets."""
+    """Return all records of a topic with their offsets."""
     found: dict[int, bytes | None] = {}
     log_end = end(harness, topic)
     offset = 0
@@ -277,7 +277,7 @@ def test_a_disk_that_fails_at_any_call_leaves_the_state_before(
         "reset": lambda: reset(harness.services, lambda: None),
         "reset with topics": lambda: reset(harness.services, lambda: None, keep_topics=True),
     }
-    failures = 0  # that name a path
+    failures = 0  # Only failures that name a path count.
     for number in range(1, 400):
         calls = 0
 
@@ -286,7 +286,7 @@ def test_a_disk_that_fails_at_any_call_leaves_the_state_before(
                 nonlocal calls
                 calls += 1
                 if calls == at:
-                    names = [name for name in arguments[:1] if isinstance(name, str)]  # a descriptor has none
+                    names = [name for name in arguments[:1] if isinstance(name, str)]  # A descriptor has no name.
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *names)
                 return real(*arguments, **named)
 

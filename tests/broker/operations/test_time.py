@@ -1,4 +1,4 @@
-"""A broker's time in a test's hands."""
+"""Operations on a broker's clock."""
 
 from datetime import timedelta
 

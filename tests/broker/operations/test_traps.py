@@ -1,4 +1,4 @@
-"""Traps: input without an effect is reported once, where its author looks."""
+"""Input without an effect is reported once, at the line that gave it."""
 
 import re
 from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_a_fault_whose_block_ends_without_a_hit_is_named() -> None:
             pass
         assert [each.filename for each in caught] == [__file__]
         with pytest.raises(LookupError), broker.fault(api="Produce", error="NETWORK_EXCEPTION"):
-            raise LookupError  # which says more
+            raise LookupError  # This error is more informative than a warning.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Arguments that do not fit a method of `Broker`: the message names the argument and what to write."""
+"""Wrong arguments of `Broker`'s methods: the message names the argument and what to write instead."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Views of a log, held against what the log itself reads and finds."""
+"""Views of a log, compared with the log's own reads and searches."""
 
 import random
 from dataclasses import asdict
@@ -31,7 +31,7 @@ LARGE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=0, segment_index_b
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """A log of several segments, with times that jump, compressed batches, transactions and gaps."""
+    """Return a log of several segments, with irregular timestamps, compressed batches, transactions and gaps."""
     home = Home(tmp_path / "orders-0", SMALL)
     chance = random.Random(7)
     time = NOW
@@ -112,7 +112,7 @@ def test_producers_and_aborted_transactions_are_shown(log: Log) -> None:
 
 
 def test_a_look_up_by_offset_finds_what_the_log_finds(log: Log) -> None:
-    """The steps end at the batch that the broker would read from, and each range of bytes is within its file."""
+    """The steps end at the batch that the broker would read, and each byte range is within its file."""
     for offset in range(log.log_end_offset):
         result = find_offset(log, offset)
         assert result.found is not None
@@ -155,7 +155,7 @@ def test_a_look_up_by_time_finds_what_the_log_finds(log: Log) -> None:
 def test_the_probes_are_the_windows_that_the_search_reads(
     tmp_path: Path, entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each read of the file is a probe, with the same slots."""
+    """Each read of the file is a probe with the same slots."""
     home = Home(tmp_path / "orders-0", LARGE)
     chance = random.Random(entries)
     index = home.log.segments[0].offset_index

@@ -1,4 +1,4 @@
-"""Topics and records that a broker starts with."""
+"""Initial topics and records of a broker."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def written(path: Path, data: Any) -> str:
 
 
 def check(broker: Broker) -> None:
-    """All that `SEEDS` says is there."""
+    """Check that the broker has everything in `SEEDS`."""
     assert {name: each.partitions for name, each in broker.topics().items()} == {
         "old": 1,
         "orders": 3,

@@ -1,4 +1,4 @@
-"""Views of a broker that real clients use, held against what the broker says elsewhere."""
+"""Views of a broker that serves real clients, compared with the broker's other results."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ async def broker(request: pytest.FixtureRequest) -> AsyncIterator[AsyncBroker]:
 
 
 async def aside(work: Callable[[], Any]) -> Any:
-    """Have a client do something in a thread, since the broker runs on this one."""
+    """Run a client's call in a thread, since the broker runs on this one."""
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
@@ -84,7 +84,7 @@ async def test_a_group_has_its_state_members_offsets_and_lag(broker: AsyncBroker
         assert {(each.topic, each.partition): each.committed for each in view.offsets} == committed
         for each in view.offsets:
             assert each.lag is not None
-            assert each.lag <= lag[each.topic, each.partition] + 1  # the member goes on reading
+            assert each.lag <= lag[each.topic, each.partition] + 1  # The member continues to read.
         assert json.loads(json.dumps(asdict(view)))["members"][0]["client_id"] == "a"
         (row,) = (await groups.group_page(services)).groups
         assert (row.group_id, row.type, row.members) == ("g", kind, 1)
@@ -123,7 +123,7 @@ async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker
 
 
 async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) -> None:
-    """A client of our own, which asks for one partition and waits."""
+    """A plain socket fetches one partition and waits."""
     services = broker.services
     await broker.produce("orders", "a", partition=1)
     host, port = broker.bootstrap_servers.split(":")
@@ -152,7 +152,7 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
     frame = frame_of(second, 11, correlation_id=77)
     writer.write(framed(frame))
     while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0)  # the request is on its way
+        await asyncio.sleep(0)  # The request has not arrived yet.
     (one,) = delayed
     assert (one.correlation_id, one.version, one.node) == (77, 11, 1)
     assert one.client == "{}:{}".format(*writer.get_extra_info("sockname"))
@@ -167,7 +167,7 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
 
 @pytest.mark.parametrize("broker", [{"group.initial.rebalance.delay.ms": "3600000"}], indirect=True)
 async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None:
-    """The first member of a group waits for others: `group.initial.rebalance.delay.ms`."""
+    """The first member of a group waits for others because of `group.initial.rebalance.delay.ms`."""
     services = broker.services
     await groups.group_page(services)
     host, port = broker.bootstrap_servers.split(":")
@@ -183,11 +183,11 @@ async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None
     )
     find = FindCoordinatorRequest(key="g")
     while (await asked(reader, writer, find, 0))[4:6] != b"\0\0":  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0)  # the topic of the groups is being made
+        await asyncio.sleep(0)  # The groups' topic is still being created.
     frame = frame_of(join, 3, correlation_id=5)
     writer.write(framed(frame))
     while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0)  # the request is on its way
+        await asyncio.sleep(0)  # The request has not arrived yet.
     assert delayed[0].waits_for == "the other members of its group"
     view = await groups.group_view(services, "g")
     assert (view.state, view.waiting_to_join) == ("PreparingRebalance", 1)
@@ -205,7 +205,7 @@ async def asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requ
 
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
-    """A response without its length."""
+    """Read a response, and return it without its length."""
     return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
 
 
