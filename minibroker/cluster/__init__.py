@@ -1,8 +1,8 @@
-"""The state of the cluster: nodes, topics, partitions and leaders, fetch sessions, features, altered settings.
+"""The state of the cluster: nodes, topics, partitions and leaders, fetch sessions, features, dynamic configurations.
 
-- `cluster` has the nodes and elects leaders; `node` is one of them, with its fetch sessions (`fetch_sessions`).
-- `topics` and `partition` are the topics; `directories` removes them, and finds those that another broker has left.
-- `section_store` keeps ACLs, credentials, quotas and `dynamic_configs`. `durability` delays responses to changes.
+- `cluster` holds the nodes and elects leaders. `node` is a single node with its fetch sessions (`fetch_sessions`).
+- `topics` and `partition` hold the topics. `directories` deletes their directories and finds those of other brokers.
+- `section_store` stores ACLs, credentials, quotas and `dynamic_configs`. `durability` delays responses to changes.
 
-Kafka has a log of metadata, `__cluster_metadata`. Here files are replaced as a whole.
+Kafka has a metadata log, `__cluster_metadata`. This broker replaces whole files instead.
 """

@@ -1,10 +1,11 @@
-"""Advice for people whose clients fail for a common reason: each is given once.
+"""Advice for users whose clients fail for a common reason. Each piece of advice is logged once.
 
-`minibroker serve` shows it on stderr. Python programs find it at the logger `minibroker.support.advice`, at level INFO;
-at level WARNING if a client's security settings do not fit its listener, since such a client can never work.
+`minibroker serve` prints it to stderr. Python programs find it in the logger `minibroker.support.advice`, at level
+INFO. It is logged at WARNING if a client's security settings do not match its listener, since that client can never
+connect.
 
-Clients choose the names of topics, groups and users, so that each kind of advice has a limit of its own: 20 lines a
-minute. What comes beyond it is counted, and the number is logged when the minute is over.
+Clients choose the names of topics, groups and users, so each kind of advice is limited to 20 lines a minute. Further
+lines are only counted, and their number is logged at the end of the minute.
 """
 
 import logging
@@ -19,14 +20,14 @@ from minibroker.config.names import misspelling
 LOGGER: Final = "minibroker.support.advice"
 _logger: Final = logging.getLogger(LOGGER)
 _MOST_COMPARED: Final = 100
-"""Topics that a new one is compared with."""
+"""The maximum number of existing topics compared with a new name."""
 MOST_LINES: Final = 20
 PERIOD_MS: Final = 60_000
 MOST_KEPT: Final = 1000
-"""The number of things of one kind that are remembered, to be printed once; then the oldest is forgotten."""
+"""The maximum number of subjects remembered for each kind of advice. The oldest one is forgotten first."""
 
 FAILED_LOGINS: Final = "failed logins ({})"
-"""A kind for each mechanism, of which there are a few."""
+"""One kind per SASL mechanism."""
 MISSING_TOPICS: Final = "missing topics"
 LARGE_BATCHES: Final = "batches that are too large"
 MOVED_CLOCK: Final = "topics that lost records since the clock was moved on"
@@ -35,7 +36,7 @@ FULL_ADDRESSES: Final = "addresses with too many connections"
 FAST_ADDRESSES: Final = "addresses that connect too often"
 CONNECTIONS: Final = "connections that have to wait"
 SECURITY: Final = "clients whose security settings do not fit their listener"
-"""These two kinds of advice contain no text that clients choose."""
+"""The last two kinds of advice contain no text chosen by clients."""
 
 _TLS_RECORD: Final = b"\x16\x03"
 _TLS_FAILURES: Final = {
@@ -61,7 +62,7 @@ _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 
 
 class _Kind:
-    """The advice of one kind so far."""
+    """The advice of one kind given by a broker."""
 
     __slots__ = ("began_ms", "given", "lines", "suppressed")
 
@@ -73,7 +74,7 @@ class _Kind:
 
 
 class Advised:
-    """The advice given in the life of a broker."""
+    """The advice given by a broker."""
 
     __slots__ = ("_clock", "_kinds", "_security_hints")
 
@@ -83,21 +84,24 @@ class Advised:
         self._security_hints: dict[str, None] = {}
 
     def clear(self) -> None:
-        """Begin again: everything may be printed again."""
+        """Allow all advice to be logged again."""
         self._kinds.clear()
 
     def security_hints(self) -> list[str]:
-        """The advice of kind `SECURITY` since the last reset, also where it was logged before that."""
+        """Return the advice of kind `SECURITY` since the last reset, even if it was logged before."""
         return list(self._security_hints)
 
     def forget_security_hints(self) -> None:
-        """Have `security_hints` begin with those that come from now on."""
+        """Empty the list that `security_hints` returns."""
         self._security_hints.clear()
 
     def advise(self, kind: str, about: str, advice: str) -> bool:
-        """Log a piece of advice, unless some was logged `about` this, or too much of its kind within a minute.
+        """Log advice once per subject, and return whether it was logged.
 
-        Returns whether it was logged. `kind` is one of the constants of this module, and no text that clients choose.
+        Args:
+            kind: One of the constants of this module. Never text chosen by a client.
+            about: The subject of the advice.
+            advice: The text. It is only counted if too much of its kind was logged within a minute.
         """
         if kind == SECURITY and len(self._security_hints) < MOST_LINES:
             self._security_hints[advice] = None
@@ -129,11 +133,11 @@ def _sum_up(kind: str, known: _Kind) -> None:
 
 
 def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
-    """The advice for a client that sends no requests, by its first bytes."""
+    """Return advice for a client that sends no Kafka requests, based on its first bytes."""
     if start.startswith(_TLS_RECORD):
         protocol = "security.protocol=PLAINTEXT" if listener == "PLAINTEXT" else "a security.protocol without SSL"
         size = int.from_bytes(start[:4])
-        # Kafka takes the beginning of the TLS record for the size of a request (`NetworkReceive`).
+        # Kafka reads the start of the TLS record as the size of a request (`NetworkReceive`).
         return (
             f"a client speaks TLS, but the listener {listener} does not: give the client {protocol}, or have the "
             f'broker speak TLS, see docs/security.md. (Kafka logs "Invalid receive (size = {size} ...)".)'
@@ -144,12 +148,12 @@ def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
 
 
 def about_tls_failure(reason: str) -> str | None:
-    """A client did not get through the handshake, for a reason of OpenSSL's."""
+    """Return advice for a failed TLS handshake, based on the reason that OpenSSL reports."""
     return next((advice for part, advice in _TLS_FAILURES.items() if part in reason), None)
 
 
 def about_unauthenticated(listener: str, protocol: str) -> str:
-    """A client sends requests where it has to say first who it is."""
+    """Return advice for a client that sends requests without authenticating first."""
     return (
         f"the listener {listener} requires a login, and a client sends none: give the client "
         f"security.protocol={protocol}, a sasl.mechanism and a name with a password"
@@ -157,7 +161,7 @@ def about_unauthenticated(listener: str, protocol: str) -> str:
 
 
 def about_full_address(address: str, most: int) -> str:
-    """An address has as many connections as it may have."""
+    """Return advice for an address that has reached its connection limit."""
     return (
         f"a connection from {address} was refused: it has {most} of them already, which max.connections.per.ip (or its "
         "overrides) allows. A client that opens one and another does not close them, or the limit is too low"
@@ -165,12 +169,12 @@ def about_full_address(address: str, most: int) -> str:
 
 
 def about_full_broker(full: str, most: int) -> str:
-    """Connections wait until others close; `full` has no room."""
+    """Return advice for new connections that wait because the broker or a listener, named by `full`, is full."""
     return f"{full} has all of its {most} connections (max.connections): new clients wait until others disconnect"
 
 
 def about_pace(of_broker: int, of_listener: int, listener: str) -> str:
-    """Connections come faster than they may."""
+    """Return advice for connections that exceed the connection rate limit."""
     return (
         f"connections come faster than {min(of_broker, of_listener)} a second to the listener {listener} "
         "(max.connection.creation.rate): they wait"
@@ -178,12 +182,12 @@ def about_pace(of_broker: int, of_listener: int, listener: str) -> str:
 
 
 def about_pace_of_address(address: str) -> str:
-    """An address connects more often than its quota allows."""
+    """Return advice for an address that connects more often than its quota allows."""
     return f"connections from {address} are closed: they come faster than its quota connection_creation_rate allows"
 
 
 def about_needless_login(listener: str, protocol: str) -> str:
-    """A client wants to log in at a listener without logins."""
+    """Return advice for a client that tries to authenticate at a listener without authentication."""
     return (
         f"a client wants to log in, but the listener {listener} has no authentication: give it "
         f"security.protocol={protocol}, or have the broker's `listeners` speak SASL"
@@ -191,7 +195,7 @@ def about_needless_login(listener: str, protocol: str) -> str:
 
 
 def about_size(topic: str, size: int, limit: int) -> str:
-    """A batch is larger than its topic allows."""
+    """Return advice for a batch that is larger than its topic allows."""
     return (
         f"a batch of {size} bytes for {topic} was refused: its max.message.bytes is {limit}. Raise it "
         "(message.max.bytes for all topics), or have the producer send smaller batches"
@@ -199,7 +203,7 @@ def about_size(topic: str, size: int, limit: int) -> str:
 
 
 def about_lost_members(group: str, session_timeout_ms: int) -> str:
-    """The last member of a group was not heard of any more."""
+    """Return advice for a group whose last member stopped sending heartbeats."""
     return (
         f"group {group!r} has no members left to read its topics: the last one was silent for longer than its "
         f"session timeout of {session_timeout_ms} ms. It was killed, it does not poll, or it was stopped in a debugger"
@@ -207,12 +211,12 @@ def about_lost_members(group: str, session_timeout_ms: int) -> str:
 
 
 def about_missing(topic: str) -> str:
-    """A client asks for a topic that it may not create by asking."""
+    """Return advice for a client that requests a missing topic while topics are not created automatically."""
     return f"a client asks for the topic {topic!r}, which does not exist, and auto.create.topics.enable is false"
 
 
 def about_standing_loop() -> str:
-    """The loop of an `AsyncBroker` stands still while a client waits for an answer."""
+    """Return advice for an `AsyncBroker` whose event loop is blocked while a client waits for a response."""
     return (
         "this line holds up the event loop that the broker runs on, while a client waits for the broker. A client that "
         "blocks (kafka-python, confluent-kafka) waits for itself there: run the broker with `with Broker()`, or call "
@@ -221,7 +225,7 @@ def about_standing_loop() -> str:
 
 
 def tell_creation(name: str, topics: Sequence[str]) -> str | None:
-    """Log that a topic was created because a client has asked for it; returns the one that was probably meant."""
+    """Log the automatic creation of a topic, and return the existing topic that the client probably meant, if any."""
     meant = None
     if 0 < len(topics) <= _MOST_COMPARED:
         meant = misspelling(name, topics)
@@ -233,7 +237,7 @@ def tell_creation(name: str, topics: Sequence[str]) -> str | None:
 
 
 def about_advertised(host: str) -> str | None:
-    """A warning if the host has no address here, else None. Asks the resolver, which may take seconds."""
+    """Return a warning if the host has no address here, else None. The lookup can take seconds."""
     try:
         socket.getaddrinfo(host, None)
     except OSError as error:

@@ -1,10 +1,10 @@
-"""The loggers of a broker, whose levels clients may change (KIP-412).
+"""The loggers of a broker, whose levels clients can change (KIP-412).
 
-They are Python's, `minibroker` and those below it. `root` is another name of `minibroker`, so that a program that has
-a broker within it keeps its own root logger to itself. What was changed lasts until the broker stops or is reset.
+They are the Python loggers `minibroker` and its children. `root` is an alias of `minibroker`, so a program that embeds
+a broker keeps control of its own root logger. Changes last until the broker stops or is reset.
 
-`kafka` and `org.apache.kafka` are other names of it, too. The loggers of Kafka's classes, which `kafka_loggers.txt`
-lists from Kafka 3.9 and 4.3, have levels and inherit them, but nothing is logged under these names.
+`kafka` and `org.apache.kafka` are further aliases. `kafka_loggers.txt` lists the loggers of Kafka's classes in Kafka
+3.9 and 4.3. These have levels and inherit them, but nothing is logged under their names.
 """
 
 import logging
@@ -31,20 +31,24 @@ LEVELS: Final = {
 
 
 class BrokerLoggers:
-    """The loggers as one broker knows them."""
+    """The loggers that clients of one broker can see and change."""
 
     def __init__(self) -> None:
         self._before: dict[logging.Logger, int] = {}
 
     def levels(self) -> dict[str, str]:
-        """The level that counts for each logger, by name."""
+        """Return the effective level of each logger, by name."""
         loggers = logging.root.manager.loggerDict
         ours = (name for name in loggers if name.startswith(f"{_OURS}.") and not f"{name}.".startswith(_OF_KAFKA))
         names = (ROOT, _OURS, *sorted({*ours, *_kafka_names()}))
         return {name: _level_name(logging.getLogger(_python_name(name))) for name in names}
 
     def check_level(self, name: str, level: str) -> None:
-        """Raise ConfigError for a logger that there is not, and for what is no level."""
+        """Check a new level for a logger.
+
+        Raises:
+            ConfigError: The logger or the level does not exist.
+        """
         if level not in LEVELS:
             raise ConfigError(
                 f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
@@ -53,18 +57,22 @@ class BrokerLoggers:
         self.check_name(name)
 
     def check_name(self, name: str) -> None:
-        """Raise ConfigError for a logger that there is not."""
+        """Check the name of a logger.
+
+        Raises:
+            ConfigError: The logger does not exist.
+        """
         if name not in self.levels():
             raise ConfigError(f"Logger {name} does not exist!")
 
     def set_level(self, name: str, level: str | None) -> None:
-        """Give a logger a level; None for that of the logger above it."""
+        """Set the level of a logger. With None the logger inherits the level of its parent."""
         logger = logging.getLogger(_python_name(name))
         self._before.setdefault(logger, logger.level)
         logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
 
     def restore(self) -> None:
-        """Give all loggers the levels back that they had."""
+        """Restore the original levels of all loggers."""
         for logger, level in self._before.items():
             logger.setLevel(level)
         self._before.clear()
@@ -82,6 +90,6 @@ def _python_name(name: str) -> str:
 
 
 def _level_name(logger: logging.Logger) -> str:
-    """The name of a logger's level, or of the next one that logs no less."""
+    """Return the name of a logger's level, or of the next higher level that has a name in Kafka."""
     number = logger.getEffectiveLevel()
     return min((level for level in LEVELS if LEVELS[level] >= number), key=LEVELS.__getitem__, default="FATAL")

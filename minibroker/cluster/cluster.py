@@ -1,13 +1,14 @@
-"""The cluster: its nodes, its controller, the leaders of partitions (Kafka's `ReplicationControlManager`).
+"""The cluster: its nodes, its controller and the leaders of partitions (Kafka's `ReplicationControlManager`).
 
-All of them share the topics, the groups, the transactions and one copy of each log. What tells them apart is what a
-Kafka cluster shows its clients: where they listen, and which node answers for a partition or a coordinator.
+All nodes share the topics, the groups, the transactions and one copy of each log. They differ only in what a Kafka
+cluster shows to clients: where they listen, and which node is the leader or coordinator.
 
-Replicas follow Kafka's `ReplicationControlManager` and `PartitionChangeBuilder`. A node that goes leaves each ISR in
-which it is not the last one, and the next replica in sync becomes the leader in a new epoch. Where no other replica is
-in sync, the partition is offline. A node that comes back leads the partitions without a leader, and is in sync at once.
+Replicas follow Kafka's `ReplicationControlManager` and `PartitionChangeBuilder`. A node that stops leaves every ISR
+unless it is the last member, and the next in-sync replica becomes the leader in a new epoch. If no other replica is in
+sync, the partition is offline. A node that starts again leads the partitions without a leader, and is in sync
+immediately.
 
-All methods belong to the event loop's thread.
+All methods must be called on the event loop's thread.
 """
 
 import logging
@@ -26,24 +27,24 @@ _logger = logging.getLogger(__name__)
 
 
 class ClusterError(ValueError):
-    """A change of the cluster that is not possible; the message says why."""
+    """A change of the cluster that is impossible. The message gives the reason."""
 
 
 class Cluster:
-    """The nodes, and what they lead.
+    """The nodes and the leaders of the partitions.
 
     Attributes:
-        cluster_id: as the data directory has it.
-        nodes: by node id, which count up from that of the first.
-        first: the node with the lowest id.
-        racks: the racks by node id, of nodes that have one.
-        is_single: there is only one node, however often it is stopped.
-        controller: the one in responses to clients; None while no node is up.
-        controller_epoch: counts the controllers that there have been.
-        topics: whose partitions they keep; set once these are read.
-        first_epoch: the leader epoch with which partitions begin; see `forget_leaders`.
-        on_leader_moved: called with each partition that has another leader, or none any more.
-        unregistered: the ids of nodes that UnregisterBroker has removed, until they are started again.
+        cluster_id: The cluster id from the data directory.
+        nodes: The nodes by id. The ids are consecutive, starting with the id of the first node.
+        first: The node with the lowest id.
+        racks: The racks by node id, for nodes that have one.
+        is_single: Whether the cluster was created with one node.
+        controller: The controller in responses to clients, or None while all nodes are down.
+        controller_epoch: The number of controllers so far.
+        topics: The topics, set once they have been loaded.
+        first_epoch: The leader epoch of new partitions; see `forget_leaders`.
+        on_leader_moved: Called with each partition whose leader changed, including to none.
+        unregistered: The ids of nodes removed by UnregisterBroker that have not been started again.
     """
 
     def __init__(
@@ -79,34 +80,42 @@ class Cluster:
 
     @property
     def up(self) -> list[Node]:
-        """The nodes that are up."""
+        """The running nodes."""
         return [node for node in self.nodes.values() if node.is_up]
 
     def node(self, node_id: int) -> Node:
-        """The node with this id. ClusterError."""
+        """Return the node with this id.
+
+        Raises:
+            ClusterError: There is no such node.
+        """
         node = self.nodes.get(node_id)
         if node is None:
             raise ClusterError(f"there is no node {node_id}; there are {', '.join(map(str, self.nodes))}")
         return node
 
-    # Where partitions are
+    # Replica placement.
 
     def assign_replicas(self, partitions: int, factor: int) -> list[Replicas]:
-        """Replicas for a new topic, on nodes that are up if there are enough of them; each topic begins at another one.
+        """Assign replicas to the partitions of a new topic. Consecutive topics start at different nodes.
 
-        `factor` is at most the number of nodes.
+        Only running nodes are used if there are enough of them.
+
+        Args:
+            partitions: The number of partitions.
+            factor: The replication factor, at most the number of nodes.
         """
         up = [node.id for node in self.up]
-        # In turn, where Kafka begins at a random node: tests get the same leaders each time.
+        # Kafka starts at a random node. Taking turns gives tests the same leaders every time.
         start, self._start = self._start, self._start + 1
         nodes = up if factor <= len(up) else tuple(self.nodes)
-        # Without racks, too, KRaft's placement differs only after the first round, where it is random.
+        # Without racks KRaft's placement differs only after the first round, where Kafka's is random.
         if self.racks and self._is_kraft:
             return stripe_replicas(nodes, partitions, factor, start=start, racks=self.racks)
         return assign_replicas(nodes, partitions, factor, start=start, racks=self.racks)
 
     def assign_more_replicas(self, topic: "Topic", partitions: int) -> list[Replicas]:
-        """Replicas for further partitions of a topic, as if they had been there from its beginning."""
+        """Assign replicas to additional partitions as if the topic had been created with them."""
         nodes = tuple(self.nodes)
         known = topic.partitions[0].replicas
         factor, present = min(len(known), len(nodes)), len(topic.partitions)
@@ -116,42 +125,52 @@ class Cluster:
         return assign_replicas(nodes, partitions, factor, start=start, first_partition=present, racks=self.racks)
 
     def settle(self, partition: Partition, replicas: Replicas | None = None) -> None:
-        """Give a new partition its replicas (None: one node each, in turn) and, if any of them is up, a leader."""
+        """Set the replicas of a new partition, and elect a leader if any of them is running.
+
+        Without `replicas` each partition gets one node, in turn.
+        """
         if replicas is None:
             ids = tuple(self.nodes)
             replicas = (ids[partition.index % len(ids)],)
         partition.replicas = replicas
         partition.leader_epoch = self.first_epoch
         in_sync = tuple(each for each in replicas if self.nodes[each].is_up)
-        # An ISR is never empty: with all replicas down the first one counts as the last that was in sync.
+        # An ISR is never empty. If all replicas are down, the first one counts as the last in-sync replica.
         partition.set_isr(in_sync or replicas[:1])
         partition.leader = self.nodes[in_sync[0]] if in_sync else None
 
     def restore(self, partition: Partition, replicas: Iterable[int] | None, leader: int | None, epoch: int) -> None:
-        """Give a partition what an earlier run has left, as far as its nodes exist; at a start all of them are up."""
+        """Restore a partition's replicas, leader and epoch from an earlier run. Nodes that no longer exist are ignored.
+
+        All nodes are running at a start.
+        """
         known = tuple(each for each in replicas or () if each in self.nodes)
         self.settle(partition, known or None)
         if leader in partition.replicas:
             partition.leader = self.nodes[leader]
         assert partition.leader is not None
-        led_before = self.first.id if replicas is None else leader  # alone, or none
+        led_before = self.first.id if replicas is None else leader  # It led alone if no replicas were saved.
         partition.leader_epoch = max(self.first_epoch, epoch if partition.leader.id == led_before else epoch + 1)
 
     def forget_leaders(self) -> None:
-        """All topics are about to go, and others may come under their names.
+        """Raise the first leader epoch, because all topics are about to be removed and their names may be reused.
 
-        These begin with a leader epoch that is higher than any before. Clients that stay take metadata with a lower one
-        for out of date, and with a higher one look whether the log still has what they have read (KIP-320).
+        New partitions start with a higher leader epoch than any earlier one. Clients that stay connected would ignore
+        metadata with a lower epoch as outdated. A higher epoch makes them check whether the log still contains what
+        they read (KIP-320).
         """
         self.first_epoch = max([self.first_epoch, *(each.leader_epoch for each in self._partitions())]) + 1
 
-    # Who leads
+    # Leadership.
 
     def move_leader(self, topic_name: str, index: int, to: int) -> None:
         """Make the node `to` the leader of a partition, in a new epoch.
 
-        One that is no replica becomes one, in the place of the leader before, as if the partition had been reassigned.
-        ClusterError if there is no such partition or node, or the node is down. To move it to where it is does nothing.
+        A node that is not a replica replaces the previous leader as one, as after a reassignment. If the node already
+        leads the partition, nothing changes.
+
+        Raises:
+            ClusterError: The partition or the node does not exist, or the node is down.
         """
         node = self.node(to)
         partition = self._partition(topic_name, index)
@@ -159,7 +178,7 @@ class Cluster:
             raise ClusterError(f"{topic_name}-{index} cannot move to node {to}, which is down")
         if partition.leader is node:
             return
-        # A test asks for this node: a reassignment first would be two steps for the one thing that it wants.
+        # Tests request this node. Requiring a reassignment first would make them take two steps.
         if to not in partition.replicas:
             given_up = partition.replicas[0] if partition.leader is None else partition.leader.id
             partition.replicas = tuple(to if each == given_up else each for each in partition.replicas)
@@ -172,9 +191,13 @@ class Cluster:
         self._tell()
 
     def elect_leader(self, partition: Partition, *, unclean: bool) -> bool:
-        """Have the preferred replica lead, if it is in sync; does it? `note` that behind the last partition.
+        """Elect the preferred replica if it is in sync, and return whether there is a leader now.
 
-        If `unclean`, any replica that is up will do where there is no leader, those in sync first.
+        Call `note` after the last partition.
+
+        Args:
+            partition: The partition.
+            unclean: Keep an existing leader. Otherwise elect any running replica, preferring those in sync.
         """
         chosen: Node | None
         if unclean:
@@ -190,7 +213,7 @@ class Cluster:
         return True
 
     def elect_missing_leaders(self, partitions: Iterable[Partition]) -> None:
-        """Elect leaders for those of these partitions that have none, where the configuration now allows that."""
+        """Elect leaders for partitions without one, where the current configuration allows it."""
         for partition in partitions:
             if partition.leader is None:
                 self._lead(partition, self._next_leader(partition))
@@ -198,10 +221,12 @@ class Cluster:
         self._tell()
 
     def reassign(self, partition: Partition, replicas: Replicas) -> None:
-        """Give a partition other replicas, of which at least one is up; those that are up are in sync at once.
+        """Change the replicas of a partition. At least one of them must be running.
 
-        `note` that behind the last partition. The leader goes on if it stays a replica. An epoch begins where a
-        replica has gone, as in Kafka.
+        All running replicas are in sync immediately.
+
+        Call `note` after the last partition. The leader stays if it is still a replica. As in Kafka, a new epoch starts
+        if a replica was removed.
         """
         if replicas == partition.replicas:
             return
@@ -220,10 +245,13 @@ class Cluster:
         self._tell()
 
     def stop_node(self, node_id: int) -> None:
-        """Take a node down: its listener closes, its connections end, others lead what it has led.
+        """Stop a node: close its listener and connections, and elect other leaders for its partitions.
 
-        The loop closes the listener in its next rounds; `settled` waits for that. ClusterError if there is no such
-        node. One that is down stays so.
+        The event loop closes the listener in later turns; `settled` waits for that. Stopping a stopped node does
+        nothing.
+
+        Raises:
+            ClusterError: There is no such node.
         """
         node = self.node(node_id)
         if not node.is_up:
@@ -243,10 +271,13 @@ class Cluster:
         _logger.info("node %d is down", node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Bring a node up again: it listens where it did, and leads the partitions without a leader.
+        """Start a stopped node again: open its listener, and let it lead the partitions without a leader.
 
-        The loop opens the listener in its next rounds; `settled` waits for that. ClusterError if there is no such
-        node. One that is up stays so.
+        The event loop opens the listener in later turns; `settled` waits for that. Starting a running node does
+        nothing.
+
+        Raises:
+            ClusterError: There is no such node.
         """
         node = self.node(node_id)
         if node.is_up:
@@ -271,16 +302,16 @@ class Cluster:
             self.controller_epoch += 1
 
     async def settled(self) -> None:
-        """The listeners of nodes that were stopped are closed, and those of nodes that were started listen."""
+        """Wait until the listeners of stopped nodes are closed and those of started nodes are open."""
         for node in self.nodes.values():
             if node.listener is not None:
                 await node.listener.settled()
 
     def _lose(self, partition: Partition, node: Node) -> None:
-        """A replica's node has gone."""
+        """Remove a stopped node from the ISR, and elect a new leader if it was the leader."""
         isr = tuple(each for each in partition.isr if each != node.id)
         if isr:
-            partition.set_isr(isr)  # the last one stays: only it may lead again
+            partition.set_isr(isr)  # The last in-sync replica stays, since only it may become leader again.
         if partition.leader is node:
             self._lead(partition, self._next_leader(partition))
 
@@ -294,14 +325,14 @@ class Cluster:
         return chosen
 
     def _regain(self, partition: Partition) -> None:
-        """A replica's node is back."""
+        """Return a restarted node to the ISR, and elect a leader if there is none."""
         if partition.leader is None:
             self._lead(partition, self._next_leader(partition))
         else:
             self._catch_up(partition)
 
     def _catch_up(self, partition: Partition) -> None:
-        """Where there is a leader, all replicas that are up are in sync: they have its log."""
+        """Add all running replicas to the ISR of a partition with a leader, since they share its log."""
         partition.set_isr(tuple(each for each in partition.replicas if self.nodes[each].is_up))
 
     def _lead(self, partition: Partition, leader: Node | None) -> None:
@@ -327,18 +358,18 @@ class Cluster:
         return (partition for topic in topics for partition in topic.partitions)
 
     def note(self) -> bool:
-        """Write down who has and leads what, if that has changed. False when the disk refuses, which is logged."""
+        """Save the replicas and leaders if they changed. Return False if saving failed, which is logged."""
         if self.topics is None or self._is_noted:
             return True
         try:
             self.topics.save()
             self._is_noted = True
-        except OSError as error:  # it counts for this run all the same
-            _logger.error("The leaders of partitions cannot be written down: %s", error)  # noqa: TRY400 - the disk's fault, not ours
+        except OSError as error:  # The change still applies to this run.
+            _logger.error("The leaders of partitions cannot be written down: %s", error)  # noqa: TRY400 - a disk error needs no traceback
         return self._is_noted
 
     def _tell(self) -> None:
-        """Call the listeners of partitions that have moved."""
+        """Call `on_leader_moved` for each partition whose leader changed."""
         moved, self._moved = self._moved, []
         for partition in moved:
             self.on_leader_moved(partition)

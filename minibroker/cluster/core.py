@@ -1,6 +1,6 @@
-"""Core: the state without which no broker runs. Configuration, clock, data directory, cluster, topics and their logs.
+"""The core: configuration, clock, data directory, cluster, topics and logs, without which no broker runs.
 
-`services.Services` has it as `core`, and adds what serves clients. Code below `services` knows the core alone.
+`services.Services` holds it as `core` and adds everything that serves clients. Lower layers only use the core.
 """
 
 import logging
@@ -36,7 +36,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Surroundings(TypedDict):
-    """The process around a core; see `Core` for each field."""
+    """The environment of a core; see `Core` for each field."""
 
     call_soon: Callable[[Callable[[], None]], object]
     background: "Background"
@@ -47,29 +47,31 @@ class Surroundings(TypedDict):
 
 
 class Core:
-    """The ground of one broker. Coordinators, quotas and whatever else builds on it is in `Services`.
+    """The state at the base of a broker. `Services` adds coordinators, quotas and everything else built on it.
 
     Args:
-        run_cleaning: cleans a log aside from the event loop.
-        brokers: how many nodes there are.
-        racks: the rack of each node, empty for `broker.rack`; none for `broker.rack` at all of them.
-        features: those that can be finalized.
+        config: The configuration at the start.
+        data_dir: The path of the data directory.
+        clock: The broker's clock.
+        features: The features that can be finalized.
+        **given: The environment: `run_cleaning` cleans a log off the event loop, `brokers` is the number of nodes, and
+            `racks` has the rack of each node. An empty rack, or no racks at all, stands for `broker.rack`.
 
     Attributes:
-        config: what counts now; `configs` has what was altered at run time.
-        call_soon: runs a callback once the current wake-up of the event loop is done.
-        background: runs slow work (removing files) on a thread, then a callback on the event loop.
-        hooks: the events that upper floors subscribe to.
-        cluster: the nodes, and who leads what.
-        files: the open files of the logs.
-        chores: background work, in slices.
-        durability: holds responses until the metadata that they report is on disk.
-        metadata: what was altered at run time, and outlives the run.
-        features: the feature levels in force.
-        logs: opens, closes, flushes, cleans and checkpoints the logs.
-        writes: appends that are written together.
-        slices: does the work of large requests, so that others are served in between.
-        advised: the advice that was given (`minibroker.support.advice`).
+        config: The effective configuration; `configs` holds the dynamic changes.
+        call_soon: Runs a callback once the current wake-up of the event loop has ended.
+        background: Runs slow work, such as removing files, on a thread, then a callback on the event loop.
+        hooks: The events that upper layers subscribe to.
+        cluster: The nodes and the partition leaders.
+        files: The open files of the logs.
+        chores: Background work, in slices.
+        durability: Holds responses until the metadata in them is on disk.
+        metadata: Dynamic changes that survive a restart.
+        features: The finalized feature levels.
+        logs: Opens, closes, flushes, cleans and checkpoints the logs.
+        writes: Appends that are written together.
+        slices: Runs the work of large requests in slices, serving other requests in between.
+        advised: The advice given so far (`minibroker.support.advice`).
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class Core:
         self.advised = Advised(clock)
 
     def _on_config_change(self, kind: ConfigResourceType) -> None:
-        """Act on what was altered."""
+        """Apply a changed configuration."""
         if kind is ConfigResourceType.BROKER:
             self.topics.reconfigure()
             self.logs.broker_reconfigured()
@@ -139,17 +141,17 @@ class Core:
         self.hooks.config_changed(kind)
 
     def _on_leader_moved(self, partition: Partition) -> None:
-        """Have those look again who wait for a partition."""
+        """Notify everything that waits for a partition."""
         if partition.opened_log is not None:
             partition.opened_log.call_listeners()
         self.hooks.leader_moved(partition)
 
     def close(self, *, keep: bool = True) -> None:
-        """All steps of `closing` at once."""
+        """Run all steps of `closing` without a break."""
         drain(self.closing(keep=keep))
 
     def closing(self, *, keep: bool = True) -> Steps[None]:
-        """Write what is staged and close all logs; see `LogManager.close` for `keep`."""
+        """Write staged appends and close all logs. `keep` is passed to `LogManager.close`."""
         self.slices.stop()
         self.writes.commit()
         if keep:
@@ -160,12 +162,12 @@ class Core:
                 make_directory()
                 yield
         except OSError as error:
-            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
+            _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
         finally:
             self._data_dir.release()
 
 
 def advertise(core: Core, node: Node) -> None:
-    """Have a node advertise the addresses that `advertised.listeners` was altered to while it ran."""
+    """Make a node advertise the addresses of a dynamic `advertised.listeners`."""
     altered = core.configs.of(ConfigResourceType.BROKER, str(node.id)).get("advertised.listeners", "")
     node.advertise(advertised_addresses({"advertised.listeners": altered}))

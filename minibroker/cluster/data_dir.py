@@ -1,12 +1,12 @@
-"""The data directory as a whole: its lock, its identity, and the end of the last run.
+"""The data directory: its lock, its identity and how the last run ended.
 
-Three small files, all with Kafka's names:
+It holds three small files with Kafka's names:
 
-- `.lock` keeps a second broker off (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty. Here it
-  holds the name of the machine's present run. By it the next start tells a killed process from a crash of the machine:
-  after the former the machine still has all writes.
-- `meta.properties` names the cluster and the node that the directory belongs to.
-- `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
+- `.lock` keeps other brokers out (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty. Here it
+  contains the boot id of the machine, which tells the next start whether only the process was killed or the machine
+  crashed. After a kill the machine still has all writes.
+- `meta.properties` names the cluster and the node of the directory.
+- `.kafka_cleanshutdown` says that every log was closed cleanly. It only exists between two runs.
 """
 
 import contextlib
@@ -42,32 +42,38 @@ _logger = logging.getLogger(__name__)
 
 
 class DataDirInUseError(OSError):
-    """Another broker, in this process or another one, uses the directory; two would overwrite each other's records."""
+    """The directory is in use by another broker of this or another process.
+
+    Two brokers would overwrite each other's records.
+    """
 
 
 class MetaPropertiesError(ValueError):
-    """`meta.properties` is damaged or belongs to another node or cluster, or the directory is not whole.
+    """`meta.properties` is damaged or belongs to another node or cluster, or the directory is incomplete.
 
-    The message names it and says why.
+    The message names the file or directory and gives the reason.
     """
 
 
 class DataDir:
-    """A data directory, made if need be, held until `release` or the end of the process.
-
-    DataDirInUseError when another broker holds it, OSError when it cannot be made or written, MetaPropertiesError;
-    StagedWriteError when what a killed writer of the pipeline has begun cannot be finished.
+    """A data directory, created if necessary and locked until `release` or the end of the process.
 
     Args:
-        path: where it is.
-        node_id: the configured one, -1 for none: then what the directory says counts, else 1.
-        cluster_id: the configured one; None: what the directory says, else a new one.
+        path: The path of the directory.
+        node_id: The configured node id. -1 stands for the id in the directory, or 1 if it has none.
+        cluster_id: The configured cluster id. None stands for the id in the directory, or a new one.
 
     Attributes:
-        cluster_id: of the cluster that the directory belongs to.
-        last_stop: how the last run ended, for the logs that this run has not opened yet.
-        was_killed: the last run did not stop cleanly.
-        is_temporary: the directory goes with the broker, so that nothing has to outlast a crash of the machine.
+        cluster_id: The id of the cluster that the directory belongs to.
+        last_stop: How the last run ended, for logs that this run has not opened yet.
+        was_killed: Whether the last run did not stop cleanly.
+        is_temporary: Whether the directory is removed with the broker and need not survive a crash of the machine.
+
+    Raises:
+        DataDirInUseError: Another broker holds the lock.
+        MetaPropertiesError: The identity is missing, damaged or unexpected.
+        StagedWriteError: A write that a killed pipeline job had started cannot be completed.
+        OSError: The directory cannot be created or written.
     """
 
     def __init__(self, path: str, node_id: int = -1, cluster_id: str | None = None) -> None:
@@ -90,31 +96,41 @@ class DataDir:
             raise
 
     def take_over(self) -> None:
-        """Note that a broker is at work here: if it does not stop cleanly, the next one will see that. OSError."""
+        """Record that a broker uses the directory, so the next start notices if this one does not stop cleanly.
+
+        Raises:
+            OSError: A file cannot be written or removed.
+        """
         unmark_clean(self.path)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self.path}/{SNAPSHOT_FILE}")  # from now on the directory is a broker's
-        # The note outlives this run: a broker killed before it has opened a log leaves the log as the crash did.
+            os.unlink(f"{self.path}/{SNAPSHOT_FILE}")  # The directory is no longer an unused snapshot.
+        # This outlasts the run. If the broker is killed before it opens a log, the log is still as the crash left it.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 
     def note_recovered(self) -> None:
-        """Every log there is has been opened, so none needs to be judged by the run before this one any more."""
+        """Record that every log has been opened, and how the previous run ended no longer matters."""
         if self.last_stop is LastStop.CRASHED:
             self._write_lock("")
         self.last_stop = LastStop.CLEAN
 
     def note_killed(self) -> None:
-        """The directory has new logs, and no broker has closed them."""
+        """Record that the directory got new logs that no broker has closed."""
         if self.last_stop is LastStop.CLEAN:
             self.last_stop = LastStop.KILLED
 
     def mark_clean(self) -> None:
-        """All logs are closed and on disk: say so, unless some are still as an unclean stop has left them. OSError."""
+        """Mark the stop as clean, once all logs are closed and on disk.
+
+        The mark is omitted if some logs have not been recovered since the last unclean stop.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         if self.last_stop is LastStop.CLEAN:
             mark_clean(self.path)
 
     def release(self) -> None:
-        """Let others in; releasing twice does nothing."""
+        """Release the lock. Releasing it twice does nothing."""
         self._lock.release()
 
     def _read_last_stop(self) -> LastStop:
@@ -141,23 +157,27 @@ def _lock(directory: str) -> DirectoryLock:
 
 
 def _check_whole(path: str) -> None:
-    """Raise MetaPropertiesError for a snapshot that was cut short (see `minibroker.operations.snapshots`)."""
+    """Check that the directory is not an incomplete snapshot (see `minibroker.operations.snapshots`).
+
+    Raises:
+        MetaPropertiesError: Taking the snapshot was interrupted.
+    """
     with contextlib.suppress(FileNotFoundError):
         if b'"files": null' in read_file(f"{path}/{SNAPSHOT_FILE}"):
             raise MetaPropertiesError(f"{path} is a snapshot that was cut short while it was taken: remove it")
 
 
 def _holds_directories(path: str) -> bool:
-    """Can there be any log?"""
+    """Return whether the directory has subdirectories, and so can have logs."""
     with os.scandir(path) as entries:
         return any(entry.is_dir() for entry in entries)
 
 
 def _identity(directory: str, configured: int, configured_cluster: str | None, *, is_durable: bool) -> tuple[str, int]:
-    """The cluster and the node that the directory belongs to; what `meta.properties` lacks of it is written down.
+    """Return the cluster id and the node id of a directory. Values missing from `meta.properties` are added to it.
 
-    Kafka's `MetaProperties`: version 1 has `node.id`; version 0, of a broker with ZooKeeper, has `broker.id`, and both
-    it and the cluster's id may be missing. A file that a crash of the machine has torn is made again from its copy.
+    The file follows Kafka's `MetaProperties`. Version 1 has `node.id`. Version 0, written by a broker with ZooKeeper,
+    has `broker.id`, and both ids are optional. A file torn by a crash of the machine is restored from its copy.
     """
     path = os.path.join(directory, META_PROPERTIES)
     found = _read_meta(path)
@@ -192,7 +212,7 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
 
 
 def _first_strange_file(directory: str) -> str | None:
-    """The first visible file, by name, that no broker writes: the directory may be a project's."""
+    """Return the first visible file, by name, that no broker writes. It suggests a directory with another purpose."""
     with os.scandir(directory) as entries:
         return min(
             (
@@ -207,9 +227,11 @@ def _first_strange_file(directory: str) -> str | None:
 
 
 def _read_meta(path: str) -> dict[str, str] | None:
-    """The properties of a file, none where it has none of those that belong there; None without a file.
+    """Return the properties of a file, {} if it has no expected property, or None if it does not exist.
 
-    MetaPropertiesError, OSError.
+    Raises:
+        MetaPropertiesError: The file cannot be parsed.
+        OSError: The file cannot be read.
     """
     try:
         found = parse_properties(read_file(path).decode("latin-1"))
@@ -223,7 +245,11 @@ def _read_meta(path: str) -> dict[str, str] | None:
 def _check_identity(
     path: str, key: str, found: Mapping[str, str], configured: int, configured_cluster: str | None
 ) -> None:
-    """Raise MetaPropertiesError where `key`, which has the node's id, or the cluster's id is missing or another one."""
+    """Check the node id, stored under `key`, and the cluster id.
+
+    Raises:
+        MetaPropertiesError: An id is missing, invalid or not the configured one.
+    """
     text, cluster_id = found.get(key), found.get("cluster.id")
     if key == "node.id" and (text is None or cluster_id is None):
         raise MetaPropertiesError(f"{path}: {key if text is None else 'cluster.id'} is missing")

@@ -1,11 +1,11 @@
-"""Partition directories: their deletion, also on a full disk, and the adoption of those that no topics file names.
+"""Partition directories: deletion, even on a full disk, and adoption of directories missing from the topics file.
 
-A deletion renames a topic's directories, then writes the topics file without it, then removes the directories. The
-first of them gets a name that holds the topic's id. From then on the deletion counts: the next start takes the topic
-out of the file, and removes its other directories. Where the disk has no room for the file, the directories are
-removed first. If there is no room even then, the first one stays, empty.
+A deletion renames the topic's directories, writes the topics file without the topic, then removes the directories. The
+first directory gets a name with the topic's id. From then on the deletion is final: the next start removes the topic
+from the file and deletes its other directories. If the disk has no room for the file, the directories are removed
+first. If there is still no room, the first directory stays, empty.
 
-Directories that the topics file does not name, such as those of an Apache Kafka, are adopted. They have a topic's name,
+Directories missing from the topics file, such as those of an Apache Kafka, are adopted. They contain a topic's name,
 id, partitions and leader epochs, but not its configuration.
 """
 
@@ -23,14 +23,14 @@ from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_of, purge
 
 _MARKER: Final = re.compile(r"deleted-0\.(?P<id>[0-9a-f]{32})-unnoted-delete\Z")
-"""Of the form that Kafka removes at its start."""
+"""A name that Kafka, too, removes when it starts."""
 _logger = logging.getLogger(__name__)
 
 
 def purge_logged(directories: Iterable[str]) -> None:
-    """Remove directories, in any thread; an error is logged, and the next start tries again.
+    """Remove directories, from any thread. Errors are logged, and the next start tries again.
 
-    Of one that is a symbolic link only the link goes, with a warning.
+    For a symbolic link only the link is removed, with a warning.
     """
     for directory in directories:
         try:
@@ -42,18 +42,18 @@ def purge_logged(directories: Iterable[str]) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a directory of this name is what a deletion has left behind."""
+    """Return whether a directory with this name was left behind by a deletion."""
     match = PASSING_DIRECTORY.fullmatch(name)
     return match is not None and match["state"] == "delete"
 
 
 def marker_of(data_dir: str, topic_id: bytes) -> str:
-    """Return the path of a directory that says that a topic was deleted."""
+    """Return the path of the directory that marks a topic as deleted."""
     return f"{data_dir}/deleted-0.{topic_id.hex()}-unnoted-delete"
 
 
 def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) -> str:
-    """Give one of a deleted topic's directories the name that says so; returns its path. An error is logged."""
+    """Rename a directory of a deleted topic to its deletion marker, and return the marker's path. Errors are logged."""
     marker = marker_of(data_dir, topic_id)
     for directory in directories:
         with contextlib.suppress(OSError):
@@ -62,24 +62,28 @@ def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) 
     try:
         os.mkdir(marker)
     except OSError as error:
-        _logger.error("The deletion of %s may not outlast this run: %s", name, error)  # noqa: TRY400 - not ours
+        _logger.error("The deletion of %s may not outlast this run: %s", name, error)  # noqa: TRY400 - a disk error needs no traceback
     return marker
 
 
 def marked(data_dir: str) -> dict[bytes, str]:
-    """The markers of a data directory: topic id -> path. OSError."""
+    """Return the deletion markers in a data directory as topic id -> path.
+
+    Raises:
+        OSError: The directory cannot be read.
+    """
     with os.scandir(data_dir) as entries:
         return {bytes.fromhex(match["id"]): entry.path for entry in entries if (match := _MARKER.match(entry.name))}
 
 
 _SMALL_FILES: Final = frozenset({PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT})
 MOST_PARTITIONS: Final = 100_000
-"""A directory with a larger number is not taken for a partition, but for a name with a date."""
+"""A larger number in a directory name is not a partition number, but probably a date."""
 _MOST_NAMED: Final = 5
 
 
 class Adopted(NamedTuple):
-    """A topic that is known by its directories only; `leader_epochs` has one for each partition."""
+    """A topic known only by its directories. `leader_epochs` has one entry per partition."""
 
     name: str
     topic_id: bytes
@@ -87,16 +91,27 @@ class Adopted(NamedTuple):
 
 
 def clear_away(data_dir: str) -> None:
-    """Remove the leftovers of deletions; one that cannot be removed stays, with a warning. OSError."""
+    """Remove the leftovers of deletions. A leftover that cannot be removed stays, with a warning.
+
+    Raises:
+        OSError: The data directory cannot be read.
+    """
     with os.scandir(data_dir) as entries:
         purge_logged([entry.path for entry in entries if is_leftover(entry.name)])
 
 
 def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
-    """The topics of all partition directories but those of `known` names, which have so many partitions. OSError.
+    """Return the topics of partition directories that do not belong to a known topic.
 
-    Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames those of topics that
-    it does not know to `-stray`.) Empty partitions that a known topic was to get when the machine crashed are removed.
+    Directories that only look like partitions are left alone, with a warning. (Kafka 3.9 renames directories of unknown
+    topics to `-stray`.) Empty partitions that a known topic was about to get when the machine crashed are removed.
+
+    Args:
+        data_dir: The data directory.
+        known: The number of partitions of each known topic.
+
+    Raises:
+        OSError: The data directory cannot be read.
     """
     found: dict[str, int] = {}
     unfinished: list[str] = []
@@ -127,7 +142,7 @@ def find_topics(data_dir: str, known: Mapping[str, int]) -> Iterator[Adopted]:
 
 
 def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
-    """The reason why a directory is not taken for a partition; None if it is one."""
+    """Return why a directory is not a partition, or None if it is one."""
     if entry.is_symlink():
         return "symbolic links are not taken for partitions"
     if len(number) > len(str(MOST_PARTITIONS)) or int(number) >= MOST_PARTITIONS:
@@ -144,9 +159,9 @@ def _why_foreign(entry: os.DirEntry[str], number: str) -> str | None:
 
 
 def is_unfinished(directory: str) -> bool:
-    """Whether a partition's directory has nothing but files of a partition, and never held a record.
+    """Return whether a partition directory contains only partition files and has never held a record.
 
-    The topic id in it is no proof: a crash of the machine may have taken it along, or the topic that had it.
+    The topic id in it proves nothing. A crash of the machine may have lost it, or the topic with that id.
     """
     try:
         with os.scandir(directory) as entries:
@@ -162,7 +177,7 @@ def _is_empty_part(entry: os.DirEntry[str]) -> bool:
 
 
 def _topic_id_in(directory: str) -> bytes:
-    """The topic id that a partition directory names, or a new one: Kafka before 2.8 had none."""
+    """Return the topic id in a partition directory, or a new one. Kafka before 2.8 had no topic ids."""
     try:
         return read_partition_metadata(f"{directory}/{PARTITION_METADATA}")
     except (OSError, CorruptCheckpointError):
@@ -170,7 +185,7 @@ def _topic_id_in(directory: str) -> bytes:
 
 
 def _epoch_in(directory: str) -> int:
-    """The last leader epoch that a partition directory knows; 0 if it knows none."""
+    """Return the last leader epoch in a partition directory, or 0."""
     epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     with contextlib.suppress(OSError, CorruptCheckpointError):
         epochs.load()

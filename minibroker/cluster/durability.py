@@ -1,10 +1,10 @@
-"""Durability of metadata: changes are on disk before their responses leave.
+"""Durability of metadata: changes reach the disk before their responses are sent.
 
-The fsyncs run on a thread, one round at a time: changes made during a round wait for the next one. When a round fails,
-all requests that wait for it are refused with KAFKA_STORAGE_ERROR, and so are all later ones until a round succeeds.
-A Kafka halts in that case: its controller when it cannot write the metadata log, a broker when its last log directory
-fails (`ProcessTerminatingFaultHandler`, `LogManager.handleLogDirFailure`). This broker may share its process with a
-program, so it goes on. The next round writes the files again, with all changes: also with those that were refused.
+The fsyncs run on a thread, one round at a time. Changes made during a round wait for the next one. If a round fails,
+all requests waiting for it fail with KAFKA_STORAGE_ERROR, and so do later ones until a round succeeds. Kafka halts in
+that case: the controller if it cannot write the metadata log, a broker if its last log directory fails
+(`ProcessTerminatingFaultHandler`, `LogManager.handleLogDirFailure`). This broker keeps running, since it may share its
+process with another program. The next round writes the files again with all changes, including those that failed.
 """
 
 import logging
@@ -14,9 +14,10 @@ from typing import Any
 from minibroker.cluster.metadata_file import MetadataFile
 
 Background = Callable[..., Any]
-"""Runs its first argument on a thread, then its second one, if given, on the event loop.
+"""Runs its first argument on a thread, then its optional second argument on the event loop.
 
-For work that would hold up the event loop and cannot be cut into slices, such as an fsync. It handles its own errors.
+For work that would block the event loop and cannot be split into slices, such as an fsync. The work handles its own
+errors.
 """
 IsDurable = bool
 _logger = logging.getLogger(__name__)
@@ -26,12 +27,12 @@ class Durability:
     """The metadata files of one data directory.
 
     Args:
-        call_soon: runs a callback once the current wake-up of the event loop is done.
-        background: see `Background`.
-        is_needed: False for a directory that goes with its broker, which nothing is forced to disk for.
+        call_soon: Runs a callback once the current wake-up of the event loop has ended.
+        background: See `Background`.
+        is_needed: Whether files are forced to disk. False for a directory that is removed with its broker.
 
     Attributes:
-        is_needed: as given.
+        is_needed: The argument.
     """
 
     def __init__(
@@ -46,31 +47,32 @@ class Durability:
         self._has_failed = False
 
     def file(self, path: str, *, mode: int = 0o644) -> MetadataFile:
-        """A file that is forced to disk soon after each change."""
+        """Return a metadata file that is forced to disk soon after each change."""
         file = MetadataFile(path, mode=mode, is_durable=self.is_needed, on_write=lambda: self._call_soon(self._begin))
         self._files.append(file)
         return file
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are changes that are not on disk."""
+        """Whether some changes are not on disk yet."""
         return any(file.is_behind for file in self._files)
 
     def wait(self, then: Callable[[IsDurable], None]) -> IsDurable:
-        """Have `then` called on the event loop after a round of fsyncs that covers all changes made so far.
+        """Call `then` on the event loop after a round of fsyncs that covers all changes made so far.
 
-        It gets whether all of them are on disk. Returns the same for now: a thread may be quick.
+        `then` is passed whether all these changes are on disk. The same is returned for now, since the thread may be
+        quick.
         """
         self._waiting.append(then)
         self._begin()
         return not self.is_behind
 
     def sync(self) -> IsDurable:
-        """Force all changes to disk and wait for it; whether they are. The first error is logged."""
+        """Force all changes to disk, and return whether that succeeded. The first error is logged."""
         return self._force(self._renew())
 
     def _renew(self) -> OSError | None:
-        """Replace the files whose fsync has failed; on the event loop, as all writing is."""
+        """Replace the files whose fsync failed, on the event loop, where all writes happen."""
         for file in self._files:
             try:
                 file.renew()
@@ -79,7 +81,7 @@ class Durability:
         return None
 
     def _force(self, error: OSError | None) -> IsDurable:
-        """Sync all files, in any thread, unless an `error` has kept one of them from being written."""
+        """Sync all files, on any thread, unless writing one of them failed with `error`."""
         for file in self._files:
             if error is None and file.is_behind:
                 try:
@@ -91,7 +93,7 @@ class Durability:
         return error is None
 
     def _note(self, error: OSError | None) -> None:
-        """Log that the disk has failed, or works again; once for each time that this changes."""
+        """Log once when the disk starts to fail, and once when it works again."""
         if error is not None and not self._has_failed:
             _logger.error(
                 "%s cannot be forced to disk: [Errno %s] %s; requests that change metadata are answered "

@@ -1,10 +1,10 @@
-"""Dynamic configurations of brokers, groups and client metrics. Those of topics are with the topics.
+"""Dynamic configurations of brokers, groups and client metrics. Topics store their own.
 
-Kept in the section `configs` of the cluster's metadata:
+The configurations are stored in the section `configs` of the cluster metadata:
 
     {"brokers": {"": {"log.retention.ms": "60000"}, "1": {}}, "groups": {}, "client_metrics": {}}
 
-where the broker without a name is all of them.
+The broker with the empty name stands for all brokers.
 """
 
 import logging
@@ -45,17 +45,18 @@ _logger = logging.getLogger(__name__)
 
 
 class DynamicConfigs:
-    """The alterations of one cluster.
+    """The dynamic configurations of one cluster.
 
-    Nodes share their topics, so what acts is what was altered for all of them, and for the first.
-
-    ClusterFileError where what is kept cannot be understood. What can be, but may not be set any more, is left out.
+    Nodes share their topics, so only the configuration for all brokers and that of the first node take effect.
 
     Attributes:
-        broker: the configuration that counts now, one object for good.
-        has_own_min_isr: whether the controller sets min.insync.replicas for all brokers, as with eligible leader
+        broker: The effective configuration, always the same object.
+        has_own_min_isr: Whether the controller sets min.insync.replicas for all brokers, as with eligible leader
             replicas in new clusters of an emulated release (KIP-966).
-        on_change: called when what a resource is configured with has changed.
+        on_change: Called when the configuration of a resource has changed.
+
+    Raises:
+        ClusterFileError: The stored section is damaged. Values that can be parsed but are no longer valid are ignored.
     """
 
     def __init__(
@@ -73,11 +74,11 @@ class DynamicConfigs:
         metadata.subscribe(_SECTION, self._replaced)
 
     def of(self, kind: ConfigResourceType, name: str) -> Texts:
-        """The dynamic configuration of one resource; it may be kept, since it never changes."""
+        """Return the dynamic configuration of one resource. The mapping never changes and can be kept."""
         return self.all_of(kind).get(name, _NOTHING)
 
     def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
-        """The resources of a kind that have something altered, by name."""
+        """Return the dynamic configurations of all resources of a kind, by name."""
         resources = self._section.get(_PLACES[kind], {})
         if kind is ConfigResourceType.BROKER and self.has_own_min_isr:
             of_cluster = {MIN_ISR: str(self._given.integer(MIN_ISR)), **resources.get(ALL_BROKERS, _NOTHING)}
@@ -85,32 +86,40 @@ class DynamicConfigs:
         return resources
 
     def of_group(self, group_id: str) -> Texts:
-        """The dynamic configuration of a group."""
+        """Return the dynamic configuration of a group."""
         return self.of(ConfigResourceType.GROUP, group_id)
 
     def of_node(self, node_id: int) -> BrokerConfig:
-        """The configuration of one node, as it describes itself."""
+        """Return the configuration that one node reports."""
         name = str(node_id)
         given = {"node.id": name, "broker.id": name}
         if node_id in self._racks:
             given["broker.rack"] = self._racks[node_id]
         try:
             return self._given.altered(self._run_time(name), given)
-        except ConfigError:  # complained of when it was read
+        except ConfigError:  # The error was logged when the configuration was read.
             return self._given.altered(RunTime(_NOTHING, _NOTHING), given)
 
     def with_broker(self, name: str, texts: Texts) -> BrokerConfig:
-        """The configuration that a broker, or all brokers, would have with these alterations. ConfigError."""
+        """Return the configuration that a broker, or all brokers, would have with these dynamic values.
+
+        Raises:
+            ConfigError: A value is invalid.
+        """
         others = self.of(ConfigResourceType.BROKER, self._first)
         cluster = self.of(ConfigResourceType.BROKER, ALL_BROKERS)
         return self._given.altered(RunTime(texts, others) if name == ALL_BROKERS else RunTime(cluster, texts))
 
     def put(self, kind: ConfigResourceType, name: str, texts: Texts) -> None:
-        """Keep the settings of one resource; see `put_all`."""
+        """Store the dynamic configuration of one resource; see `put_all`."""
         self.put_all({(kind, name): texts})
 
     def put_all(self, altered: Mapping[tuple[ConfigResourceType, str], Texts]) -> None:
-        """Keep the settings of resources, all at once, and act on them. OSError, and then nothing has changed."""
+        """Store the dynamic configurations of several resources together, and apply them.
+
+        Raises:
+            OSError: The file cannot be written. Nothing has changed.
+        """
         section = {place: dict(resources) for place, resources in self._section.items()}
         for (kind, name), texts in altered.items():
             resources = section.setdefault(_PLACES[kind], {})
@@ -126,7 +135,7 @@ class DynamicConfigs:
             self.on_change(kind)
 
     def group(self, group_id: str) -> "GroupConfig":
-        """The configuration that counts for a group now; ask again each time, since it may change at any time."""
+        """Return the effective configuration of a group. It can change at any time, so callers must not keep it."""
         return config_group.GroupConfig(self.broker, self.of_group(group_id)).within_limits()
 
     def _run_time(self, name: str) -> RunTime:
@@ -136,8 +145,8 @@ class DynamicConfigs:
     def _apply(self) -> None:
         try:
             self.broker.become(self._given.altered(self._run_time(self._first)))
-        except ConfigError as error:  # what was given at the start may have changed since
-            _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - it says it all
+        except ConfigError as error:  # The configuration given at the start may have changed since.
+            _logger.error("What was altered for brokers does not count: %s", error)  # noqa: TRY400 - the message is enough
             self.broker.become(self._given.altered(RunTime(_NOTHING, _NOTHING)))
 
     def _read(self) -> None:
@@ -161,7 +170,7 @@ class DynamicConfigs:
             else:
                 client_metrics.ClientMetricsConfig(texts)
         except ConfigError as error:
-            _logger.error("What was altered for %s does not count: %s", name, error)  # noqa: TRY400 - it says it all
+            _logger.error("What was altered for %s does not count: %s", name, error)  # noqa: TRY400 - the message is enough
             return False
         return True
 
@@ -172,7 +181,7 @@ class DynamicConfigs:
 
 
 def _is_section(value: Any, depth: int = 3) -> bool:
-    """Whether JSON has the form of the section: texts by key, by resource, by kind."""
+    """Return whether a JSON value has the form of the section: text by key, resource and kind."""
     if not depth:
         return isinstance(value, str)
     return isinstance(value, dict) and all(

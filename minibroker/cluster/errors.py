@@ -1,4 +1,4 @@
-"""The errors and warnings of the Python API, and the line of the caller that they point at."""
+"""Errors and warnings of the Python API, and the caller's line that they refer to."""
 
 import asyncio
 import logging
@@ -19,19 +19,19 @@ with lazy:
 
 
 class OperationError(ValueError):
-    """The broker cannot do what was asked for; the message names the value and the reason."""
+    """The broker cannot do what was requested. The message names the value and the reason."""
 
 
 class NotFoundError(OperationError):
-    """A topic, partition, group or other thing does not exist."""
+    """A topic, partition, group or other object does not exist."""
 
 
 class ConflictError(OperationError):
-    """The present state of the broker does not allow the operation."""
+    """The current state of the broker does not allow the operation."""
 
 
 class NotRunningError(RuntimeError):
-    """The broker does not run, or runs on another event loop than the method is for."""
+    """The broker is not running, or runs on another event loop than the method requires."""
 
 
 NOT_RUNNING: Final = (
@@ -41,32 +41,32 @@ NOT_RUNNING: Final = (
 
 
 class WaitTimeoutError(AssertionError):
-    """The event that a test waited for has not happened in time; the message shows the present state.
+    """An event that a test waited for did not happen in time. The message shows the current state.
 
-    An AssertionError, so that test runners report a failed test and not a broken one.
+    It is an AssertionError, so test runners report a failed test rather than a broken one.
     """
 
 
 class UnexpectedRecordError(AssertionError):
-    """A record exists that a test has ruled out; the message shows it."""
+    """A record exists that a test ruled out. The message shows it."""
 
 
 class MinibrokerWarning(UserWarning, RuntimeWarning):
-    """Something that a caller has written has no effect, or not the one that it seems to have.
+    """A warning about code of the caller that has no effect, or not the intended one.
 
-    It names the caller's line. It is of both kinds that versions up to 1.0 gave.
+    It refers to the caller's line. It has both categories that versions up to 1.0 used.
     """
 
 
 for _each in (OperationError, NotFoundError, ConflictError, NotRunningError, WaitTimeoutError, UnexpectedRecordError):
-    _each.__module__ = "minibroker"  # where users import them from, and short enough to leave room for the message
+    _each.__module__ = "minibroker"  # Users import them from there, and the short name leaves room for the message.
 
 
 def is_the_callers(caught: "pytest.ExceptionInfo[BaseException]") -> bool:
     """Return whether the message is all that the caller needs.
 
-    Modules between a test and such an error have this as their `__tracebackhide__`: pytest leaves out their lines and
-    shows the test's. With any other error it shows them.
+    Modules between a test and such an error set this as their `__tracebackhide__`. pytest then hides their lines and
+    shows the line of the test. For any other error it shows them.
     """
     return caught.errisinstance(
         (OperationError, WaitTimeoutError, UnexpectedRecordError, NotRunningError, cluster.ClusterError)
@@ -74,7 +74,7 @@ def is_the_callers(caught: "pytest.ExceptionInfo[BaseException]") -> bool:
 
 
 ASKED_FROM: Final[ContextVar[tuple[str, int] | None]] = ContextVar("asked_from", default=None)
-"""The line that has another thread run a coroutine, which takes it along."""
+"""The line that runs a coroutine on another thread. It is passed along with the coroutine."""
 
 _COLLECTED: Final[ContextVar[list[str] | None]] = ContextVar("collected", default=None)
 
@@ -86,26 +86,29 @@ BLOCKED_LOOP: Final = (
 
 
 def callers_line() -> tuple[str, int]:
-    """File and line of the nearest caller outside of minibroker; on the broker's thread, of what it works for."""
+    """Return file and line of the nearest caller outside minibroker.
+
+    On the broker's thread this is the line that requested the current work.
+    """
     asked_from = ASKED_FROM.get()
     if asked_from is not None:
         return asked_from
     frame = currentframe()
-    assert frame is not None  # in CPython there is always one
+    assert frame is not None  # CPython always has a frame.
     while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 
 
 def is_ours(module: str) -> bool:
-    """Is this the name of one of the broker's modules?"""
+    """Return whether a module belongs to minibroker."""
     return module.startswith("minibroker.")
 
 
 def loop_runs_here() -> bool:
-    """Return whether a task of an event loop is what calls.
+    """Return whether the caller is a task of an event loop.
 
-    Playwright's synchronous API keeps a loop in its user's thread, on a stack of its own. That loop waits anyway.
+    Playwright's synchronous API keeps an event loop in its user's thread, on a separate stack. That loop waits anyway.
     """
     try:
         return asyncio.current_task() is not None
@@ -114,7 +117,7 @@ def loop_runs_here() -> bool:
 
 
 def warn_caller(warning: str) -> None:
-    """Give a MinibrokerWarning at the line that calls the broker, or log it for a caller that collects warnings."""
+    """Issue a MinibrokerWarning at the line that calls the broker, or log it for a caller that collects warnings."""
     collected = _COLLECTED.get()
     if collected is None:
         warnings.warn_explicit(warning, MinibrokerWarning, *callers_line())
@@ -125,7 +128,7 @@ def warn_caller(warning: str) -> None:
 
 @contextmanager
 def collected_warnings() -> Generator[list[str]]:
-    """A list of what `warn_caller` warns of within the block, also in coroutines that it has another loop run.
+    """Collect the warnings of `warn_caller` within the block, including those of coroutines run on another event loop.
 
     A client of the control plane cannot see warnings of the broker's process.
     """
@@ -138,11 +141,11 @@ def collected_warnings() -> Generator[list[str]]:
 
 
 def are_warnings_collected() -> bool:
-    """Does the caller stand within `collected_warnings`?"""
+    """Return whether the caller is inside `collected_warnings`."""
     return _COLLECTED.get() is not None
 
 
 def warn_if_loop_waits() -> None:
-    """Give a MinibrokerWarning for a call that goes on waiting in a thread with a running event loop."""
+    """Issue a MinibrokerWarning for a call that blocks a thread with a running event loop."""
     if loop_runs_here():
         warnings.warn_explicit(BLOCKED_LOOP, MinibrokerWarning, *callers_line())

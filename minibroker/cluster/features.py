@@ -1,11 +1,11 @@
 """Feature levels of the cluster: supported and finalized (KIP-584, KIP-1022).
 
-A feature is a name with a range of levels that this broker can run, and the finalized level that the cluster runs
-now; level 0 means that it is off. What was finalized is kept in the section "features" of the cluster's metadata:
+A feature has a name, a range of levels supported by this broker, and the finalized level that the cluster uses. Level 0
+means that the feature is off. Finalized levels are stored in the section "features" of the cluster metadata:
 
     {"epoch": 2, "levels": {"transaction.version": 1}}
 
-with the features alone whose level is not the one that a fresh cluster begins with. The epoch counts the updates.
+Only features whose level differs from that of a new cluster are listed. The epoch counts the updates.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,9 @@ class Feature(NamedTuple):
     """The levels of one feature.
 
     Attributes:
-        first, last: the levels that can be run.
-        fresh: the level that a new cluster begins with.
+        first: The lowest supported level.
+        last: The highest supported level.
+        fresh: The level in a new cluster.
     """
 
     first: int
@@ -40,7 +41,7 @@ class Feature(NamedTuple):
 
 FEATURES: Final[Mapping[str, Feature]] = {
     GROUP_VERSION: Feature(0, 1, 1),
-    KRAFT_VERSION: Feature(0, 1, 0),  # a quorum whose voters are fixed, as with controller.quorum.voters
+    KRAFT_VERSION: Feature(0, 1, 0),  # A quorum with fixed voters, as with controller.quorum.voters.
     METADATA_VERSION: Feature(7, 33, 33),
     TRANSACTION_VERSION: Feature(0, 2, 2),
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
@@ -51,11 +52,14 @@ FEATURES: Final[Mapping[str, Feature]] = {
 
 
 class Features:
-    """The levels in force. ClusterFileError for a section that cannot be understood.
+    """The finalized levels.
 
     Attributes:
-        supported: the features that there are.
-        epoch: grows with each update.
+        supported: The supported features.
+        epoch: The epoch of the last update.
+
+    Raises:
+        ClusterFileError: The stored section is damaged.
     """
 
     def __init__(self, metadata: ClusterMetadata, supported: Mapping[str, Feature] = FEATURES) -> None:
@@ -72,13 +76,14 @@ class Features:
         return {name: level for name, level in self._levels.items() if level > 0}
 
     def level(self, name: str) -> int:
-        """The level of a feature; 0 if it is off, and for a feature that there is not."""
+        """Return the level of a feature, or 0 if the feature is off or unknown."""
         return self._levels.get(name, 0)
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """Put levels in force, all at once; whether they may be is for the caller to know.
+        """Finalize levels together. The caller has validated them.
 
-        OSError: nothing has changed.
+        Raises:
+            OSError: The file cannot be written. Nothing has changed.
         """
         changed = {**self._levels, **levels}
         kept = {name: level for name, level in changed.items() if level != self.supported[name].fresh}
@@ -87,9 +92,12 @@ class Features:
         self.epoch += 1
 
     def outlast(self, metadata: ClusterMetadata) -> None:
-        """Give metadata that takes the place of the present one a later epoch, if the levels differ. OSError.
+        """Give metadata that replaces the current metadata a later epoch, if the levels differ.
 
-        Clients ignore levels of an epoch that is not later than the one that they know.
+        Clients ignore levels unless their epoch is later than the one that they have.
+
+        Raises:
+            OSError: The file cannot be written.
         """
         noted: Any = metadata.read(_SECTION) or {"levels": {}}
         present: Any = self._metadata.read(_SECTION) or {"levels": {}}
@@ -98,7 +106,7 @@ class Features:
             metadata.write(_SECTION, {**noted, "epoch": epoch})
 
     def _read(self) -> None:
-        """Take what the metadata says, as far as it can be run."""
+        """Load the levels from the metadata. Unsupported levels are replaced by those of a new cluster."""
         noted: Any = self._metadata.read(_SECTION) or {}
         try:
             levels = {str(name): int(level) for name, level in noted.get("levels", {}).items()}

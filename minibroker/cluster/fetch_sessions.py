@@ -1,12 +1,13 @@
-"""Incremental fetch sessions (KIP-227): a consumer names partitions once, then only changes.
+"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, then only sends changes.
 
-A request with session epoch 0 opens a session that holds all its partitions. The following requests have epochs 1, 2,
-... They name only partitions that are new, changed or forgotten, and get only partitions with something new. A request
-with epoch -1 has no session, and closes the one that it names. Sessions are kept in a cache of limited size (Kafka's
-`FetchSessionCache`). From version 13 of Fetch on topics go by ids. A session that began with names stays with names.
+A request with session epoch 0 opens a session with all its partitions. The following requests have epochs 1, 2, and so
+on. They only name partitions that are new, changed or forgotten, and their responses only contain partitions with
+news. A request with epoch -1 uses no session and closes the one that it names. Sessions are stored in a cache of
+limited size (Kafka's `FetchSessionCache`). From version 13 on, Fetch identifies topics by id. A session that was opened
+with names keeps using names.
 
-A session is kept in `Node.fetch_sessions` of the node that answers. It ends with its node, with a request of epoch 0
-or -1 that names it, with its last partition, and when another session takes its place (`_make_room`).
+A session is stored in `Node.fetch_sessions` of the node that serves it. It ends when the node stops, when a request
+with epoch 0 or -1 names it, when its last partition is removed, or when another session replaces it (`_make_room`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from minibroker_protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    # A start loads a message only when a client sends it.
+    # Messages are loaded when a client first sends them, to keep start-up fast.
     from minibroker_protocol.messages.fetch import (
         FetchPartition,
         FetchRequest,
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     )
 
 TopicIds = Any
-"""`Topics`, by way of `with_id`; to import the class would close a circle of imports."""
+"""`Topics`, of which only `with_id` is used. Importing the class would create an import cycle."""
 FetchKey = tuple[str | bytes, int]
-"""A partition by its topic, named or, from version 13 on, by its id, and its number."""
+"""The topic of a partition, by name or, from version 13 on, by id, and its partition number."""
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -44,7 +45,7 @@ class CachedPartition:
     """A partition in a session: the request for it, and the last response to the consumer.
 
     Attributes:
-        partition: the `Partition` that the last fetch has read without an error; None before that.
+        partition: The `Partition` that the last fetch read without an error, or None if there is none.
     """
 
     __slots__ = ("high_watermark", "log_start_offset", "partition", "request")
@@ -56,19 +57,20 @@ class CachedPartition:
         self.partition: Any = None
 
     def note(self, data: PartitionData) -> bool:
-        """Remember the numbers in `data`.
+        """Remember the offsets in `data`.
 
-        Returns whether any of them is new (`CachedPartition.maybeUpdateResponseData`).
+        Returns:
+            Whether the consumer needs the response (`CachedPartition.maybeUpdateResponseData`).
         """
         news = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
-        # After an error all counts as new, so that the consumer hears of its end as well.
+        # After an error everything counts as new, so that the consumer also learns when the error is over.
         self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return news or data.error_code != 0 or data.preferred_read_replica >= 0 or has_records(data)
 
 
 def has_records(data: PartitionData) -> bool:
-    """Does the answer carry any bytes of records?"""
+    """Return whether a response contains any records."""
     records = data.records
     if records is None:
         return False
@@ -76,12 +78,12 @@ def has_records(data: PartitionData) -> bool:
 
 
 class FetchSession:
-    """One session. The order of `partitions` is the order in which they are served; those served last come last.
+    """A fetch session. `partitions` are served in order, and those served last are moved to the end.
 
     Attributes:
-        names: the topics that ids have stood for, of a session that goes by ids; None for one that does not.
-        targets: the partitions as faults and the journal name them, with the names of all topics for which that holds.
-            It is the handler's, and None after each change of the partitions or of their order.
+        names: The topic names by id, or None for a session that identifies topics by name.
+        targets: The partitions as faults and the journal name them, and the names of all topics at that time. The
+            handler sets it. It is None after each change of the partitions or their order.
     """
 
     __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "names", "partitions", "targets")
@@ -89,7 +91,7 @@ class FetchSession:
     def __init__(self, session_id: int, now_ms: int, *, uses_ids: bool = False) -> None:
         self.id = session_id
         self.names: dict[bytes, str] | None = {} if uses_ids else None
-        # Epoch 0 was the request that opened it: the next one is expected to be 1.
+        # The request that opened the session had epoch 0, so 1 is expected next.
         self.epoch = 1
         self.created_ms = now_ms
         self.last_used_ms = now_ms
@@ -97,15 +99,15 @@ class FetchSession:
         self.targets: tuple[frozenset[str], tuple[Any, ...]] | None = None
 
     def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
-        """Add or change partitions of a topic of a request; `ids` as for `FetchSessionCache.context`."""
+        """Add or change partitions of one topic in a request. `ids` is explained at `FetchSessionCache.context`."""
         known = self.partitions
         named: str | bytes = topic.topic
         if ids is not None and self.names is not None:
             named = topic.topic_id
             known_topic = ids.with_id(topic.topic_id)
             if known_topic is not None:
-                # Kept with the session: after a deletion the id has no topic, and errors and the journal still need its
-                # name.
+                # The session keeps the name. After a deletion the id has no topic, but errors and the journal still
+                # need the name.
                 self.names[topic.topic_id] = known_topic.name
         for each in partitions:
             key = (named, each.partition)
@@ -114,12 +116,12 @@ class FetchSession:
                 known[key] = CachedPartition(each)
                 self.targets = None
             else:
-                # The numbers of the last response stay: the consumer knows them, whatever it asks for now.
+                # The offsets of the last response are kept, since the consumer has them whatever it requests now.
                 entry.request = each
-                entry.partition = None  # so that it is read
+                entry.partition = None  # The partition must be read again.
 
     def drop(self, forgotten: Iterable[ForgottenTopic], ids: TopicIds | None) -> None:
-        """Drop what a request forgets."""
+        """Remove the partitions that a request forgets."""
         for topic in forgotten:
             for index in topic.partitions:
                 key = (topic.topic if ids is None else topic.topic_id, index)
@@ -128,26 +130,25 @@ class FetchSession:
                     self.targets = None
 
     def forget(self, key: FetchKey) -> None:
-        """No response to the consumer had this partition yet."""
+        """Forget the last response for a partition, because it did not reach the consumer."""
         entry = self.partitions.get(key)
         if entry is not None:
-            # So the next response has it, though nothing may have changed since.
+            # The next response then includes the partition even if nothing has changed.
             entry.high_watermark = _UNKNOWN
 
     def move_to_end(self, key: FetchKey) -> None:
-        """Serve a partition behind all others from now on."""
+        """Serve a partition after all others from now on."""
         self.partitions[key] = self.partitions.pop(key)
         self.targets = None
 
 
 class FetchContext:
-    """The partitions of one fetch request, and the selection of those that its response holds.
+    """The partitions of one fetch request, and the selection of those included in the response.
 
     Attributes:
-        partitions: the requests for partitions, in order. Empty for an incremental fetch, which is about those of its
-            session.
-        session: None for a request without one.
-        incremental: the answer leaves out partitions without news.
+        partitions: The requested partitions, in order. Empty for an incremental fetch, which uses those of its session.
+        session: The session, or None for a request without one.
+        incremental: Whether the response omits partitions without news.
     """
 
     __slots__ = ("_epoch", "incremental", "partitions", "session", "session_id")
@@ -172,11 +173,11 @@ class FetchContext:
 
     @property
     def keys(self) -> Iterable[FetchKey]:
-        """The partitions that the request is about, in order."""
+        """The requested partitions, in order."""
         return self.session.partitions if self.incremental and self.session is not None else self.partitions
 
     def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
-        """The results that the response holds, in order; the session notes what its consumer now knows."""
+        """Return the results for the response, in order, and record in the session what the consumer receives."""
         session = self.session
         if session is None:
             return results
@@ -189,13 +190,13 @@ class FetchContext:
             if entry.note(data) or not self.incremental:
                 selected[key] = data
                 if self.incremental and has_records(data):
-                    # Partitions that were served go to the end, so that max_bytes starves none.
+                    # Partitions with records move to the end, so that max_bytes starves none of them.
                     session.move_to_end(key)
         return selected
 
 
 class FetchSessionError(Exception):
-    """The request's session id or epoch is not the broker's; `code` is the answer's error."""
+    """A request names an unknown session id or a wrong epoch. `code` is the response's error code."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -203,7 +204,7 @@ class FetchSessionError(Exception):
 
 
 class FetchSessionCache:
-    """All sessions of a node, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
+    """The sessions of a node, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -213,19 +214,19 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[FetchSession]:
-        """The sessions, the least recently used first."""
+        """Iterate over the sessions, the least recently used first."""
         return iter(tuple(self._sessions.values()))
 
     def get(self, session_id: int) -> FetchSession | None:
-        """The session with this id."""
+        """Return the session with this id, or None."""
         return self._sessions.get(session_id)
 
     def clear(self) -> None:
-        """End all sessions."""
+        """Close all sessions."""
         self._sessions.clear()
 
     def topics_deleted(self) -> None:
-        """Release the partitions of deleted topics, since a session may have no further fetch."""
+        """Release the partitions of deleted topics, since a session may never fetch again."""
         for session in self._sessions.values():
             for entry in session.partitions.values():
                 if entry.partition is not None and entry.partition.topic.is_gone:
@@ -235,10 +236,16 @@ class FetchSessionCache:
         self._sessions.pop(session_id, None)
 
     def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> FetchContext:
-        """The context of a request; `ids` has the topics of one that names them by their ids.
+        """Return the context of a request.
 
-        Raises FetchSessionError when it names an unknown session or a wrong epoch, or when one of the two goes by ids
-        and the other by names.
+        Args:
+            request: The request.
+            now_ms: The current time.
+            ids: The topics, for a request that identifies topics by id.
+
+        Raises:
+            FetchSessionError: The session is unknown, the epoch is wrong, or only one of request and session uses topic
+                ids.
         """
         session = self._known(request, now_ms, ids)
         asked: dict[FetchKey, FetchPartition] | None = None
@@ -257,44 +264,45 @@ class FetchSessionCache:
         if asked is not None:
             self._sessions[session.id] = session
             return FetchContext(asked, session)
-        # A session that has forgotten all its partitions has nothing left to wait for, as in Kafka.
+        # As in Kafka, a session without partitions ends.
         if not session.partitions:
             self._end(session.id)
             return FetchContext({})
         return FetchContext({}, session, incremental=True)
 
     def _known(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
-        """The session that a request goes on with, in its next epoch; None for a request that asks for all."""
+        """Return the session that a request continues, in its next epoch, or None for a full fetch."""
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._end(request.session_id)
             return None
-        # After a restart of the broker or an eviction: the client then opens a new session with all its partitions.
+        # After a restart of the broker or an eviction the client opens a new session with all its partitions.
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        # A response was lost, so that consumer and broker no longer agree on what the consumer knows.
+        # A response was lost, so consumer and broker no longer agree on what the consumer has.
         if session.epoch != request.session_epoch:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        # The client has changed between versions of Fetch that name topics and versions that have ids (KIP-516).
+        # The client switched between versions of Fetch with topic names and with topic ids (KIP-516).
         if (session.names is None) is not (ids is None):
             raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        # 0 opens a session: the count wraps to 1 (`FetchMetadata.nextEpoch`).
+        # Epoch 0 opens a session, so the epoch wraps to 1 (`FetchMetadata.nextEpoch`).
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
-        # The dict is the LRU list: the one used last stands last.
+        # The dict doubles as the LRU list: the most recently used session is its last entry.
         self._sessions[session.id] = self._sessions.pop(session.id)
         return session
 
     def _new(self, request: FetchRequest, size: int, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
-        """A session for a request that asks for `size` partitions, if it wants one and there is room."""
+        """Return a new session for `size` partitions, or None if the request needs none or the cache is full."""
         if request.session_epoch == FINAL_EPOCH or not self._make_room(size, now_ms):
             return None
         return FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Is there a slot for a session of `size` partitions, perhaps after closing another one?
+        """Return whether a slot is free for a session of `size` partitions, evicting another session if necessary.
 
-        As Kafka does: a session unused for two minutes gives way to any, one older than two minutes to a larger one.
+        As in Kafka, any session may replace one that has been unused for two minutes, and a larger session may replace
+        one that is older than two minutes.
         """
         if len(self._sessions) < self._slots:
             return True
@@ -314,11 +322,11 @@ class FetchSessionCache:
     def _new_id(self) -> int:
         while True:
             session_id = _random_id()
-            # An id in use would give one consumer the partitions of another.
+            # A duplicate id would give one consumer the partitions of another.
             if session_id not in self._sessions:
                 return session_id
 
 
 def _random_id() -> int:
-    """An id that cannot be guessed. `secrets` has the like, and loads ten modules at each start."""
+    """Return an id that cannot be guessed. `secrets` would load ten more modules at every start."""
     return int.from_bytes(os.urandom(8), "big") % _MAX_EPOCH + 1

@@ -1,4 +1,4 @@
-"""Hooks: events of the lower floors that upper floors subscribe to."""
+"""Hooks: events of lower layers that upper layers subscribe to."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, ParamSpec
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 
 
 class Hook(Generic[P]):
-    """One event: calling it calls all subscribers, in the order in which they have subscribed."""
+    """An event. Calling it calls all subscribers in the order of their subscription."""
 
     __slots__ = ("_subscribers",)
 
@@ -21,7 +21,7 @@ class Hook(Generic[P]):
         self._subscribers: list[Callable[P, object]] = []
 
     def subscribe(self, function: Callable[P, object]) -> None:
-        """Have `function` called with each event from now on."""
+        """Call `function` for every future event."""
         self._subscribers.append(function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -31,10 +31,12 @@ class Hook(Generic[P]):
 
 
 class FaultHit(NamedTuple):
-    """A fault has hit a request.
+    """A request affected by a fault.
 
     Attributes:
-        fields: gives those of the fault.
+        api: The name of the API.
+        client_id: The client id of the request.
+        fields: Returns the fields of the fault.
     """
 
     api: str
@@ -46,18 +48,20 @@ class Hooks:
     """The events of one broker.
 
     Attributes:
-        check_broker: what brokers are configured with is about to change to this; subscribers raise ConfigError.
-        config_changed: what resources of this type are configured with has changed.
-        fault_hit: see `FaultHit`.
-        leader_moved: the partition has another leader, or none any more.
-        log_cleaned: the log of a partition was compacted; the arguments are the partition, and the log as it was.
-        log_shortened: retention has removed segments; the arguments are the partition, the log as it was, and the
-            number of segments.
-        marker_written: a marker is in a log; the arguments are (topic, partition), the producer's id, and whether
-            the transaction was committed.
-        records_deleted: DeleteRecords has moved a log start offset; the arguments are the partition, and the log as it
-            was.
-        topics_deleted: the topics of these names are gone.
+        check_broker: The configuration of brokers is about to change to the argument. Subscribers may raise
+            ConfigError.
+        config_changed: The configuration of resources of this type has changed.
+        fault_hit: See `FaultHit`.
+        leader_moved: The leader of the partition has changed, possibly to none.
+        log_cleaned: The log of a partition was compacted. The arguments are the partition and the previous shape of the
+            log.
+        log_shortened: Retention removed segments. The arguments are the partition, the previous shape of the log and
+            the number of segments.
+        marker_written: A transaction marker was written. The arguments are (topic, partition), the producer id, and
+            whether the transaction was committed.
+        records_deleted: DeleteRecords moved a log start offset. The arguments are the partition and the previous shape
+            of the log.
+        topics_deleted: The topics with these names were deleted.
     """
 
     __slots__ = (

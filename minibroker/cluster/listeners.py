@@ -1,30 +1,30 @@
-"""Listener lists (`listeners`, `advertised.listeners`): protocols and addresses of a process's brokers.
+"""Listener lists (`listeners`, `advertised.listeners`): the protocols and addresses of the brokers of a process.
 
-A listener has a name, a security protocol and an address on each broker. A client of a listener gets its addresses
-and no other's.
+A listener has a name, a security protocol and an address on each broker. Clients of a listener only get the addresses
+of that listener.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-WILDCARDS: Final = ("", "0.0.0.0", "[::]", "::")  # noqa: S104 - compared with
-"""Hosts that stand for every interface: good to listen on, useless to tell a client."""
+WILDCARDS: Final = ("", "0.0.0.0", "[::]", "::")  # noqa: S104 - only compared with
+"""Hosts that stand for all interfaces. A broker can listen on them, but clients cannot connect to them."""
 
 PLAINTEXT: Final = "PLAINTEXT"
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-_ALL_INTERFACES: Final = "0.0.0.0"  # noqa: S104 - what an empty host means in Kafka
+_ALL_INTERFACES: Final = "0.0.0.0"  # noqa: S104 - Kafka's meaning of an empty host
 _LISTENER: Final = re.compile(r"(?P<name>[\w.-]+)://(?P<host>\[[^\]]*\]|[^:/\[\]]*):(?P<port>\d+)", re.ASCII)
 _LAST_PORT: Final = 65_535
 
 
 class ListenerError(ValueError):
-    """An invalid list of listeners. The message names it and the entry."""
+    """An invalid listener list. The message names the list and the entry."""
 
 
 class Listener(NamedTuple):
-    """One entry of a listener list: NAME://HOST:PORT, where an empty host means every interface."""
+    """An entry NAME://HOST:PORT of a listener list. An empty host stands for all interfaces."""
 
     name: str
     host: str
@@ -32,13 +32,14 @@ class Listener(NamedTuple):
 
 
 class ServedListener(NamedTuple):
-    """A listener as the first broker has it; the others have the ports behind it.
+    """A listener of the first broker. The other brokers use the following ports.
 
     Attributes:
-        protocol: one of `PROTOCOLS`.
-        host: to bind; never empty.
-        port: 0 for a free one.
-        advertised: (host, port) that clients get; None for the address that they have connected to.
+        name: The listener name.
+        protocol: One of `PROTOCOLS`.
+        host: The host to bind, never empty.
+        port: The port to bind, or 0 for a free one.
+        advertised: The (host, port) that clients get, or None for the address that they connected to.
     """
 
     name: str
@@ -49,7 +50,15 @@ class ServedListener(NamedTuple):
 
 
 def parse_listeners(source: str, text: str) -> list[Listener]:
-    """Split a comma-separated list; `source` is what the user calls it. ListenerError for an entry of another form."""
+    """Parse a comma-separated listener list.
+
+    Args:
+        source: The name of the list in error messages.
+        text: The list.
+
+    Raises:
+        ListenerError: An entry is malformed.
+    """
     listeners: list[Listener] = []
     for entry in filter(None, map(str.strip, text.split(","))):
         match = _LISTENER.fullmatch(entry)
@@ -62,10 +71,18 @@ def parse_listeners(source: str, text: str) -> list[Listener]:
 
 
 def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list[ServedListener]:
-    """The listeners of the list `text` that are for clients, PLAINTEXT first, with what `configs` says of them.
+    """Return the client listeners of a list with their protocols and addresses, PLAINTEXT first.
 
-    Listeners of the KRaft controller count for nothing. ListenerError for a list without any other, two of one name,
-    one without a security protocol, or an `inter.broker.listener.name` that is not among them.
+    Listeners of the KRaft controller are ignored.
+
+    Args:
+        configs: The configuration that describes the listeners.
+        text: The list.
+        source: The name of the list in error messages.
+
+    Raises:
+        ListenerError: There is no client listener, two listeners have the same name, a listener has no security
+            protocol, or `inter.broker.listener.name` is not in the list.
     """
     controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
     pairs = (pair.partition(":") for pair in configs.get("listener.security.protocol.map", "").upper().split(","))
@@ -95,9 +112,10 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
 
 
 def advertised_addresses(configs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """The addresses in `advertised.listeners`, by the listener's name; an empty host is no address.
+    """Return the addresses in `advertised.listeners` by listener name. Entries with an empty host are omitted.
 
-    ListenerError for 0.0.0.0, as `KafkaConfig` refuses it.
+    Raises:
+        ListenerError: An entry names 0.0.0.0, which `KafkaConfig` rejects, too.
     """
     entries = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
     for entry in entries:
@@ -125,7 +143,7 @@ def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
 
 
 def port_step(ports: Iterable[int], brokers: int) -> int:
-    """The distance between the ports of one broker and of the next: 1, or so much that none is given twice."""
+    """Return the distance between the ports of consecutive brokers: the smallest that assigns no port twice."""
     fixed = {port for port in ports if port}
     step = 1
     while len({port + step * number for port in fixed for number in range(brokers)}) < len(fixed) * brokers:
@@ -134,7 +152,11 @@ def port_step(ports: Iterable[int], brokers: int) -> int:
 
 
 def check_room(listeners: Sequence[ServedListener], brokers: int) -> None:
-    """ListenerError when the ports behind the first broker's are too few for the others."""
+    """Check that enough ports follow those of the first broker.
+
+    Raises:
+        ListenerError: A broker would need a port above 65535.
+    """
     step = port_step((each.port for each in listeners), brokers)
     for each in listeners:
         for port in (each.port, each.advertised[1] if each.advertised else 0):

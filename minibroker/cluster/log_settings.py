@@ -1,7 +1,7 @@
-"""From a topic's configuration to the settings of its logs: `LogConfig` for the storage, `AppendPolicy` for appends.
+"""Translation of a topic configuration to log settings: `LogConfig` for the storage, `AppendPolicy` for appends.
 
-Most topics ask nothing of appends: their batches are appended as they came. For the others the policy gives the log
-validator which message format, codec and timestamps the log holds.
+Most topics have no special requirements, and their batches are appended unchanged. For the others the policy tells the
+log validator which message format, codec and timestamps the log requires.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from minibroker_storage.config import LogConfig
 
 
 def log_config(config: TopicConfig) -> LogConfig:
-    """The topic's configuration in the terms of the storage."""
+    """Return the storage settings of a topic."""
     segment_bytes = config.optional_integer("internal.segment.bytes")
     policy = config.items("cleanup.policy")
     return LogConfig(
@@ -52,13 +52,13 @@ _FIRST_WITH_V2: Final = (0, 11)
 
 
 def magic_of(version: str) -> int:
-    """The message format of a version of Kafka, such as 0.10.2 or 3.0-IV1 (Kafka 3's `RecordVersion`)."""
+    """Return the message format of a Kafka version, such as 0.10.2 or 3.0-IV1 (Kafka 3's `RecordVersion`)."""
     release = tuple(int(part) for part in version.partition("-")[0].split(".")[:2])
     return MAGIC_V0 if release < _FIRST_WITH_V1 else MAGIC_V1 if release < _FIRST_WITH_V2 else MAGIC_V2
 
 
 def keeps_batches(config: TopicConfig) -> bool:
-    """Whether a sound v2 batch is appended as it came: nothing in the policy asks for a second look."""
+    """Return whether valid v2 batches are appended unchanged, because no setting requires further checks."""
     return (
         config.text("compression.type") == _KEPT
         and config.text("message.timestamp.type") == "CreateTime"
@@ -71,7 +71,7 @@ def keeps_batches(config: TopicConfig) -> bool:
 
 
 def append_policy(config: TopicConfig) -> AppendPolicy:
-    """The policy of a topic with this configuration."""
+    """Return the append policy of a topic."""
     codec = _CODECS.get(config.text("compression.type"))
     level = _LEVELS.get(codec) if codec is not None else None
     appended = config.text("message.timestamp.type") == "LogAppendTime"

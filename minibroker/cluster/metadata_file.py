@@ -1,11 +1,11 @@
-"""A file of metadata that is replaced as a whole, and outlasts a crash of the machine.
+"""A metadata file that is replaced as a whole and survives a crash of the machine.
 
-Each change puts a new generation in the place of the file; `sync` forces it to disk, aside from the event loop. Until
-that is done a crash of the machine may leave the file empty or cut off. So the last generation that is on disk stays
-beside it as `<name>.bak`, and is read where the file is torn.
+Each change replaces the file with a new generation. `sync` forces it to disk, off the event loop. Before that, a crash
+of the machine may leave the file empty or truncated. The last generation on disk is therefore kept as `<name>.bak`, and
+is read if the file is torn.
 
-After a failed fsync Linux may drop the pages that it could not write and report the next fsync of the same inode as
-successful. So an inode whose fsync has failed is never synced again: `renew` writes its bytes into a new file.
+After a failed fsync Linux may drop the dirty pages and report success for the next fsync of the same inode. An inode
+whose fsync failed is therefore never synced again: `renew` writes its bytes to a new file.
 """
 
 import contextlib
@@ -24,15 +24,17 @@ _logger = logging.getLogger(__name__)
 
 
 class MetadataFile:
-    """One such file.
+    """One metadata file.
 
     Args:
-        mode: who may read it.
-        is_durable: whether it is to outlast the machine; a temporary directory's is not, and has no second generation.
-        on_write: called behind each write of a durable file.
+        path: The path of the file.
+        mode: The access permissions of the file.
+        is_durable: Whether the file must survive a crash of the machine. The file of a temporary directory need not,
+            and has no backup.
+        on_write: Called after each write of a durable file.
 
     Attributes:
-        was_torn: `read` had to take the generation before.
+        was_torn: Whether `read` fell back to the backup.
     """
 
     def __init__(
@@ -44,20 +46,24 @@ class MetadataFile:
         self._is_durable = is_durable
         self._on_write = on_write
         self._written = 1
-        self._synced = 0  # the generation that an earlier run has left is unknown
+        self._synced = 0  # The generation left by an earlier run is unknown.
         self._has_backup = False
-        self._unsynced: bytes | None = None  # the bytes of the last generation, until it is on disk
-        self._is_suspect = False  # an fsync of the file has failed
+        self._unsynced: bytes | None = None  # The bytes of the last generation, until it is on disk.
+        self._is_suspect = False  # Whether an fsync of the file has failed.
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is a generation of this run that is not on disk."""
+        """Whether a generation of this run is not on disk yet."""
         return self._is_durable and self._synced < self._written and self._written > 1
 
     def read(self, parse: Callable[[bytes], _T]) -> _T | None:
-        """The parsed content, None without a file. ValueError of `parse`, OSError.
+        """Return the parsed content, or None if the file does not exist.
 
-        The generation before, with a warning, where the file is torn. Other damage is not repaired.
+        If the file is torn, the backup is read, with a warning. Other damage is not repaired.
+
+        Raises:
+            ValueError: `parse` failed.
+            OSError: The file cannot be read.
         """
         try:
             data = read_file(self.path)
@@ -75,14 +81,15 @@ class MetadataFile:
             return found
 
     def write(self, data: bytes, *, sync: bool = False) -> None:
-        """Replace the file, with `sync` down to the disk. OSError.
+        """Replace the file. `sync` forces it to disk.
 
-        After an OSError the old file stays. With `sync` the new one may have its name already, but is not durable then.
+        Raises:
+            OSError: The old file is still in place. With `sync` the new file may have replaced it, but is not durable.
         """
         if not self._is_durable:
             write_atomically(self.path, data, mode=self._mode)
             return
-        # The first generation, and one on a file system without links, has nothing to fall back on.
+        # The first generation, or one on a file system without links, has no backup.
         is_forced = sync or not self._keep_backup()
         self._replace(data, sync=is_forced)
         self._on_write()
@@ -93,14 +100,18 @@ class MetadataFile:
                 self._is_suspect = True
                 if sync:
                     raise
-                return  # as a generation that is synced later, and fails then
+                return  # The next sync will fail and report the error.
             self._synced = self._written
             self._unsynced = None
-            self.was_torn = False  # the file is the better generation again: the next backup
+            self.was_torn = False  # The file is valid again and becomes the next backup.
 
     def _replace(self, data: bytes, *, sync: bool = False) -> None:
-        """Put a new inode in the place of the file. OSError, and the old one stays."""
-        was_suspect, self._is_suspect = self._is_suspect, False  # before the new inode can be synced, and fail
+        """Replace the file with a new inode.
+
+        Raises:
+            OSError: The old file is still in place.
+        """
+        was_suspect, self._is_suspect = self._is_suspect, False  # Reset it before an fsync of the new inode can fail.
         try:
             replace_file(self.path, data, sync=sync, mode=self._mode)
         except OSError:
@@ -110,9 +121,9 @@ class MetadataFile:
         self._written += 1
 
     def _keep_backup(self) -> bool:
-        """Link the generation that is on disk as the backup; whether there is one."""
+        """Link the generation on disk as the backup, and return whether there is a backup."""
         if self.was_torn:
-            return True  # the backup is better than the file
+            return True  # The backup is better than the torn file.
         if self._synced < self._written and self._written > 1:
             return self._has_backup
         if self._is_suspect:
@@ -131,7 +142,11 @@ class MetadataFile:
         return self._has_backup
 
     def sync(self) -> None:
-        """Force the file and its name to disk, in any thread. OSError; then the next one fails, too, before `renew`."""
+        """Force the file and its name to disk, on any thread.
+
+        Raises:
+            OSError: The fsync failed. Later calls fail, too, until `renew` is called.
+        """
         if self._is_suspect:
             raise OSError(errno.EIO, "an earlier fsync has failed", self.path)
         written = self._written
@@ -149,17 +164,21 @@ class MetadataFile:
         self.was_torn = self.was_torn and written == 1
 
     def renew(self) -> None:
-        """Put a new file with the same bytes in the place of one whose fsync has failed, if there is one. OSError."""
+        """Replace a file whose fsync failed with a new file with the same bytes.
+
+        Raises:
+            OSError: The new file cannot be written.
+        """
         if self._is_suspect and self._unsynced is not None:
             self._replace(self._unsynced)
 
     def settle(self) -> None:
-        """Forget the bytes of the last generation if it is on disk."""
+        """Drop the bytes of the last generation once it is on disk."""
         if not self.is_behind:
             self._unsynced = None
 
     def replaced(self) -> None:
-        """Forget what was known of the file: another one is in its place, on disk and without a backup."""
+        """Reset the state after the file was replaced from outside by one that is on disk and has no backup."""
         self._written += 1
         self._synced = self._written
         self._unsynced = None
@@ -167,13 +186,13 @@ class MetadataFile:
 
 
 def _is_torn(data: bytes) -> bool:
-    """Whether a crash of the machine can have left this of a JSON object: nothing, zeros, or its beginning."""
+    """Return whether a crash can have left this of a JSON object: no bytes, zeros, or only its beginning."""
     if b"\0" in data or not data.rstrip().endswith(b"}"):
         return True
     try:
         json.loads(data)
     except json.JSONDecodeError as error:
-        return error.pos >= len(error.doc.rstrip())  # cut off behind one of its inner objects
+        return error.pos >= len(error.doc.rstrip())  # The object was truncated after one of its inner objects.
     except ValueError:
         return False
     return False

@@ -1,4 +1,4 @@
-"""Node: one broker of a cluster, its listeners and its fetch sessions."""
+"""Node: one broker of a cluster, with its listeners and its fetch sessions."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -6,36 +6,36 @@ from typing import Final, Protocol
 from minibroker.cluster.fetch_sessions import FetchSessionCache
 
 NO_NODE: Final = -1
-"""In place of a leader or a controller where there is none."""
+"""The id used if there is no leader or controller."""
 
 
 class Listener(Protocol):
-    """A node's socket and connections."""
+    """The sockets and connections of a node."""
 
     def close(self) -> None:
-        """Take no more connections and abort those that there are."""
+        """Stop accepting connections, and abort the existing ones."""
         ...
 
     def open(self) -> None:
-        """Listen again, at the same address."""
+        """Listen again at the same address."""
         ...
 
     async def settled(self) -> None:
-        """Wait until all that was begun is done."""
+        """Wait until all pending changes are complete."""
         ...
 
     def reconfigure(self) -> None:
-        """The configuration has changed."""
+        """Apply a changed configuration."""
         ...
 
 
 class ListenerEndpoint:
-    """One of a broker's listeners, as clients see it.
+    """A listener of a broker as its clients see it.
 
     Attributes:
-        advertised: (host, port) that clients get; None for `port` at the host that they have connected to.
-        given: `advertised` at the start, before it was altered.
-        port: what it listens on; 0 before it does.
+        advertised: The (host, port) that clients get, or None for `port` at the host that they connected to.
+        given: The value of `advertised` at the start.
+        port: The listening port, or 0 before the listener is open.
     """
 
     __slots__ = ("advertised", "given", "port")
@@ -45,7 +45,7 @@ class ListenerEndpoint:
         self.advertised = self.given = self.with_port(advertised)
 
     def with_port(self, address: tuple[str, int] | None) -> tuple[str, int] | None:
-        """Put the listener's port in the place of port 0 (`ListenerInfo.withEphemeralPortsCorrected`)."""
+        """Replace port 0 with the listener's port (`ListenerInfo.withEphemeralPortsCorrected`)."""
         return address and (address[0], address[1] or self.port)
 
 
@@ -53,9 +53,9 @@ class Node:
     """One broker.
 
     Attributes:
-        endpoints: its listeners by name.
-        listener: its sockets; None where there are none, as in tests.
-        fetch_sessions: of its clients.
+        endpoints: The listeners by name.
+        listener: The sockets, or None without any, as in tests.
+        fetch_sessions: The fetch sessions of its clients.
     """
 
     __slots__ = ("endpoints", "fetch_sessions", "id", "is_up", "listener", "rack")
@@ -69,15 +69,15 @@ class Node:
         self.fetch_sessions = FetchSessionCache(session_slots)
 
     def address(self, listener: str, dialed: tuple[str, int]) -> tuple[str, int]:
-        """(host, port) for a client that has found another node of this cluster at `dialed`, by that listener."""
+        """Return this node's (host, port) for a client that dialed another node at `dialed`, on the same listener."""
         endpoint = self.endpoints.get(listener)
         return (dialed[0], 0) if endpoint is None else endpoint.advertised or (dialed[0], endpoint.port)
 
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
-        """Take addresses by the names of listeners; a listener without one advertises what it did at the start."""
+        """Set the advertised addresses by listener name. Listeners without one use their original address."""
         for name, endpoint in self.endpoints.items():
             endpoint.advertised = endpoint.with_port(addresses.get(name, endpoint.given))
 
     def forget_sessions(self) -> None:
-        """The node stops, and with it go its fetch sessions."""
+        """Close the fetch sessions of a stopped node."""
         self.fetch_sessions.clear()

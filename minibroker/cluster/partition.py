@@ -1,7 +1,7 @@
-"""Partition: its log, its replicas and its leader (Kafka's `kafka.cluster.Partition`).
+"""A partition: its log, its replicas and its leader (Kafka's `kafka.cluster.Partition`).
 
-There is one copy of each log, which all replicas share. So a replica that is up is in sync, and records that a leader
-has taken are those of its followers.
+All replicas share one copy of the log. A replica on a running node is therefore in sync, and followers have every
+record that the leader has.
 """
 
 from __future__ import annotations
@@ -34,35 +34,44 @@ if TYPE_CHECKING:
 
 
 class LogManager(Protocol):
-    """The log manager as topics see it (`minibroker.cluster.logs.log_manager.LogManager`)."""
+    """The part of the log manager that topics use (`minibroker.cluster.logs.log_manager.LogManager`)."""
 
     def open_log(self, partition: Partition) -> Log:
-        """Open a partition's log. StorageError or OSError when that fails."""
+        """Open a partition's log.
+
+        Raises:
+            StorageError: The log is damaged.
+            OSError: A file cannot be read or written.
+        """
         ...
 
     def reconfigure(self, log: Log, config: LogConfig) -> None:
-        """Let a log act on a new configuration."""
+        """Apply a new configuration to a log."""
         ...
 
     def forget_partition(self, partition: Partition) -> None:
-        """The partition is going to be deleted."""
+        """Cancel the work on a partition that is about to be deleted."""
         ...
 
     def forget(self, names: Iterable[str]) -> None:
-        """New topics take these names: what is known of older ones is not theirs. OSError."""
+        """Drop the checkpoints of deleted topics whose names new topics reuse.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         ...
 
 
 class Partition:
-    """One partition; its log is opened at its first use.
+    """A partition. Its log is opened at its first use.
 
     Attributes:
-        replicas: the ids of the nodes that keep it, the preferred leader first.
-        isr: those of them that are in sync.
-        leader: the node that serves it; None while there is none that may.
-        opened_log: its log, once someone has used it.
-        leader_epoch: counts the leaders that it has had.
-        is_under_min_isr: too few replicas are in sync for producers that want all of them to have their records.
+        replicas: The node ids of the replicas, the preferred leader first.
+        isr: The node ids of the in-sync replicas.
+        leader: The leader, or None while the partition is offline.
+        opened_log: The log, or None before its first use.
+        leader_epoch: The current leader epoch.
+        is_under_min_isr: Whether too few replicas are in sync for producers with acks=all.
     """
 
     __slots__ = (
@@ -92,22 +101,30 @@ class Partition:
 
     @property
     def key(self) -> TopicPartition:
-        """As checkpoints name it."""
+        """The name of the partition in checkpoints."""
         return self.topic.name, self.index
 
     @property
     def log(self) -> Log:
-        """The partition's log, opened and recovered on first use. StorageError or OSError when that fails."""
+        """The partition's log, opened and recovered at its first use.
+
+        Raises:
+            StorageError: The log is damaged.
+            OSError: A file cannot be read or written.
+        """
         if self.opened_log is None:
             self.opened_log = self._log_manager.open_log(self)
         return self.opened_log
 
     @property
     def has_files(self) -> bool:
-        """Whether the files of a log are there: a partition gets them with its first record. OSError.
+        """Whether the log has files. A partition gets them with its first record.
 
-        A clean stop alone leaves no more than its directory and topic id. Something else in the place of the directory,
-        such as a link, counts as files: it is no empty log.
+        After a clean stop an empty partition only has a directory with its topic id. Anything else in the place of the
+        directory, such as a link, counts as files, because it is not an empty log.
+
+        Raises:
+            OSError: The directory cannot be read.
         """
         try:
             return os.listdir(self.directory) != [PARTITION_METADATA] or os.path.islink(self.directory)
@@ -115,9 +132,13 @@ class Partition:
             return os.path.lexists(self.directory)
 
     def make_directory(self) -> None:
-        """Make the directory with the files of an empty log. OSError, and it is not there.
+        """Create the directory with the files of an empty log.
 
-        One that never held a record is what a stop or a failed attempt has left. FileExistsError for anything else.
+        A directory that never held a record, left by a stop or a failed attempt, is replaced.
+
+        Raises:
+            FileExistsError: Something else is in the place of the directory.
+            OSError: The directory cannot be created. Nothing is left of it.
         """
         try:
             create_partition_directory(self.directory, self.topic.id)
@@ -132,22 +153,25 @@ class Partition:
             raise
 
     def abandon(self, directory: str) -> None:
-        """Close the log: the partition's directory was moved to `directory`, and its topic is gone."""
+        """Close the log, because its topic is gone and the partition's directory was moved to `directory`."""
         self._log_manager.forget_partition(self)
         if self.opened_log is not None:
             self.opened_log.abandon(directory)
 
     def reconfigure(self) -> None:
-        """The topic has another configuration now."""
+        """Apply a changed topic configuration."""
         if self.opened_log is not None:
             self._log_manager.reconfigure(self.opened_log, self.topic.log_config)
             self.opened_log.call_listeners()
         self._count_isr()
 
     def delete(self, target: str | None = None) -> str | None:
-        """Give the partition up; returns where its directory has gone, for `purge`, if it had one. OSError.
+        """Delete the partition, and return the new path of its directory, to be purged, or None if it had no directory.
 
-        The directory is renamed to `target`, or to the name of a deleted one.
+        The directory is renamed to `target`, or by default to the name of a deleted directory.
+
+        Raises:
+            OSError: The directory cannot be renamed.
         """
         self._log_manager.forget_partition(self)
         if self.opened_log is not None:
@@ -155,15 +179,15 @@ class Partition:
         renamed = target or delete_directory_name(self.directory)
         return renamed if rename_if_there(self.directory, renamed) else None
 
-    # Who serves it
+    # Leadership.
 
     def set_isr(self, isr: tuple[int, ...]) -> None:
-        """Other replicas are in sync now."""
+        """Set the in-sync replicas."""
         self.isr = isr
         self._count_isr()
 
     def describe(self, cluster: Cluster) -> MetadataResponsePartition:
-        """The partition in a response to Metadata."""
+        """Return the partition for a Metadata response."""
         leader = self.leader
         return MetadataResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,
@@ -176,19 +200,20 @@ class Partition:
         )
 
     def _count_isr(self) -> None:
-        # Kafka asks for no more replicas than there are (`Partition.effectiveMinIsr`).
+        # As in Kafka, no more replicas are required than exist (`Partition.effectiveMinIsr`).
         self.is_under_min_isr = len(self.isr) < min(self.topic.min_insync_replicas, len(self.replicas))
 
     def epoch_error(self, epoch: int) -> ErrorCode:
-        """The error for a client's leader epoch (KIP-320); NONE also if the client names none (-1)."""
+        """Return the error for a client's leader epoch (KIP-320). Without an epoch (-1) it is NONE."""
         if epoch in (self.leader_epoch, -1):
             return ErrorCode.NONE
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
 
     def access_error(self, node: Node, epoch: int = -1, *, leader_only: bool = True) -> ErrorCode:
-        """The error for a client of `node` with this leader epoch, or NONE (`Partition.getLocalLog`).
+        """Return the error for a client of `node` with this leader epoch (`Partition.getLocalLog`).
 
-        NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH. Without `leader_only` any replica may serve.
+        It is NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NONE. Without `leader_only` any
+        replica may serve the client.
         """
         if node.id not in self.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -200,10 +225,10 @@ class Partition:
         return ErrorCode.NONE
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest leader epoch that is not above `epoch`, and its end offset; -1 for both if unknown."""
+        """Return the largest leader epoch up to `epoch`, and its end offset, or -1 for both if it is unknown."""
         log = self.log
         epochs = log.epochs.copy()
-        # A leader's epoch begins when it is elected; in the log's file it stands once there is a record of it.
+        # An epoch begins with the election, but the log's file only contains it once there is a record of it.
         epochs.assign(self.leader_epoch, log.log_end_offset)
         found = epochs.end_offset_for(epoch, log.log_end_offset)
         return found.epoch, found.start_offset

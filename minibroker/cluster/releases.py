@@ -1,11 +1,11 @@
 """The APIs and versions that each release of Apache Kafka advertises, for `--emulate`.
 
-`--emulate 2.0` has a broker serve just that, so that a client meets the broker that it would meet there. Brokers before
-0.10 know no ApiVersions and close a connection on which it comes.
+With `--emulate 2.0` the broker serves exactly those of Kafka 2.0, so clients behave as they would there. Brokers before
+0.10 do not support ApiVersions, and close the connection when they receive it.
 
-Up to 3.2 a release is one with ZooKeeper, from 3.3 on one with KRaft, as most are that run. The histories of the routes
-are compared with `ApiKeys` of each release; for what goes between the brokers of 0.8.2 with its `RequestKeys`. Client
-metrics (71 and 72) are listed while a subscription wants any.
+Up to 3.2 an emulated release uses ZooKeeper, from 3.3 on KRaft, like most deployments. Tests compare the version
+histories of the routes with `ApiKeys` of each release, and those of inter-broker requests in 0.8.2 with its
+`RequestKeys`. The client metrics APIs (71 and 72) are listed while a subscription requests any metrics.
 """
 
 from collections.abc import Mapping
@@ -42,27 +42,30 @@ _UNSTABLE_FEATURES: Final[Mapping[str, str]] = {
     METADATA_VERSION: "4.0: 7-26, 4.1: 7-29, 4.2: 7-30, 4.3: 7-31, 4.4: 7-34",
     STREAMS_VERSION: "4.1: 0-1",
 }
-"""The levels with `unstable.feature.versions.enable`; new clusters begin with the same ones as without."""
+"""The levels with `unstable.feature.versions.enable`. They do not change the levels of new clusters."""
 _FIRST_FRESH: Final = {ELIGIBLE_LEADER_REPLICAS_VERSION: "4.1", SHARE_VERSION: "4.2"}
-"""Features that were off in new clusters at first, and the first release with them on."""
+"""Features that were off in new clusters at first, and the first release with the feature on."""
 _FIRST_WITHOUT_OLD_PRODUCE: Final = "4.0"
-"""It lists Produce from version 0 on but does not serve all of them: without this some clients would not start."""
+"""From this release on Produce is listed from version 0, although not all versions are served.
+
+Otherwise some clients would not start.
+"""
 
 
 _ALL: Final = {int(route.key): (route.first, route.last) for route in ROUTES}
 
 
 class ReleaseError(ValueError):
-    """No release of Kafka that can be emulated; the message says which can."""
+    """A release of Kafka that cannot be emulated. The message lists those that can."""
 
 
 class Release(NamedTuple):
     """A minor release of Kafka.
 
     Attributes:
-        name: as in `RELEASES`.
+        name: The name in `RELEASES`.
         served: API key -> first and last version.
-        features: what can be finalized; nothing where there is no KRaft.
+        features: The features that can be finalized. Empty before KRaft.
     """
 
     name: str
@@ -75,12 +78,16 @@ class Release(NamedTuple):
         return advertised(self.served, self)
 
     def is_at_least(self, name: str) -> bool:
-        """Whether it is this one of `RELEASES`, or a later one."""
+        """Return whether this is the release `name` of `RELEASES`, or a later one."""
         return RELEASES.index(self.name) >= RELEASES.index(name)
 
 
 def release(text: str, *, unstable_features: bool = False) -> Release:
-    """The release that a user means: "2.0", "2.0.1", "v3.9.x", "0.10" (the last of its line). ReleaseError."""
+    """Return the release that a user names, such as "2.0", "2.0.1", "v3.9.x" or "0.10" (its last minor release).
+
+    Raises:
+        ReleaseError: The release is unknown.
+    """
     name = release_name(text)
     if name is None:
         raise ReleaseError(f"emulate: {text!r} is not a known release of Kafka; known are {', '.join(RELEASES)}")
@@ -100,7 +107,7 @@ def release(text: str, *, unstable_features: bool = False) -> Release:
 
 
 def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -> Mapping[int, tuple[int, int]]:
-    """Return the versions that ApiVersions advertises: those that are served, but for Produce (KIP-896)."""
+    """Return the versions that ApiVersions advertises. They differ from the served ones only for Produce (KIP-896)."""
     if release is None or not release.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
         return served
     return {**served, ApiKey.PRODUCE: (0, served[ApiKey.PRODUCE][1])}
@@ -109,7 +116,7 @@ def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -
 def with_unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
     """Return the versions that a release serves with `unstable.api.versions.enable`, by API key.
 
-    Without a release they are those of the dispatch table and what the newest one still designs.
+    Without a release these are the versions of the dispatch table and the unstable ones of the newest release.
     """
     at = RELEASES.index(RELEASES[-1] if release is None else release.name)
     result = dict(_ALL if release is None else release.served)
@@ -122,13 +129,13 @@ def with_unstable_versions(release: Release | None) -> Mapping[int, tuple[int, i
 
 
 def _fresh(feature: str, last: int, at: int) -> int:
-    """The level that a new cluster of a release begins with."""
+    """Return the level of a feature in a new cluster of a release."""
     begins_at_zero = feature in _FIRST_FRESH and at < RELEASES.index(_FIRST_FRESH[feature])
     return 0 if feature == KRAFT_VERSION or begins_at_zero else last
 
 
 def _range_at(history: str, at: int) -> tuple[int, int] | None:
-    """The first and last version in one release, by a line of the history."""
+    """Return the first and last version in one release, according to a version history, or None."""
     found = None
     for entry in history.split(", "):
         since, _, versions = entry.partition(": ")

@@ -1,7 +1,7 @@
-"""Replica assignment by Kafka's two rules, which spread the replicas of a partition over racks.
+"""Replica assignment by Kafka's two algorithms, which spread the replicas of a partition over racks.
 
-Kafka begins at a random broker, and shuffles brokers now and then. Here the caller says where to begin, so that a test
-gets the same leaders every time.
+Kafka starts at a random broker and shuffles the brokers occasionally. Here the caller sets the start, so tests get the
+same leaders every time.
 """
 
 from collections import Counter
@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 Replicas = tuple[int, ...]
 """The node ids of a partition's replicas, the preferred leader first."""
 Racks = Mapping[int, str]
-"""The racks of nodes by node id. A node without a rack is missing; such nodes count as one rack, as in KRaft."""
+"""The racks by node id. Nodes without a rack are missing. As in KRaft, they count as one rack."""
 PartitionRacks = tuple[tuple[str, ...], ...]
-"""The racks of the replicas of each partition of a topic, sorted; nothing if no broker has a rack."""
+"""The sorted racks of the replicas of each partition of a topic. Empty if no broker has a rack."""
 
 Item = TypeVar("Item")
 _NO_RACKS: Final[Racks] = {}
@@ -29,11 +29,18 @@ def assign_replicas(
     first_partition: int = 0,
     racks: Racks = _NO_RACKS,
 ) -> list[Replicas]:
-    """Place `partitions` new partitions, numbered from `first_partition` on, as Kafka's `AdminUtils` does.
+    """Place new partitions as Kafka's `AdminUtils` does.
 
-    The first replicas go round over `nodes`, from the one at `start`; the others follow at a distance that grows by
-    one with each round. No rack gets a second replica before every rack has one. `factor` is at most the number of
-    nodes.
+    The first replicas rotate over `nodes`, starting at `start`. The others follow at a distance that grows by one with
+    each round. No rack gets a second replica before every rack has one.
+
+    Args:
+        nodes: The node ids.
+        partitions: The number of new partitions.
+        factor: The replication factor, at most the number of nodes.
+        start: The position of the first node.
+        first_partition: The number of the first new partition.
+        racks: The racks of the nodes.
     """
     if racks:
         nodes = _alternating(_by_rack(nodes, racks).values())
@@ -59,7 +66,7 @@ def assign_replicas(
 
 
 def stripe_replicas(nodes: Sequence[int], partitions: int, factor: int, *, start: int, racks: Racks) -> list[Replicas]:
-    """Place new partitions as KRaft's `StripedReplicaPlacer` does: leaders go round over racks, not over nodes."""
+    """Place new partitions as KRaft's `StripedReplicaPlacer` does. Leaders rotate over racks, not over nodes."""
     by_rack = _by_rack(nodes, racks)
     names = list(by_rack)
     turns = Counter[str]()
@@ -78,7 +85,7 @@ def racks_of(partitions: Iterable[Replicas], racks: Racks) -> PartitionRacks:
 
 
 def _by_rack(nodes: Iterable[int], racks: Racks) -> dict[str, list[int]]:
-    """Return the nodes of each rack, racks and nodes in ascending order."""
+    """Return the nodes of each rack, with racks and nodes in ascending order."""
     names = sorted({racks.get(node, "") for node in nodes})
     return {name: sorted(node for node in nodes if racks.get(node, "") == name) for name in names}
 
@@ -89,6 +96,6 @@ def _rotated(items: Sequence[Item], by: int) -> list[Item]:
 
 
 def _alternating(groups: Iterable[Sequence[int]]) -> list[int]:
-    """Return the first node of each group, then the second ones, and so on."""
+    """Return the first node of each group, then the second one of each, and so on."""
     groups = tuple(groups)
     return [group[turn] for turn in range(max(map(len, groups))) for group in groups if turn < len(group)]

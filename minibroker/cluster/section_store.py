@@ -1,12 +1,12 @@
 """ACLs, credentials, quotas and configurations in `minibroker-cluster.json`, where Kafka has `__cluster_metadata`.
 
-ACLs, credentials, quotas, dynamic configurations and the like each have a section of `minibroker-cluster.json` in the
-data directory, replaced atomically at every change:
+Each kind of data has a section of `minibroker-cluster.json` in the data directory. The file is replaced atomically at
+every change:
 
     {"version": 1, "sections": {"acls": [...], "configs": {...}}}
 
-A section is a JSON value, and only its owner reads it. The owner writes the section first, then applies the change. The
-text of each entry is kept, so an entry must not change once it is written.
+A section is a JSON value that only its owner reads. The owner writes the section first, then applies the change. The
+JSON text of each entry is cached, so an entry must not change after it was written.
 """
 
 import json
@@ -20,17 +20,22 @@ from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 _FILE_VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600
-"""Keys of users and passwords of brokers may be in it."""
+"""The file can contain keys of users and passwords of brokers."""
 _DEPTH: Final = 2
-"""Entries are elements of a section that is a list, or values of the objects in a section that is an object."""
+"""Entries are the elements of a list section, or the values of the objects in an object section."""
 
 
 class ClusterFileError(ValueError):
-    """`minibroker-cluster.json` cannot be understood; the message names it and says why."""
+    """`minibroker-cluster.json` is damaged. The message names the file and gives the reason."""
 
 
 class ClusterMetadata:
-    """The sections of one data directory. ClusterFileError, OSError."""
+    """The sections of one data directory.
+
+    Raises:
+        ClusterFileError: The file is damaged.
+        OSError: The file cannot be read.
+    """
 
     def __init__(self, data_dir: str, durability: Durability | None = None) -> None:
         self._path = os.path.join(data_dir, CLUSTER_FILE)
@@ -45,13 +50,16 @@ class ClusterMetadata:
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
-        """The content of a section; None where nothing was ever written. Do not change it: write another one."""
+        """Return the content of a section, or None if there is none. Callers must not modify it."""
         return self._sections.get(section)
 
     def write(self, section: str, value: Any) -> None:
-        """Put a JSON value in the place of a section; None removes it. OSError, and then nothing has changed.
+        """Replace a section with a JSON value. None removes it.
 
-        The value and what is in it have to stay as they are: their texts are kept.
+        The value and its content must not change later, because their JSON text is cached.
+
+        Raises:
+            OSError: The file cannot be written. Nothing has changed.
         """
         sections = {**self._sections, section: value}
         if value is None:
@@ -59,11 +67,15 @@ class ClusterMetadata:
         self._save(sections)
 
     def subscribe(self, section: str, callback: Callable[[], None]) -> None:
-        """Have `callback` called when a section was replaced from outside, by `load`."""
+        """Call `callback` when `load` has replaced a section."""
         self._changed.setdefault(section, []).append(callback)
 
     def write_first(self, directory: str) -> "ClusterMetadata":
-        """Write the sections that there were at the start into another directory, for a later `load`. OSError."""
+        """Write the sections from the start to another directory, for a later `load`.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         copy = ClusterMetadata(directory)
         copy._save(dict(self._first))
         return copy
@@ -73,7 +85,12 @@ class ClusterMetadata:
         self._first = dict(self._sections)
 
     def load(self) -> None:
-        """Take in what the directory holds, where it was replaced. ClusterFileError, OSError."""
+        """Load the file after it was replaced from outside.
+
+        Raises:
+            ClusterFileError: The file is damaged.
+            OSError: The file cannot be read.
+        """
         self._file.replaced()
         before, self._sections = self._sections, self._read()
         for callbacks in self._changed.values() if before != self._sections else ():
@@ -88,7 +105,7 @@ class ClusterMetadata:
         self._sections = sections
 
     def _text(self, name: str, value: Any) -> str:
-        """Return a section as JSON. Only the entries that are new are encoded."""
+        """Return a section as JSON. Only new entries are encoded."""
         section = self._texts.setdefault(name, _SectionText())
         section.update(value)
         return section.text
@@ -113,17 +130,17 @@ class ClusterMetadata:
 
 
 class _SectionText:
-    """The JSON text of a section. A change costs what has changed, and a look at each of the other entries."""
+    """The JSON text of a section. An update encodes new entries and looks up the others."""
 
     __slots__ = ("_entries", "_value", "text")
 
     def __init__(self) -> None:
         self.text = "null"
         self._value: Any = None
-        self._entries: dict[int, tuple[Any, str]] = {}  # by identity, which an entry keeps as long as it is in here
+        self._entries: dict[int, tuple[Any, str]] = {}  # Keyed by identity. The references keep the ids unique.
 
     def update(self, value: Any) -> None:
-        """Encode another value of the section."""
+        """Encode a new value of the section."""
         if value is self._value:
             return
         entries: dict[int, tuple[Any, str]] = {}

@@ -1,8 +1,8 @@
-"""Temporary directories, of brokers and snapshots: they go with those, else when the interpreter ends.
+"""Temporary directories of brokers and snapshots. They are removed with their owner, or when the interpreter exits.
 
-A process that forks shares the list with its children, which have to leave the directories of their parent alone.
-A process that is killed leaves its directories behind. The next one removes them: each has a mark, a locked file with
-the directory's own path, whose lock ends with the process. Directories without a mark, or of other users, stay.
+A forked process shares the list with its children, which must not remove their parent's directories. A killed process
+leaves its directories behind, and the next process removes them. Each directory has a mark: a locked file containing
+the directory's path, whose lock ends with the process. Directories without a mark, and those of other users, stay.
 """
 
 import atexit
@@ -19,34 +19,38 @@ _PREFIX: Final = "minibroker-"
 _MARK: Final = ".minibroker-temporary"
 
 _owners: Final[dict[str, int]] = {}
-"""Directory -> the id of the process that has made it."""
+"""Directory -> the id of the process that created it."""
 _marks: Final[dict[str, int]] = {}
 """Directory -> the descriptor of its mark."""
 _looked_in: Final[set[str]] = set()
-"""Folders in which this process has looked for directories of killed processes."""
+"""Folders in which this process has looked for abandoned directories."""
 
 
 def make(kind: str = "") -> str:
-    """Make a directory where the system keeps such. OSError."""
+    """Create a directory in the system's temporary folder.
+
+    Raises:
+        OSError: The directory cannot be created.
+    """
     folder = tempfile.gettempdir()
     if folder not in _looked_in:
         _looked_in.add(folder)
         threading.Thread(target=_remove_abandoned, args=(folder,), daemon=True).start()
     path = tempfile.mkdtemp(prefix=_PREFIX + kind)
     _mark(path)
-    atexit.unregister(_remove_rest)  # once will do, but a child of multiprocessing begins with nothing registered
+    atexit.unregister(_remove_rest)  # Register once per process. A child of multiprocessing starts with none.
     atexit.register(_remove_rest)
     _owners[path] = os.getpid()
     return path
 
 
 def is_temporary(path: str) -> bool:
-    """Whether `make` has made this directory, in this process or its parent: nothing in it has to outlast a crash."""
+    """Return whether `make` created this directory in this process or its parent. It need not survive a crash."""
     return path in _owners
 
 
 def remove(path: str) -> None:
-    """Remove a directory that `make` has made in this process, with all that is in it."""
+    """Remove a directory created by `make` in this process, with its content."""
     if _owners.get(path) != os.getpid():
         return
     shutil.rmtree(path, ignore_errors=True)
@@ -56,7 +60,7 @@ def remove(path: str) -> None:
 
 
 def _mark(path: str) -> None:
-    """Put the mark into a directory. It gets its name once it is locked, so that nobody else can lock it first."""
+    """Add the mark to a directory. It is renamed after it is locked, so that no other process can lock it first."""
     mark = os.open(f"{path}/{_MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(mark, fcntl.LOCK_EX)
     os.write(mark, os.fsencode(path))
@@ -65,7 +69,7 @@ def _mark(path: str) -> None:
 
 
 def _remove_abandoned(folder: str) -> None:
-    """Remove the directories that killed processes of this user have left in a folder."""
+    """Remove directories in a folder that killed processes of this user left behind."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -75,18 +79,22 @@ def _remove_abandoned(folder: str) -> None:
 
 
 def _remove_if_abandoned(path: str) -> None:
-    """Remove a directory whose mark nobody has locked. OSError for one without a mark, or whose owner lives."""
+    """Remove a directory whose mark is not locked.
+
+    Raises:
+        OSError: The directory has no mark, or its owner is running.
+    """
     mark = os.open(f"{path}/{_MARK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.read(mark, os.stat(mark).st_size) == os.fsencode(path):  # not the copy of a mark, in a user's directory
+        if os.read(mark, os.stat(mark).st_size) == os.fsencode(path):  # A user's directory may contain a copied mark.
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(mark)
 
 
 def _remove_rest() -> None:
-    """Remove what was not stopped. Its broker may be at work until the very end, and add files meanwhile."""
+    """Remove the directories of brokers that were not stopped. They may still be running and adding files."""
     for path in list(_owners):
         for _ in range(_ATTEMPTS):
             if os.path.exists(path):

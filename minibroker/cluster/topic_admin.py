@@ -12,18 +12,18 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import METADATA_TOPIC
 
 DEFAULT: Final = -1
-"""The number of partitions or replicas by which a client leaves the choice to the broker (KIP-464)."""
+"""The number of partitions or replicas that leaves the choice to the broker (KIP-464)."""
 
 MAX_PARTITIONS: Final = 10_000
-"""More partitions cannot be asked for in one request (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`)."""
+"""The maximum number of new partitions in one request (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`)."""
 MAX_RECORDS: Final = 10_000
-"""Nor may a request change more than would make so many records (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+"""The maximum number of metadata records that one request may create (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
 TOO_LARGE: Final = "Unable to perform excessively large batch operation."
-"""The controller's words about a request that would make more."""
+"""The controller's error message for a request that exceeds the maximum."""
 
 
 class TopicError(ValueError):
-    """A refusal, with the error code that the client gets."""
+    """A refusal, with the error code for the client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class TopicError(ValueError):
 
 
 class TopicPlan(NamedTuple):
-    """A topic that passed all checks and can be created; `replicas` are those of each partition if a client says so."""
+    """A valid topic that can be created. `replicas` has the replicas of each partition if the client assigned them."""
 
     name: str
     partitions: int
@@ -41,13 +41,25 @@ class TopicPlan(NamedTuple):
 
 
 def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
-    """Raise TopicError when a request names a topic more than once: `named` counts."""
+    """Check that a request names a topic only once.
+
+    Args:
+        name: The topic.
+        named: How often the request names each topic.
+
+    Raises:
+        TopicError: The topic is named more than once.
+    """
     if named[name] > 1:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
-    """Raise TopicError when a partition that is placed by hand has no broker."""
+    """Check that every manually placed partition has a broker.
+
+    Raises:
+        TopicError: A partition has no replicas.
+    """
     if not all(replicas):
         raise TopicError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
@@ -55,19 +67,27 @@ def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:
 
 
 def refuse_too_many(partitions: int) -> None:
-    """Raise TopicError when one request asks for more new partitions than Kafka makes at once."""
+    """Check the number of new partitions in a request against Kafka's limit.
+
+    Raises:
+        TopicError: There are too many.
+    """
     if partitions > MAX_PARTITIONS:
         raise TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def refuse_too_large(records: int) -> None:
-    """Raise TopicError when a request would make more records in Kafka's metadata log than Kafka writes at once."""
+    """Check the number of records that a request would add to Kafka's metadata log against Kafka's limit.
+
+    Raises:
+        TopicError: There are too many.
+    """
     if records > MAX_RECORDS:
         raise TopicError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
 def disk_refusal(error: OSError) -> TopicError:
-    """The refusal that a client gets when the disk has refused."""
+    """Return the refusal for a request that failed with a disk error."""
     return TopicError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
 
 
@@ -79,10 +99,13 @@ def plan_topic(
     configs: Mapping[str, str | None] | None = None,
     replicas: tuple[Replicas, ...] | None = None,
 ) -> TopicPlan:
-    """Check what a client wants.
+    """Validate a new topic.
 
-    Raises TopicError with Kafka's code. A broker that is alone takes any replication factor, and makes it 1, unless
-    `minibroker.replication.factor.strict` is set.
+    A single broker accepts any replication factor and replaces it with 1, unless `minibroker.replication.factor.strict`
+    is set.
+
+    Raises:
+        TopicError: The topic is invalid. It has Kafka's error code.
     """
     check_new_name(core, name)
     if replication_factor != DEFAULT and replication_factor <= 0:
@@ -100,7 +123,11 @@ def plan_topic(
 
 
 def check_new_name(core: Core, name: str) -> None:
-    """Raise TopicError unless a topic can be made under this name; Kafka looks at that first."""
+    """Check that a topic can be created under this name. Kafka checks this first.
+
+    Raises:
+        TopicError: The name is invalid, prohibited or in use.
+    """
     reason = topic_name_error(name)
     if reason is not None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
@@ -114,15 +141,18 @@ def check_new_name(core: Core, name: str) -> None:
 
 
 def is_strict_about_replicas(config: BrokerConfig) -> bool:
-    """Whether more replicas than there are brokers are refused everywhere, as in Kafka."""
+    """Return whether replication factors above the number of brokers are always rejected, as in Kafka."""
     return config.boolean("minibroker.replication.factor.strict")
 
 
 def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) -> int:
-    """The number of replicas that a partition gets.
+    """Return the number of replicas of each partition.
 
-    INVALID_REPLICATION_FACTOR when a client wants more than there are brokers. The default goes as far as there are,
-    and so does any factor on a broker that is alone, unless the configuration is strict.
+    The default replication factor is reduced to the number of brokers. A single broker does so for any factor, unless
+    the configuration is strict.
+
+    Raises:
+        TopicError: INVALID_REPLICATION_FACTOR, because the client requests more replicas than there are brokers.
     """
     nodes = len(cluster.nodes)
     is_strict = is_strict_about_replicas(config)
@@ -141,11 +171,13 @@ def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) 
 
 
 def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partition: int = 0) -> tuple[Replicas, ...]:
-    """Replicas as a client has placed them by hand (`ReplicationControlManager.validateManualPartitionAssignment`).
+    """Return manually assigned replicas (`ReplicationControlManager.validateManualPartitionAssignment`).
 
-    INVALID_REPLICA_ASSIGNMENT refuses a partition without a broker. A single broker takes all
-    other replicas. Several brokers, or a strict configuration, also refuse a broker that is named twice or does not
-    exist, and partitions with different numbers of replicas.
+    A single broker replaces any assignment with itself. Several brokers, or a strict configuration, also reject a
+    broker that is named twice or does not exist, and partitions with different numbers of replicas.
+
+    Raises:
+        TopicError: INVALID_REPLICA_ASSIGNMENT, because the assignment is invalid or has a partition without a broker.
     """
     refuse_empty_replicas(replicas)
     cluster = core.cluster
@@ -180,7 +212,11 @@ def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partitio
 
 
 def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
-    """Create planned topics together; raises TopicError when the disk refuses. See `Topics.create`."""
+    """Create planned topics together; see `Topics.create`.
+
+    Raises:
+        TopicError: The topics file cannot be written.
+    """
     cluster = core.cluster
     placements = [plan.replicas or cluster.assign_replicas(plan.partitions, plan.replication_factor) for plan in plans]
     try:
@@ -197,7 +233,7 @@ def _topic_config(core: Core, configs: Mapping[str, str | None]) -> TopicConfig:
 
 
 class TopicSpec(NamedTuple):
-    """A topic as people write it on a command line: NAME[:PARTITIONS[:key=value,...]]."""
+    """A topic as written on a command line: NAME[:PARTITIONS[:key=value,...]]."""
 
     name: str
     partitions: int
@@ -205,9 +241,10 @@ class TopicSpec(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "TopicSpec":
-        """Read "orders", "orders:4" or "orders:4:cleanup.policy=compact,segment.bytes=1048576".
+        """Parse "orders", "orders:4" or "orders:4:cleanup.policy=compact,segment.bytes=1048576".
 
-        ValueError that says what is wrong.
+        Raises:
+            ValueError: The text is malformed. The message gives the reason.
         """
         name, _, rest = text.partition(":")
         count, _, settings = rest.partition(":")
@@ -218,7 +255,7 @@ class TopicSpec(NamedTuple):
         for setting in filter(None, settings.split(",")):
             key, equals, value = setting.partition("=")
             if not equals:
-                # A list value holds commas itself: cleanup.policy=compact,delete
+                # A list value itself contains commas, as in cleanup.policy=compact,delete.
                 if not configs:
                     raise ValueError(f"{text!r}: {setting!r} is not key=value")
                 last = next(reversed(configs))

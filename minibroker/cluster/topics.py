@@ -1,13 +1,13 @@
-"""The topics of a broker: ids, partitions, configuration, and the file that keeps them (Kafka's `TopicsImage`).
+"""The topics of a broker: ids, partitions, configurations, and the file that stores them (Kafka's `TopicsImage`).
 
-A partition that has held a record is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout;
-the others get theirs at a clean stop. What no partition directory can tell, which topics there are, with which id, how
-many partitions and which overrides, stands beside them in a file (`minibroker_storage.data_directory.names`). A
-request changes what it changes, topic by topic, and then the file is written once.
+A partition with records is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout. Empty
+partitions get their directories at a clean stop. The topics file (`minibroker_storage.data_directory.names`) stores
+what the directories lack: the topics with their ids, numbers of partitions and configuration overrides. A request
+first changes all its topics, then writes the file once.
 
-A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
+A log is opened at its first use, so the start-up time does not depend on the number of partitions.
 
-One file of more than 500 lines, because all changes of topics keep the same file and the same directories in step.
+The file exceeds 500 lines because all changes of topics must keep the topics file and the directories consistent.
 """
 
 import contextlib
@@ -45,19 +45,19 @@ from minibroker_storage.layout import purge, purge_contents, restart_partition_d
 
 _MOST_REMEMBERED: Final = 10_000
 PRODUCER_ID_BLOCK: Final = 1000
-"""Producer ids are noted in blocks, as many as Kafka's controller hands to a broker at once."""
+"""Producer ids are reserved in blocks of the size that Kafka's controller assigns to a broker."""
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
-"""In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
+"""For directories of a Kafka, which assigned small ids. Its logs may still have their sequence numbers."""
 _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-"""No directory has its topic's configuration; our defaults must not delete records that should stay."""
+"""Directories do not contain the topic's configuration, and default retention must not delete records."""
 _CONFIGS_OF_ADOPTED_COMPACTED: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
-"""But two of Kafka's own topics are always compacted, and must be or they grow without end."""
+"""Two of Kafka's internal topics are always compacted, or they would grow without bound."""
 _logger = logging.getLogger(__name__)
 _COMPACTED: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 def topic_name_error(name: str) -> str | None:
-    """Why `name` cannot be a topic's name (Kafka's `Topic.validate`), or None."""
+    """Return why a topic name is invalid (Kafka's `Topic.validate`), or None if it is valid."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in {".", ".."}:
@@ -73,31 +73,31 @@ def topic_name_error(name: str) -> str | None:
 
 
 class Topic:
-    """A topic; `overrides` of its configuration are in `config`."""
+    """A topic. `config` contains its configuration overrides."""
 
     def __init__(self, name: str, topic_id: bytes, config: TopicConfig) -> None:
         self.name = name
         self.id = topic_id
         self.partitions: list[Partition] = []
-        #: It was deleted.
+        #: Whether the topic was deleted.
         self.is_gone = False
-        #: The topic's line in the topics file; None when it has to be made again.
+        #: The cached line in the topics file, or None if it must be encoded again.
         self.line: bytes | None = None
-        #: What the next start has to do, if this process does not come to it: see `Topics.note`.
+        #: What the next start must do if this process does not finish; see `Topics.note`.
         self.notes: dict[str, Any] = {}
         self._described: list[MetadataResponsePartition] = []
         self._racks: PartitionRacks = ()
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
-        """Take a configuration; what the hot paths ask for is looked up once."""
+        """Set the configuration, and cache the values that hot paths use."""
         self.config = config
         self.line = None
         self.max_message_bytes = config.integer("max.message.bytes")
-        #: Whether sound batches are appended as they come; for the others see `append_policy`.
+        #: Whether valid batches are appended unchanged; otherwise `append_policy` applies.
         self.keeps_batches = keeps_batches(config) and not self.is_internal
         self.min_insync_replicas = config.integer("min.insync.replicas")
-        #: Is `compact` in its cleanup policy?
+        #: Whether the cleanup policy contains `compact`.
         self.is_compacted = "compact" in config.items("cleanup.policy")
         self.flushes_on_append = config.integer("flush.messages") < LONG_MAX
         self._append_policy: AppendPolicy | None = None
@@ -107,35 +107,35 @@ class Topic:
 
     @property
     def log_config(self) -> LogConfig:
-        """The configuration of the topic's logs; made when it is first needed."""
+        """The configuration of the topic's logs, created at its first use."""
         if self._log_config is None:
             self._log_config = log_config(self.config)
         return self._log_config
 
     @property
     def append_policy(self) -> AppendPolicy:
-        """The rules for appended records, by the configuration; made when they are first needed."""
+        """The append policy of the topic's configuration, created at its first use."""
         if self._append_policy is None:
             self._append_policy = append_policy(self.config)
         return self._append_policy
 
     @property
     def is_internal(self) -> bool:
-        """Is it one of Kafka's own topics?"""
+        """Whether this is one of Kafka's internal topics."""
         return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> Partition | None:
-        """The partition with this index, if it exists."""
+        """Return the partition with this index, or None."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def changed(self) -> None:
-        """Something about the partitions in Metadata has changed."""
+        """Invalidate cached metadata, because a partition has changed."""
         self._described = []
         self._racks = ()
         self.line = None
 
     def describe(self, cluster: Cluster) -> list[MetadataResponsePartition]:
-        """Return the partitions for a Metadata response, built once per change: clients ask again and again."""
+        """Return the partitions for a Metadata response. They are cached until they change."""
         if len(self._described) != len(self.partitions):
             self._described = [partition.describe(cluster) for partition in self.partitions]
         return self._described
@@ -147,7 +147,7 @@ class Topic:
         return self._racks if any(self._racks) else ()
 
     def placement(self) -> dict[str, list[Any]]:
-        """The replicas and leaders of all partitions, as the topics file keeps them."""
+        """Return the replicas and leaders of all partitions in the form of the topics file."""
         return {
             "replicas": [list(each.replicas) for each in self.partitions],
             "leaders": [None if each.leader is None else each.leader.id for each in self.partitions],
@@ -158,13 +158,13 @@ class Topic:
 class Topics:
     """All topics of one data directory.
 
-    Opening reads the topics file, adopts partition directories that it does not know (such as those of an Apache
-    Kafka), and takes away what a deletion left behind.
+    The constructor reads the topics file, adopts partition directories that are missing from it (such as those of an
+    Apache Kafka), and removes the leftovers of deletions.
 
     Attributes:
-        next_producer_id: the end of the block of producer ids in use.
-        first_valid_producer_id: transactional ids with a smaller one were restored. Since the snapshot they may have
-            had epochs that nothing is known of, so they get another producer id before they go on.
+        next_producer_id: The end of the current block of producer ids.
+        first_valid_producer_id: Transactional ids with a smaller producer id were restored from a snapshot. They may
+            have had later epochs that are unknown now, so they get a new producer id first.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Topics:
         self._log_manager = log_manager
         self.cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
-        #: Returns the topic with a name, or None.
+        #: Returns the topic with this name, or None.
         self.get = self._by_name.get
         self._by_id: dict[bytes, Topic] = {}
         self._names: frozenset[str] | None = None
@@ -202,17 +202,17 @@ class Topics:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all topics; one object until a topic comes or goes."""
+        """The names of all topics. The set is cached until a topic is created or deleted."""
         if self._names is None:
             self._names = frozenset(self._by_name)
         return self._names
 
     def with_id(self, topic_id: bytes) -> Topic | None:
-        """The topic with this id."""
+        """Return the topic with this id, or None."""
         return self._by_id.get(topic_id)
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose name differs only in '.' against '_', which the names of Kafka's metrics cannot tell apart."""
+        """Return a topic whose name differs only in '.' and '_', which collide in the names of Kafka's metrics."""
         return next((other for other in self._folded.get(_folded(name), ()) if other != name), None)
 
     def create(
@@ -220,10 +220,14 @@ class Topics:
         specs: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
     ) -> list[Topic]:
-        """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
+        """Create topics together. A partition gets its directory with its first record.
 
-        A partition gets its directory with its first record. `placements` has the replicas of each topic's partitions;
-        None for one each.
+        Args:
+            specs: The name, number of partitions and configuration of each topic.
+            placements: The replicas of each topic's partitions. None stands for one replica each.
+
+        Raises:
+            OSError: The topics file cannot be written. No topic was created.
         """
         created: list[Topic] = []
         for (name, partitions, config), placed in zip(specs, placements or [None] * len(specs), strict=True):
@@ -232,7 +236,7 @@ class Topics:
                 topic.notes = {"seeding": "new"}
             self._add_partitions(topic, partitions, placed)
             created.append(topic)
-        # A checkpoint of a deleted topic would have the new log begin at the old one's offsets.
+        # With the checkpoint of a deleted topic, the new log would begin at the old offsets.
         self._log_manager.forget(topic.name for topic in created)
         self.save(also=created)
         for topic in created:
@@ -240,10 +244,14 @@ class Topics:
         return created
 
     def grow(self, growths: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> None:
-        """Add partitions to topics; with an OSError of the disk the topics are as they were.
+        """Add partitions to topics.
 
         Args:
-            growths: each topic, its new number of partitions, and the replicas of the new ones; None for one each.
+            growths: Each topic, its new number of partitions, and the replicas of the new ones. None stands for one
+                each.
+
+        Raises:
+            OSError: The topics file cannot be written. The topics have not changed.
         """
         before = [(topic, len(topic.partitions)) for topic, _, _ in growths]
         try:
@@ -258,11 +266,11 @@ class Topics:
             raise
 
     def _add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
-        """Add the partitions that a topic lacks.
+        """Add the missing partitions to a topic.
 
         Raises:
-            FileExistsError: Something is where the directory of a partition goes. An empty directory, which a crash of
-                the machine leaves, is removed.
+            FileExistsError: The directory of a new partition exists. Only an empty one, left by a crash of the machine,
+                is removed.
         """
         first = len(topic.partitions)
         topic.line = None
@@ -276,18 +284,22 @@ class Topics:
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partition.directory) from None
 
     def delete(self, topic: Topic) -> list[str]:
-        """Delete a topic; returns the directories that are left to be removed (`purge_logged`), in any thread.
+        """Delete a topic, and return the directories to remove (`purge_logged`), on any thread.
 
-        OSError, and the topic is as it was.
+        Raises:
+            OSError: A directory cannot be renamed. The topic has not changed.
         """
         return self.note_deleted([(topic, self.take_away(topic))])
 
     def take_away(self, topic: Topic) -> list[str]:
-        """Begin a deletion, which `note_deleted` ends, once for many; returns the renamed directories.
+        """Rename the directories of a topic to be deleted, and return their new paths.
 
-        OSError, and the topic is as it was.
+        `note_deleted` completes the deletion of one or more topics.
+
+        Raises:
+            OSError: No directory can be renamed. The topic has not changed.
         """
-        # The directories first: those that the file does not name would be taken for a topic at the next start.
+        # Directories are renamed first. If the file no longer named them, the next start would adopt them as a topic.
         renamed: list[str] = []
         marker: str | None = marker_of(self.data_dir, topic.id)
         for partition in topic.partitions:
@@ -296,10 +308,10 @@ class Topics:
                 directory = partition.delete(marker if is_marked else None)
                 marker = None if is_marked else marker
             except OSError as error:
-                # As long as no directory is renamed the topic is whole. From the first one on there is no way back.
+                # The topic is intact until a directory has been renamed. After that the deletion must be completed.
                 if not renamed:
                     raise
-                _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; half a topic is not to be had
+                _logger.error("%s", error)  # noqa: TRY400 - a disk error, and the deletion must be completed
                 if partition.opened_log is not None:
                     partition.opened_log.call_listeners()
             else:
@@ -310,9 +322,9 @@ class Topics:
         return renamed
 
     def note_deleted(self, gone: Sequence[tuple[Topic, list[str]]]) -> list[str]:
-        """Write down that topics are gone; returns the directories that are left to be removed.
+        """Save the deletion of topics, and return the directories to remove.
 
-        A full disk does not keep them: see `deletion`.
+        A full disk does not prevent the deletion; see `directories`.
         """
         try:
             self.save()
@@ -320,7 +332,8 @@ class Topics:
             _logger.warning(
                 "%s cannot be written (%s); removing deleted topics at once", self._file.path, error.strerror or error
             )
-            # A full disk may have no room for the file, but for a name: deletion must work there, of all things.
+            # A full disk may lack room for the file, but not for a renamed directory. Deletion must work on a full
+            # disk.
             self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
             marked_by = frozenset(self._markers)
             purge_logged({directory for _, directories in gone for directory in directories} - marked_by)
@@ -332,22 +345,26 @@ class Topics:
         return [directory for _, directories in gone for directory in directories]
 
     def remember_deleted(self, name: str) -> None:
-        """A client has deleted the topic; see `was_deleted`."""
-        # Only advice depends on it, and a client may delete as many names as it likes.
+        """Remember that a client deleted this topic; see `was_deleted`."""
+        # The set is bounded, since clients may delete any number of names. Only advice depends on it.
         if len(self._deleted) >= _MOST_REMEMBERED:
             self._deleted.clear()
         self._deleted.add(name)
 
     def was_deleted(self, name: str) -> bool:
-        """Whether clients have deleted a topic of that name, and none has created it again."""
+        """Return whether clients deleted a topic of this name and it was not created again."""
         return name in self._deleted
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:
-        """Give a topic another configuration; see `configure_all`."""
+        """Change the configuration of a topic; see `configure_all`."""
         self.configure_all([(topic, config)])
 
     def configure_all(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> None:
-        """Give topics other configurations, which count at once; OSError, and the topics are as they were."""
+        """Change the configurations of topics, with immediate effect.
+
+        Raises:
+            OSError: The topics file cannot be written. The topics have not changed.
+        """
         before = [(topic, topic.config) for topic, _ in changes]
         for topic, config in changes:
             topic.configure(config)
@@ -360,17 +377,26 @@ class Topics:
         self.cluster.elect_missing_leaders(partition for topic, _ in changes for partition in topic.partitions)
 
     def reconfigure(self) -> None:
-        """Have all topics act on the broker's configuration, which has changed."""
+        """Apply a changed broker configuration to all topics."""
         for topic in self:
             topic.configure(TopicConfig(self._config, topic.config.overrides, are_old=True))
             self.cluster.elect_missing_leaders(topic.partitions)
 
     def write_into(self, directory: str, kept: Iterable[Topic] = ()) -> None:
-        """Write the topics file into another directory, with these topics only. OSError."""
+        """Write a topics file with only these topics to another directory.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         self._write(MetadataFile(os.path.join(directory, TOPICS_FILE)), kept)
 
     def replaced(self, gone: Iterable[Topic], nowhere: str) -> None:
-        """Forget topics whose directories were set aside. Another topics file is there, but no directory `nowhere`."""
+        """Forget topics whose directories were moved away, after the topics file was replaced.
+
+        Args:
+            gone: The topics.
+            nowhere: A directory that does not exist, for the paths of the abandoned logs.
+        """
         self._file.replaced()
         for topic in gone:
             for partition in topic.partitions:
@@ -379,15 +405,21 @@ class Topics:
             topic.is_gone = True
 
     def load(self) -> None:
-        """Take in what the directory holds, where all topics were replaced. TopicsFileError, OSError."""
+        """Load the topics after all of them were replaced from outside.
+
+        Raises:
+            TopicsFileError: The topics file is damaged.
+            OSError: The directory cannot be read.
+        """
         self._deleted.clear()
         self._load()
 
     def note(self, notes: Mapping[Topic, dict[str, Any]]) -> None:
-        """Note with topics what the next start has to do, unless it is noted before that this is done: nothing.
+        """Set the recovery notes of topics: what the next start must do if this process does not finish.
 
-        `{"seeding": "new"}` removes the topic, `{"seeding": "empty"}` all its records. `{"begins_at": [...]}` empties
-        each partition, which goes on at that offset. The notes of other topics go. They count once they are saved.
+        `{"seeding": "new"}` deletes the topic, `{"seeding": "empty"}` deletes all its records. `{"begins_at": [...]}`
+        empties each partition and sets its start offset. The notes of other topics are cleared. Notes take effect once
+        they are saved.
         """
         for topic in self:
             noted = notes.get(topic, {})
@@ -396,9 +428,13 @@ class Topics:
 
     @contextlib.contextmanager
     def seeding(self, filled: Iterable[Topic]) -> Generator[None]:
-        """Have all happen that the block does, or nothing: topics that it creates, and records in them and in others.
+        """Make the changes of the block atomic: created topics, and records in them and in `filled`.
 
-        `filled` are topics that are there, and empty. OSError.
+        Args:
+            filled: Existing, empty topics.
+
+        Raises:
+            OSError: The topics file cannot be written.
         """
         self.note({topic: {"seeding": "empty"} for topic in filled})
         if any(topic.notes for topic in self):
@@ -407,7 +443,7 @@ class Topics:
         try:
             yield
         except Exception:
-            # A broker that runs may go on without the seeds, but not with half of them.
+            # A running broker can continue without seeds, but not with half of them.
             for topic in [topic for topic in self if topic.notes]:
                 purge_logged(self.delete(topic))
             raise
@@ -422,9 +458,16 @@ class Topics:
             self.save()
 
     def save(self, *, sync: bool = False, also: Iterable[Topic] = ()) -> None:
-        """Write the topics file; once for a request, whatever it changes. OSError, and the old one stays.
+        """Write the topics file, once per request.
 
-        It is forced to disk soon afterwards (`Durability`), with `sync` at once. `also` are topics to be added.
+        It is forced to disk soon afterwards (`Durability`).
+
+        Args:
+            sync: Force the file to disk immediately.
+            also: Topics that are about to be added.
+
+        Raises:
+            OSError: The file cannot be written. The old one stays.
         """
         self._write(self._file, chain(self._by_name.values(), also), sync=sync)
         if self._markers:
@@ -432,7 +475,7 @@ class Topics:
             purge_logged(markers)
 
     def _write(self, file: MetadataFile, topics: Iterable[Topic], *, sync: bool = False) -> None:
-        # The lines of unchanged topics are kept: a broker with 10,000 topics does not encode all for one more.
+        # The encoded lines of unchanged topics are cached. Adding a topic to 10,000 others must not encode all of them.
         lines = (topic.line or self._line(topic) for topic in topics)
         content = format_topics_file(
             self.next_producer_id,
@@ -447,7 +490,7 @@ class Topics:
         return topic.line
 
     def _entry(self, topic: Topic) -> dict[str, Any]:
-        """A topic as the file has it; of partitions that are all where they belong there is nothing to tell."""
+        """Return a topic's entry in the file. Its placement is omitted while it is the default."""
         entry: dict[str, Any] = {
             "id": uuid_text(topic.id),
             "partitions": len(topic.partitions),
@@ -483,13 +526,13 @@ class Topics:
         is_done, first_leader_epoch = False, 0
         if state is not None:
             try:
-                # The generation that was lost may have given out another block.
+                # The lost generation may have reserved another block.
                 lost = PRODUCER_ID_BLOCK if self._file.was_torn else 0
                 self.next_producer_id = int(state["next_producer_id"]) + lost
                 self.first_valid_producer_id = int(state.get("first_valid_producer_id", 0))
                 for name, entry in state["topics"].items():
                     topic_id = parse_uuid(entry["id"])
-                    # The file was not written any more when it was deleted: its marker counts.
+                    # If the file could not be written after a deletion, the marker decides.
                     is_done |= self._do_noted(name, entry, is_deleted=topic_id in deleted)
                     if topic_id not in deleted and entry.get("seeding") != "new":
                         self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
@@ -500,7 +543,7 @@ class Topics:
         adopted = self._adopt()
         if adopted:
             self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_BESIDE_OTHERS)
-        # Only now: topics that were kept go on with their own epochs.
+        # Set after the topics are restored, because they keep their own epochs.
         self.cluster.first_epoch = max(self.cluster.first_epoch, first_leader_epoch)
         self._markers = list(deleted.values())
         if adopted or state is None:
@@ -509,7 +552,12 @@ class Topics:
             self._save_if_possible()
 
     def _do_noted(self, name: str, entry: Mapping[str, Any], *, is_deleted: bool) -> bool:
-        """Do what an interrupted change has left to do for a topic; whether there was anything. ValueError, OSError."""
+        """Complete an interrupted change of a topic, and return whether there was one.
+
+        Raises:
+            ValueError: The entry is invalid.
+            OSError: A file cannot be written or removed.
+        """
         if error := topic_name_error(name):
             raise ValueError(error)
         directories = [f"{self.data_dir}/{name}-{index}" for index in range(int(entry["partitions"]))]
@@ -529,7 +577,7 @@ class Topics:
         overrides: Mapping[str, str],
         placement: Mapping[str, list[Any]],
     ) -> None:
-        """Bring a topic back; `placement` is as `Topic.placement` has it, or as much of that as is known."""
+        """Restore a topic. `placement` has the form of `Topic.placement`, but may be incomplete."""
         topic = Topic(name, topic_id, TopicConfig(self._config, overrides))
         unknown: list[Any] = [None] * partitions
         replicas, leaders = placement.get("replicas", unknown), placement.get("leaders", unknown)
@@ -540,7 +588,7 @@ class Topics:
         self._add(topic)
 
     def _adopt(self) -> bool:
-        """Take in partition directories that the file does not know."""
+        """Adopt partition directories that are missing from the topics file."""
         known = {name: len(topic.partitions) for name, topic in self._by_name.items()}
         known[METADATA_TOPIC] = 1
         found = [each for each in find_topics(self.data_dir, known) if topic_name_error(each.name) is None]
@@ -555,7 +603,7 @@ def _folded(name: str) -> str:
 
 
 class ProducerIds:
-    """The allocator."""
+    """The allocator of producer ids."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -563,24 +611,28 @@ class ProducerIds:
         self._block_end: int = self._next
 
     def skip_block(self) -> None:
-        """Give out none of the rest of the block: other topics are there, whose logs may have such ids."""
+        """Abandon the rest of the block, because the logs of restored topics may contain such ids."""
         self._next = self._block_end = self._topics.next_producer_id
 
     def next(self) -> int:
-        """A producer id that has never been given out. OSError when a new block cannot be noted."""
+        """Return a producer id that was never assigned before.
+
+        Raises:
+            OSError: A new block cannot be reserved.
+        """
         if self._next == self._block_end:
             self._topics.next_producer_id = self._block_end + PRODUCER_ID_BLOCK
-            self._topics.save(sync=True)  # once in a thousand ids; an id that is given out twice loses records
+            self._topics.save(sync=True)  # This happens once per thousand ids. A duplicate id would lose records.
             self._block_end += PRODUCER_ID_BLOCK
         self._next += 1
         return self._next - 1
 
 
 def with_names(topics: Topics, requested: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """Resolve the topic ids of a request (KIP-516): handlers and logs go by names.
+    """Resolve the topic ids of a request (KIP-516) for handlers and logs, which use names.
 
     Returns:
-        The elements whose topics exist, with their names filled in, and those with an unknown id.
+        The elements whose topics exist, with their names filled in, and the elements with unknown ids.
     """
     known: list[Any] = []
     unknown: list[Any] = []

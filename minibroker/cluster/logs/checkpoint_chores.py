@@ -1,6 +1,6 @@
 """The chore that writes a broker's checkpoint files (Kafka's `LogManager.checkpointLogRecoveryOffsets`).
 
-Up to where each log is on disk, where it begins, and what compaction has done.
+The files contain, for each log, the offset up to which it is on disk, its start offset and the progress of compaction.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ class Checkpoints:
     """The checkpoints of one data directory.
 
     Args:
-        opened: goes through the open logs.
-        partition_of: the partition of a key; None for one that is gone.
-        background: runs a function aside from the event loop, then another one on it.
+        directory: The data directory.
+        opened: Iterates over the open logs.
+        partition_of: Returns the partition of a key, or None if it was deleted.
+        background: Runs a function on a thread, then another one on the event loop.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class Checkpoints:
 
     @property
     def all(self) -> tuple[OffsetCheckpoint, ...]:
-        """Each of them."""
+        """All checkpoints."""
         return self.recovery_points, self.start_offsets, self.high_watermarks, self.cleaner_offsets
 
     def note(self) -> None:
-        """Note where the open logs are. A log that is not open is where it was."""
+        """Update the offsets of the open logs. Those of closed logs have not changed."""
         noted = [
             {key: offset for key, offset in checkpoint.offsets.items() if self._partition_of(key)}
             for checkpoint in self.all
@@ -69,19 +70,27 @@ class Checkpoints:
             checkpoint.offsets = offsets
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop the offsets of deleted topics whose names new topics take. OSError."""
+        """Drop the offsets of deleted topics whose names new topics reuse.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         topics = frozenset(names)
         for checkpoint in self.all:
             checkpoint.forget(topics)
 
     def save(self, *, sync: bool) -> None:
-        """Note where the logs are, and write all files; with `sync` down to the disk. OSError."""
+        """Update the offsets and write all files. `sync` forces them to disk.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         self.note()
         for checkpoint in self.all:
             checkpoint.save(sync=sync)
 
     def save_aside(self, *checkpoints: OffsetCheckpoint) -> None:
-        """Write these files aside from the event loop. An error is logged."""
+        """Write these checkpoints on a thread. Errors are logged."""
         for checkpoint in checkpoints:
             if checkpoint.is_behind:
                 self._background(checkpoint.save_logged)

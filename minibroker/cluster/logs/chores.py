@@ -1,11 +1,11 @@
-"""Work that a broker does beside its requests: again and again, in slices, so that no request waits long for it.
+"""Periodic background work of a broker, in slices that never delay a request for long.
 
-A chore is a function. One that takes long returns an iterator, each step of which takes no longer than a request would.
-The steps run on the event loop, a few milliseconds of them at a time, and a chore rests for its period afterwards.
+A chore is a function. A long-running chore returns an iterator, and none of its steps takes longer than a request. The
+steps run on the event loop for a few milliseconds at a time. Afterwards the chore rests for its period.
 
-`Slices` runs steps, too, for requests. It has a queue of its own, so that a request never waits behind a chore, and it
-goes on when the chores are stopped: a stop ends the chores first, and requests that are under way with the state. Its
-works have a result or an error for their owner; a chore has neither.
+`Slices` also runs steps, for requests. Its separate queue ensures that a request never waits behind a chore. It
+outlives the chores: a stop ends the chores first, and pending requests together with the state. Unlike a chore, its
+work returns a result or an error to an owner.
 """
 
 import logging
@@ -20,7 +20,7 @@ from minibroker_storage.descriptors import is_shortage
 
 _SLICE_S: Final = 0.003
 _SHORTEST_MS: Final = 10
-"""A shorter period is lengthened to this: a chore that never rests would keep an idle broker busy."""
+"""The minimum period. A chore without a pause would keep an idle broker busy."""
 _logger = logging.getLogger(__name__)
 _Work = Callable[[], Iterator[None] | None]
 
@@ -47,9 +47,10 @@ class Chores:
         self._stopped = False
 
     def every(self, name: str, period_ms: int, work: _Work, *, first_ms: int | None = None) -> None:
-        """Do `work` after `first_ms`, or after a period if that is shorter, and again whenever a period has passed.
+        """Run `work` periodically, replacing any chore of the same name.
 
-        A period of Java's largest long is never. A chore takes the place of the one with its name.
+        The first run comes after `first_ms`, or after one period if that is shorter. The largest Java long as the
+        period disables the chore.
         """
         if self._stopped or period_ms == LONG_MAX:
             return
@@ -66,7 +67,7 @@ class Chores:
         self.run(_steps_of(chore.work), partial(self._rest, chore, chore.period_ms))
 
     def run(self, steps: Iterator[None], then: Callable[[], None]) -> None:
-        """Take all `steps`, the first ones at once, then call `then`. An error is logged and ends them."""
+        """Run `steps`, the first ones immediately, then call `then`. An error is logged and ends the steps."""
         if self._stopped:
             return
         end = time.perf_counter() + _SLICE_S
@@ -75,20 +76,20 @@ class Chores:
                 if time.perf_counter() > end:
                     self._call_soon(partial(self.run, steps, then))
                     return
-        except Exception as error:  # a fault of ours costs this round, not the chore
-            if is_shortage(error):  # the modules of a chore load with its first round, which takes descriptors
-                _logger.error("A chore could not be finished: %s", error)  # noqa: TRY400 - it says all
+        except Exception as error:  # An internal error ends this run, but not the chore.
+            if is_shortage(error):  # The first run loads the chore's modules, which takes descriptors.
+                _logger.error("A chore could not be finished: %s", error)  # noqa: TRY400 - the message is enough
             else:
                 _logger.exception("A chore could not be finished")
         then()
 
     def stop(self) -> None:
-        """Give up all chores, also those that have begun."""
+        """Cancel all chores, including those in progress."""
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
 
 
 def _steps_of(work: _Work) -> Iterator[None]:
-    """Yield the steps of a chore. The call belongs to the first one, so that its errors are logged, too."""
+    """Yield the steps of a chore. Calling it here logs the errors of the call, too."""
     yield from work() or ()

@@ -1,8 +1,8 @@
 """Fetch responses for clients that cannot read the log's message format (Fetch versions 0 to 3).
 
-Versions 0 and 1 read message format v0, versions 2 and 3 read v1; newer clients read all. What such a client was
-given room for is read, converted in steps, and sent from memory. A range in which nothing is left for an old
-client, such as transaction markers, is passed over, or the client would ask for it for ever.
+Versions 0 and 1 require message format v0, versions 2 and 3 require v1. Newer clients read all formats. The records are
+read up to the client's limit, converted in steps, and sent from memory. Ranges without anything for an old client, such
+as transaction markers, are skipped. Otherwise the client would request them forever.
 """
 
 from typing import Final
@@ -22,10 +22,15 @@ _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
 def converted(
     log: Log, found: LogSlice, offset: int, max_bytes: int, version: int, *, allowed: bool
 ) -> Steps[bytes | bytearray | None]:
-    """The records of `found`, which a fetch from `offset` came to, in a format that the client can read.
+    """Convert the records that a fetch from `offset` read to a format that the client can read.
 
-    Where all are, the bytes as they are; None when they would have to be converted and that is not `allowed`.
-    `UnsupportedCodecError` for zstd, `OSError`, and what broken records raise.
+    Returns:
+        The unchanged bytes if the client can read them, or None if a conversion is needed but not `allowed`.
+
+    Raises:
+        UnsupportedCodecError: The records are compressed with zstd.
+        OSError: The log cannot be read.
+        DecodeError: A record is corrupt.
     """
     hard_limits = version < _FIRST_WITH_A_WHOLE_BATCH
     magic = MAGIC_V1 if version >= _FIRST_WITH_V1 else MAGIC_V0
@@ -52,7 +57,7 @@ def _newest_magic(content: memoryview) -> int:
 
 
 def _offset_behind(content: memoryview) -> int | None:
-    """The offset behind the last whole batch, None when none is whole."""
+    """Return the offset after the last complete batch, or None if no batch is complete."""
     behind = None
     for position, size in entry_bounds(content):
         if position + size <= len(content):

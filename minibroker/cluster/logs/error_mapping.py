@@ -1,6 +1,6 @@
-"""The one mapping of exceptions from the layers below, which know no wire codes, to Kafka's error codes.
+"""The mapping from exceptions of lower layers, which use no wire codes, to Kafka's error codes.
 
-And of a code that came late to the one that old producers know.
+It also maps a newer error code to the one that old producers understand.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ from minibroker_storage.errors import (
 )
 
 _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
-    # The first match counts, so the narrow ones come first.
+    # The first match counts, so subclasses precede their base classes.
     (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
     (DecompressionError, ErrorCode.UNKNOWN_SERVER_ERROR),
     (InvalidRecordError, ErrorCode.INVALID_RECORD),
@@ -47,19 +47,19 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
 )
 
 MAPPED: Final[tuple[type[Exception], ...]] = tuple(cls for cls, _ in _CODES)
-"""The exceptions that a handler may turn into the error of one partition."""
+"""The exceptions that a handler can turn into the error of one partition."""
 
 _FENCED_SINCE: Final = 2
-"""The first version with PRODUCER_FENCED of all requests about transactions but InitProducerId."""
+"""The first version with PRODUCER_FENCED of all transaction requests except InitProducerId."""
 
 
 def error_code_of(error: Exception) -> ErrorCode:
-    """The code for an exception of `MAPPED`; UNKNOWN_SERVER_ERROR for any other."""
+    """Return the code for an exception in `MAPPED`, or UNKNOWN_SERVER_ERROR for any other."""
     return next((code for cls, code in _CODES if isinstance(error, cls)), ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def as_producers_know_it(error: ErrorCode, api_version: int, *, fenced_since: int = _FENCED_SINCE) -> ErrorCode:
-    """PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version `fenced_since` of a request (KIP-588)."""
+    """Return INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before version `fenced_since` of a request (KIP-588)."""
     if error is ErrorCode.PRODUCER_FENCED and api_version < fenced_since:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

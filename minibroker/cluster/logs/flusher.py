@@ -1,8 +1,7 @@
-"""Forcing logs to disk aside from the event loop, many requests with one fsync (group commit).
+"""Forces logs to disk off the event loop, serving many requests with one fsync (group commit).
 
-Who needs a log on disk asks for it and is called back. What is asked for while an fsync runs waits for the next one,
-which covers all that was appended until then. So a disk that takes ten milliseconds for an fsync limits how long an
-answer takes, not how many answers there are.
+Callers request a flush and get a callback. Requests made during an fsync wait for the next one, which covers everything
+appended by then. A slow disk therefore limits the latency of responses, but not their rate.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _logger = logging.getLogger(__name__)
 
 
 class Flusher:
-    """The fsyncs of one broker, one round of them at a time.
+    """The fsyncs of one broker, one round at a time.
 
     Args:
-        call_soon: runs a callback once the current wake-up of the event loop is done, thus after its commit.
-        background: see `Background`.
+        call_soon: Runs a callback once the current wake-up of the event loop has ended and its appends are written.
+        background: See `Background`.
     """
 
     __slots__ = ("_background", "_call_soon", "_requested", "_running")
@@ -40,11 +39,11 @@ class Flusher:
         self._running = False
 
     def request(self, log: Log, done: Done | None = None) -> None:
-        """Force all to disk that `log` holds when this wake-up ends; then call `done` on the event loop.
+        """Force the content of `log` at the end of this wake-up to disk, then call `done` on the event loop.
 
-        `done` gets the error of a failed fsync, which was logged, or None.
+        `done` gets the error of a failed fsync, which has been logged, or None.
         """
-        # Requests during an fsync wait for the next one, which serves them all: group commit, as databases do it.
+        # Requests during an fsync share the next one, as with the group commit of databases.
         if not self._requested and not self._running:
             self._call_soon(self._start)
         waiting = self._requested.setdefault(log, [])
@@ -74,7 +73,7 @@ class Flusher:
         self._running = False
         for (flush, _), error in zip(flushes, errors, strict=True):
             flush.finish(error)
-        # Begin at once, before the callbacks: the disk need not idle while responses are made.
+        # Start the next round before the callbacks, so the disk is not idle while responses are built.
         if self._requested:
             self._start()
         for (_, waiting), error in zip(flushes, errors, strict=True):
@@ -83,10 +82,10 @@ class Flusher:
 
 
 def flush_now(logs: list[Log]) -> bool:
-    """Force `logs` to disk and wait for it, several at a time; says whether all are. Errors are logged."""
+    """Force `logs` to disk, several in parallel, and return whether all succeeded. Errors are logged."""
     flushes = [flush for log in logs if (flush := log.begin_flush()) is not None]
     if len(flushes) > 1:
-        # fsyncs of different files overlap in the kernel.
+        # The kernel overlaps fsyncs of different files.
         with futures.ThreadPoolExecutor(_THREADS) as threads:
             errors = list(threads.map(_run, flushes))
     else:
@@ -100,6 +99,6 @@ def _run(flush: LogFlush) -> OSError | None:
     try:
         flush.run()
     except OSError as error:
-        _logger.error("%s cannot be forced to disk: %s", flush.directory, error)  # noqa: TRY400 - the disk's fault
+        _logger.error("%s cannot be forced to disk: %s", flush.directory, error)  # noqa: TRY400 - a disk error needs no traceback
         return error
     return None

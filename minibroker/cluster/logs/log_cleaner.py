@@ -1,7 +1,7 @@
-"""Which log is compacted next, and what becomes of it (Kafka's `LogCleaner` and `LogCleanerManager`).
+"""Selection of the log to compact next, and handling of the result (Kafka's `LogCleaner` and `LogCleanerManager`).
 
-The filthiest log that is due is cleaned, by one process at a time (`start_cleaning`), then the next one, until none is
-due. A result is put in its place, or dropped when the log is not what it was.
+Logs are cleaned one at a time, by a separate process (`start_cleaning`), the dirtiest first, until none is due. The
+result replaces the old segments, or is dropped if the log has changed.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log, LogShape, shape_of
 
 RunCleaning = Callable[[CleaningPlan, Callable[[CleaningResult | BaseException], None]], Callable[[], object]]
-"""Has a plan carried out aside from the event loop, then calls back on it with the result or with what went wrong.
+"""Runs a cleaning plan off the event loop, then calls back on it with the result or the error.
 
-Returns a function that ends it before its time; the call then brings a CleaningAbortedError.
+Returns a function that cancels the cleaning. The callback then gets a CleaningAbortedError.
 """
 
 _UNLIMITED: Final = 1e300
-"""`log.cleaner.io.max.bytes.per.second` from here on is no limit; its default is Java's largest double."""
+"""From this value on `log.cleaner.io.max.bytes.per.second` is no limit. Its default is Java's largest double."""
 _logger = logging.getLogger(__name__)
 
 
@@ -54,9 +54,13 @@ class LogCleaner:
     """The compaction of one broker's logs.
 
     Args:
-        checkpoint: the first dirty offsets.
-        opened: goes through all open logs.
-        cleaned: called with a log that has new segments and a newer first dirty offset, and as it was before.
+        config: The broker's configuration.
+        clock: The broker's clock.
+        chores: Runs the search for dirty logs.
+        checkpoint: The first dirty offsets.
+        opened: Iterates over the open logs.
+        run_cleaning: Runs a cleaning plan.
+        cleaned: Called after a log got new segments and a new first dirty offset, with the previous shape of the log.
     """
 
     def __init__(
@@ -85,29 +89,29 @@ class LogCleaner:
         self._stopped = False
 
     def is_cleaning(self, partition: Partition) -> bool:
-        """Is its log being cleaned right now?"""
+        """Return whether the partition's log is being cleaned."""
         return self._current is not None and self._current.partition is partition
 
     def forget_partition(self, partition: Partition) -> None:
-        """The partition is going to be deleted: give up its cleaning."""
+        """Cancel the cleaning of a partition that is about to be deleted."""
         if self._current is not None and self._current.partition is partition:
             self._current.end()
 
     def stop(self) -> None:
-        """Give up the cleaning that is under way, and begin no other."""
+        """Cancel the current cleaning and start no other."""
         self._stopped = True
         if self._current is not None:
             self._current.end()
 
     def ask_for(self, partitions: list[Partition], then: Callable[[], None]) -> None:
-        """Clean these logs however little there is to clean; `then` is called when nothing is left to do."""
+        """Clean these logs even if little is dirty, and call `then` when nothing is left to clean."""
         self._asked_for.update(partitions)
         self._waiting.append(then)
 
     def clean_all_due(self) -> None:
-        """Look for logs that are due, also those that failed before, and clean them until none is left."""
+        """Clean all logs that are due, including those that failed before."""
         if self._current is None:
-            # Once in each round of `log.cleaner.backoff.ms`: a full disk may have room by now.
+            # Failed logs are retried once per `log.cleaner.backoff.ms`, since a full disk may have space again.
             self._failed.clear()
             self._chores.run(self._clean_filthiest(), lambda: None)
 
@@ -125,12 +129,12 @@ class LogCleaner:
             except (StorageError, DecodeError) as error:
                 self._give_up(partition, error)
                 continue
-            # The dirtiest first, as `grabFilthiestCompactedLog`: it gains most for each byte that is read.
+            # As in `grabFilthiestCompactedLog`, the dirtiest log gains most for each byte read.
             rank = partition in self._asked_for, found.dirty_ratio
             if self._is_due(partition, log, found) and (best is None or rank > best[0]):
                 best = rank, partition, log
             yield
-        # The look-around takes slices; another one may have begun a cleaning meanwhile.
+        # The search runs in slices, so a cleaning may have started meanwhile.
         if self._current is not None or self._stopped:
             return
         if best is not None:
@@ -165,7 +169,7 @@ class LogCleaner:
                 end = self._run_cleaning(plan, partial(self._end, partition, log))
                 self._current = _Cleaning(partition, end)
                 return
-        except (OSError, ImportError) as error:  # of the files, or of a module that the first cleaning loads
+        except (OSError, ImportError) as error:  # A file or a module of the cleaner is unreadable.
             self._pass_over(partition, error)
         except (ValueError, StorageError, DecodeError) as error:
             self._give_up(partition, error)
@@ -188,14 +192,14 @@ class LogCleaner:
             self._fail(partition, log, error)
         else:
             self._current = None
-            # Behind the swap: a checkpoint that is ahead of it could leave old values of keys in the log.
+            # After the swap, because a checkpoint ahead of it could leave old values of keys in the log.
             self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
             self._cleaned(partition, log, before)
 
     def _fail(self, partition: Partition, log: Log, error: BaseException) -> None:
         if isinstance(error, CleaningAbortedError):
             _logger.debug("%s", error)
-            with contextlib.suppress(OSError):  # a deleted partition's directory may be gone already
+            with contextlib.suppress(OSError):  # The directory of a deleted partition may be gone already.
                 remove_cleaned_files(log.directory)
             self._failed.add(partition)
         elif isinstance(error, CleaningFailedError):
@@ -210,13 +214,13 @@ class LogCleaner:
             self._chores.run(self._clean_filthiest(), lambda: None)
 
     def _pass_over(self, partition: Partition, error: BaseException) -> None:
-        """Not this time."""
+        """Skip a partition in this round."""
         trace = None if isinstance(error, OSError | ImportError | StorageError) else error
         _logger.error("%s could not be cleaned: %s", partition.directory, error, exc_info=trace)
         self._failed.add(partition)
 
     def _give_up(self, partition: Partition, error: Exception) -> None:
-        """Not before the next start, as in Kafka: it would fail again."""
+        """Skip a partition until the next start, as Kafka does, since cleaning it would fail again."""
         _logger.error("%s is not cleaned any more: %s", partition.directory, error)
         self._uncleanable.add(partition)
 
@@ -225,9 +229,9 @@ Done = Callable[[CleaningResult | BaseException], None]
 
 
 def start_cleaning(plan: CleaningPlan, done: Done) -> "asyncio.Task[CleaningResult]":
-    """Have `plan` carried out, then call `done` with the result or with what went wrong.
+    """Run `plan` in another process, then call `done` with the result or the error.
 
-    When the task is cancelled, the process is ended, and `done` gets a CleaningAbortedError once it has.
+    Canceling the task ends the process. `done` then gets a CleaningAbortedError once the process has ended.
     """
 
     def end(task: "asyncio.Task[CleaningResult]") -> None:
@@ -249,12 +253,12 @@ async def _clean(plan: CleaningPlan) -> CleaningResult:
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        # Its standard input stays open until it has answered: should this process die, it ends with it.
+        # Standard input stays open until the result arrives. If this process dies, the worker ends with it.
         process.stdin.write(encode_plan(plan))
         output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
         process.stdin.close()
         return read_outcome(output, await process.wait(), errors)
     except asyncio.CancelledError:
-        process.stdin.close()  # it ends at once; a signal might come to a process that has just ended
+        process.stdin.close()  # Closing its input ends the worker. A signal might reach a process that has just ended.
         await process.wait()
         raise

@@ -1,14 +1,14 @@
-"""The logs of a broker beside requests (Kafka's `LogManager`): opened, closed, and cared for in between.
+"""The logs of a broker (Kafka's `LogManager`): opening, closing and periodic maintenance.
 
-No log is read at the start. A log is opened when it is first used, or by the first chore that looks after it. How much
-of it is then checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start
-offset in the checkpoints. A log that no run has opened stays as the run before has left it. So a clean stop is marked
-only when every log with data has been opened since the last unclean one.
+No log is read at the start. A log is opened at its first use, or by the first chore that maintains it. How much of it
+is checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start offset in the
+checkpoints. A log that this run never opened stays as the previous run left it. A clean stop is therefore only marked
+if every log with data was opened since the last unclean stop.
 
-The chores are those of Kafka's `LogManager`: retention, flushing, the checkpoints, the expiry of producer ids and
-compaction. Each begins `log.initial.task.delay.ms` after the start, or after its period if that is shorter.
+The chores are those of Kafka's `LogManager`: retention, flushing, checkpoints, expiration of producer ids, and
+compaction. Each first runs `log.initial.task.delay.ms` after the start, or after its period if that is shorter.
 
-This is one module because the chores and the requests share the logs that are open.
+Everything is in one module because chores and requests share the open logs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _RETENTION: Final = "retention"
 _FLUSH: Final = "flush"
 _CLEANING: Final = "cleaning"
 _FEW_USED: Final = 64
-"""So many partitions are remembered without a look at which of them are gone."""
+"""The number of partitions remembered before deleted ones are dropped."""
 _logger = logging.getLogger(__name__)
 
 
@@ -63,13 +63,19 @@ class LogManager:
     """The logs of one broker.
 
     Args:
-        call_soon: runs a callback once the current wake-up of the event loop is done.
-        background: runs a function aside from the event loop, then another one on it.
-        run_cleaning: has a log cleaned; see `RunCleaning`.
+        config: The broker's configuration.
+        data_dir: The data directory.
+        files: The open files of the logs.
+        clock: The broker's clock.
+        chores: Runs periodic work.
+        call_soon: Runs a callback once the current wake-up of the event loop has ended.
+        background: Runs a function on a thread, then another one on the event loop.
+        run_cleaning: Cleans a log; see `RunCleaning`.
 
     Attributes:
-        on_cleaned, on_shortened: called as `Hooks.log_cleaned` and `Hooks.log_shortened` say.
-        was_killed: the run before this one, on the same data directory, has not stopped cleanly.
+        on_cleaned: Called with the arguments of `Hooks.log_cleaned`.
+        on_shortened: Called with the arguments of `Hooks.log_shortened`.
+        was_killed: Whether the previous run on the same data directory did not stop cleanly.
     """
 
     def __init__(
@@ -96,9 +102,9 @@ class LogManager:
         self._chores = chores
         self._checkpoints = Checkpoints(data_dir.path, self._opened, self._partition, background)
         self._cleaner: LogCleaner | None = None
-        #: Called when retention has deleted segments of a partition by itself; None for nobody.
+        #: Called when the retention chore has deleted segments of a partition.
         self.on_retained: Callable[[Partition], None] | None = None
-        #: Partitions whose log was used, in that order; some may be gone.
+        #: Partitions whose log was used, in order of first use. Some may be deleted.
         self._used: dict[Partition, None] = {}
         self._most_used = _FEW_USED
         self._all_open = False
@@ -110,7 +116,11 @@ class LogManager:
         self.on_shortened: Callable[[Partition, LogShape, int], object] = lambda _, __, ___: None
 
     def start(self, topics: Topics) -> None:
-        """Look after the logs of `topics` from now on. OSError when the data directory takes no writes."""
+        """Maintain the logs of `topics` from now on.
+
+        Raises:
+            OSError: The data directory is not writable.
+        """
         self._topics = topics
         self._data_dir.take_over()
         self._flush_period_ms = self._config.integer("log.flush.scheduler.interval.ms")
@@ -126,20 +136,22 @@ class LogManager:
         first_ms = self._config.integer("log.initial.task.delay.ms")
         self._chores.every(name, self._config.integer(key), work, first_ms=first_ms)
 
-    # What the topics ask for
+    # Called by the topics.
 
     def open_log(self, partition: Partition) -> Log:
-        """Open a partition's log, which recovers it if need be; without files it is empty, and not on disk.
+        """Open a partition's log, recovering it if necessary. A log without files is empty and not on disk.
 
-        StorageError or OSError when that fails.
+        Raises:
+            StorageError: The log is damaged.
+            OSError: A file cannot be read or written.
         """
         self._note_used(partition)
         topic = partition.topic
         key = partition.key
         recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
         if not partition.has_files:
-            # No file and no checkpoint: never used. Ten thousand empty partitions then cost neither inodes nor
-            # descriptors.
+            # Without a file and a checkpoint the log was never used. Ten thousand empty partitions then need neither
+            # inodes nor descriptors.
             if not recovery_point and not self._checkpoints.start_offsets.offsets.get(key, 0):
                 self.shorten_flush_interval(topic.log_config.flush_ms)
                 return log_module.Log.begin(
@@ -149,7 +161,7 @@ class LogManager:
                     now_ms=self._clock.now_ms(),
                     make_directory=partition.make_directory,
                 )
-            partition.make_directory()  # it has gone; where it ended is known
+            partition.make_directory()  # The directory is gone, but the checkpoint has its end offset.
         log = log_module.Log.open(
             partition.directory,
             config=topic.log_config,
@@ -159,9 +171,9 @@ class LogManager:
             log_start_offset=self._checkpoints.start_offsets.offsets.get(key, 0),
             now_ms=self._clock.now_ms(),
         )
-        # Recovery has cut the log below its checkpoint.
+        # Recovery truncated the log below its checkpoint.
         if log.recovery_point < recovery_point:
-            # What is appended from here on must not be taken for what was on disk before.
+            # New appends must not be taken for records that were on disk before.
             self._checkpoints.recovery_points.offsets = {
                 **self._checkpoints.recovery_points.offsets,
                 key: log.recovery_point,
@@ -171,53 +183,57 @@ class LogManager:
         return log
 
     def shorten_flush_interval(self, flush_ms: int) -> None:
-        """A log wants to be forced to disk this often: look after it often enough.
+        """Shorten the period of the flush chore to the `flush.ms` of a log.
 
-        In Kafka `flush.ms` has no effect unless `log.flush.scheduler.interval.ms` is set as well.
+        In Kafka `flush.ms` has no effect unless `log.flush.scheduler.interval.ms` is set, too.
         """
-        # Never longer again: another log may still want the shorter period.
+        # The period never grows again, since another log may need the shorter one.
         if flush_ms < self._flush_period_ms:
             self._flush_period_ms = flush_ms
             self._chores.every(_FLUSH, flush_ms, self._flushing)
 
     def broker_reconfigured(self) -> None:
-        """The broker's configuration has changed: the cleaner may rest for another while."""
+        """Apply a changed broker configuration to the cleaner's period."""
         if self._config.boolean("log.cleaner.enable"):
             self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
 
     def reconfigure(self, log: Log, config: LogConfig) -> None:
-        """Let a log act on a new configuration."""
+        """Apply a new configuration to a log."""
         log.config = config
         self.shorten_flush_interval(config.flush_ms)
 
     def forget(self, names: Iterable[str]) -> None:
-        """New topics take these names: checkpoints of older topics of that name are not theirs. OSError."""
+        """Drop the checkpoints of deleted topics whose names new topics reuse.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         self._checkpoints.forget(names)
 
     def forget_partition(self, partition: Partition) -> None:
-        """The partition is going to be deleted."""
+        """Cancel the cleaning of a partition that is about to be deleted."""
         if self._cleaner is not None:
             self._cleaner.forget_partition(partition)
 
-    # What can be asked for at any time
+    # Available at any time.
 
     @property
     def flusher(self) -> Flusher:
-        """Forces logs to disk for callers that wait for it."""
+        """The flusher, for callers that wait until a log is on disk."""
         if self._flusher is None:
             self._flusher = logs_flusher.Flusher(self._call_soon, self._background)
         return self._flusher
 
     def apply_retention(self) -> int:
-        """Delete old segments of all logs immediately; return their number."""
+        """Delete old segments of all logs immediately, and return their number."""
         deleted: list[int] = []
         drain(self._retention(lambda partition, log: deleted.append(self._delete_old(partition, log))))
         return sum(deleted)
 
     def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
-        """Clean all compacted logs, however little there is to clean, one after the other; then call `then`.
+        """Clean all compacted logs in turn, even if little is dirty, then call `then`.
 
-        Active segments stay as they are, as ever; with `roll` each log begins a new one before.
+        As always, active segments are not cleaned. `roll` starts a new segment in each log first.
         """
         drain(self._open_all())
         compacted = [(partition, log) for partition, log in self._opened() if log.config.compact]
@@ -229,17 +245,21 @@ class LogManager:
         cleaner.clean_all_due()
 
     def flush(self) -> bool:
-        """Force all logs to disk and wait for it; says whether all are there. Errors are logged."""
+        """Force all logs to disk, and return whether that succeeded. Errors are logged."""
         return logs_flusher.flush_now([log for _, log in self._opened()])
 
     def write_checkpoints(self, *, sync: bool = True) -> None:
-        """Write all checkpoint files, with `sync` down to the disk. OSError."""
+        """Write all checkpoint files. `sync` forces them to disk.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         self._checkpoints.save(sync=sync)
 
     def starts_moved(self, partitions: Iterable[Partition]) -> Steps[None]:
-        """The log start offsets of these partitions were moved (DeleteRecords): note that, and remove what is below.
+        """Save log start offsets moved by DeleteRecords, then remove the segments below them.
 
-        The offsets are in their file first, since without it the records that stay in a segment would come back.
+        The offsets are saved first. Otherwise records that stay in a segment would reappear.
         """
         moved = {partition.key: partition for partition in partitions}
         if not moved:
@@ -250,15 +270,15 @@ class LogManager:
         try:
             starts.save(sync=False)
         except OSError as error:
-            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; the next checkpoint tries again
+            _logger.error("%s", error)  # noqa: TRY400 - a disk error that the next checkpoint retries
         for key, partition in moved.items():
             yield
             if self._partition(key) is partition:
                 self._try(_RETENTION, self._remove_below_start, partition, partition.log)
 
     def _remove_below_start(self, partition: Partition, log: Log) -> None:
-        """Remove segments below the log start offset. Those that are too old or too many wait for their round."""
-        # DeleteRecords must not bring forward what `retention.ms` removes.
+        """Remove segments below the log start offset. Retention by time and size waits for its own round."""
+        # DeleteRecords must not trigger an early deletion by `retention.ms`.
         config = log.config
         log.config = replace(config, delete=False)
         try:
@@ -268,7 +288,7 @@ class LogManager:
 
     @contextmanager
     def replaced(self, *, brings_logs: bool) -> Generator[None]:
-        """Take over the checkpoints that the block puts in place, and logs that a running broker may have left."""
+        """Load the checkpoints that the block replaces, and accept logs that a running broker may have left."""
         with ExitStack() as locks:
             for checkpoint in self._checkpoints.all:
                 locks.enter_context(checkpoint.lock)
@@ -283,8 +303,8 @@ class LogManager:
     def close(self, *, keep: bool = True) -> None:
         """Close all logs.
 
-        Unless the data directory is not kept anyway, all is forced to disk and the stop marked as clean. An error is
-        logged; then there is no such mark, and the next start looks closer.
+        With `keep`, everything is forced to disk and the stop is marked as clean. Errors are logged. After an error the
+        mark is missing, and the next start checks the logs.
         """
         self.stop_chores()
         sound = True
@@ -295,17 +315,21 @@ class LogManager:
         sound &= self.flush()
         try:
             self.write_checkpoints()
-            # One log that could not be closed is enough: without the mark the next start looks at the end of each.
+            # If any log could not be closed, the missing mark makes the next start check the end of each log.
             if sound:
                 self._data_dir.mark_clean()
         except OSError as error:
-            _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
+            _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
 
     def missing_directories(self) -> list[Callable[[], None]]:
-        """Return functions that make the directories of partitions that have held no record.
+        """Return functions that create the directories of partitions that never held a record.
 
-        A Kafka may be next to use them. They are made after `close`: a kill amid this leaves a clean stop, and
-        partitions that are empty. Both raise OSError.
+        A Kafka may use the directory next. The functions are called after `close`: a kill between them leaves a clean
+        stop and empty partitions.
+
+        Raises:
+            OSError: The data directory cannot be read. The returned functions raise it if they cannot create a
+                directory.
         """
         there = set(os.listdir(self._data_dir.path))
         makers: list[Callable[[], None]] = []
@@ -318,20 +342,20 @@ class LogManager:
         return makers
 
     def stop_chores(self) -> None:
-        """Begin no more chores; a cleaning that is under way is given up (see `RunCleaning`)."""
+        """Stop all chores, and cancel the current cleaning (see `RunCleaning`)."""
         self._chores.stop()
         for timer in self._unlinking:
             timer.cancel()
         if self._cleaner is not None:
             self._cleaner.stop()
 
-    # Going through the logs
+    # Iteration over the logs.
 
     def _partitions(self) -> Iterator[Partition]:
-        """All partitions that exist when their turn comes, so the caller may pause in between."""
+        """Iterate over the partitions. The caller may pause: partitions deleted meanwhile are skipped."""
         for topic in tuple(self._topics):
             for partition in tuple(topic.partitions):
-                # It was deleted between two steps, or is another one of the same name.
+                # The topic was deleted between two steps, or replaced by another one with its name.
                 if self._topics.get(topic.name) is not topic:
                     break
                 yield partition
@@ -343,10 +367,10 @@ class LogManager:
     def _note_used(self, partition: Partition) -> None:
         self._used[partition] = None
         if len(self._used) > self._most_used:
-            self._most_used = 2 * sum(1 for _ in self._opened()) + _FEW_USED  # which drops those that are gone
+            self._most_used = 2 * sum(1 for _ in self._opened()) + _FEW_USED  # Iterating drops deleted partitions.
 
     def _opened(self) -> Iterator[tuple[Partition, Log]]:
-        """The open logs, however many partitions there are beside them."""
+        """Iterate over the open logs, without visiting all other partitions."""
         for partition in tuple(self._used):
             log = partition.opened_log
             if self._topics.get(partition.topic.name) is not partition.topic:
@@ -355,26 +379,26 @@ class LogManager:
                 yield partition, log
 
     def _try(self, subject: str, act: Callable[[Partition, Log], object], partition: Partition, log: Log) -> bool:
-        """Whether `act` went well. Its error is logged, once until it goes well again."""
+        """Call `act`, and return whether it succeeded. An error is logged once, until the next success."""
         complaint = subject, partition.directory
         try:
             act(partition, log)
         except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
                 self._complaints.add(complaint)
-                _logger.error("%s: %s: %s", subject, partition.directory, error)  # noqa: TRY400 - the disk's fault
+                _logger.error("%s: %s: %s", subject, partition.directory, error)  # noqa: TRY400 - a disk error needs no traceback
             return False
         self._complaints.discard(complaint)
         return True
 
     def _open_all(self) -> Steps[None]:
-        """Open every log that holds data, one a step, unless that has been done. Logs that came later are empty."""
+        """Open every log with data, one per step, unless all have been opened. Logs created later are empty."""
         if self._all_open:
             return
         all_went_well = True
         for partition in self._partitions():
             if partition.opened_log is None:
-                # Retention counts by timestamps of segments, so a log that no client uses has to be open as well.
+                # Retention uses the timestamps of segments, so logs without clients must be open, too.
                 all_went_well &= self._open(partition)
             yield
         if all_went_well:
@@ -382,7 +406,7 @@ class LogManager:
             self._data_dir.note_recovered()
 
     def _open(self, partition: Partition) -> bool:
-        """Open the partition's log if it holds data; says whether that went well."""
+        """Open a partition's log if it has data, and return whether that succeeded."""
         complaint = "opening", partition.directory
         try:
             if _holds_data(partition.directory):
@@ -390,7 +414,7 @@ class LogManager:
         except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
                 self._complaints.add(complaint)
-                _logger.error("%s cannot be opened: %s", partition.directory, error)  # noqa: TRY400 - not ours
+                _logger.error("%s cannot be opened: %s", partition.directory, error)  # noqa: TRY400 - a disk error needs no traceback
             return False
         return True
 
@@ -409,7 +433,7 @@ class LogManager:
 
     def _delete_old(self, partition: Partition, log: Log) -> int:
         if self._cleaner is not None and self._cleaner.is_cleaning(partition):
-            return 0  # once that is through
+            return 0  # Retention follows once the cleaning has ended.
         before = log_module.shape_of(log)
         deleted = log.delete_old_segments(self._clock.now_ms())
         self.schedule_deletion(partition, log)
@@ -418,7 +442,7 @@ class LogManager:
         return deleted
 
     def schedule_deletion(self, partition: Partition, log: Log) -> None:
-        """Remove the files that a log has given up, `file.delete.delay.ms` from now."""
+        """Remove the deleted files of a log after `file.delete.delay.ms`."""
         paths = log.take_deleted_files()
         if paths:
             delay_ms = partition.topic.config.integer("file.delete.delay.ms")
@@ -432,7 +456,7 @@ class LogManager:
     # Flushing and checkpoints
 
     def _flushing(self) -> None:
-        """Force to disk what was not for `flush.ms` (Kafka's `flushDirtyLogs`)."""
+        """Force logs to disk whose last flush is older than `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
         before, self._flushed_at = self._flushed_at, {}
         for _, log in self._opened():
@@ -443,8 +467,8 @@ class LogManager:
             self._flushed_at[log] = flushed_at
 
     def _recovery_point_checkpoint(self) -> None:
-        """Note up to where all is on disk. Closed segments are forced there first, as Kafka does when it rolls."""
-        # A checkpoint says that all below is on disk, so what has rolled is forced there before it is written.
+        """Write the recovery points. As in Kafka, closed segments are forced to disk first."""
+        # A recovery point claims that everything below it is on disk, so rolled segments are flushed first.
         rolled = [log for _, log in self._opened() if log.recovery_point < log.segments[-1].base_offset]
 
         def note(_: OSError | None = None) -> None:
@@ -455,7 +479,7 @@ class LogManager:
         for log in rolled[:-1]:
             self.flusher.request(log)
         if rolled:
-            self.flusher.request(rolled[-1], note)  # one round flushes them all
+            self.flusher.request(rolled[-1], note)  # All of these logs are flushed in the same round.
         else:
             note()
 
@@ -463,7 +487,7 @@ class LogManager:
         self._checkpoints.note()
         self._checkpoints.save_aside(self._checkpoints.start_offsets)
 
-    # The rest
+    # Other chores.
 
     def _producer_id_expiration(self) -> None:
         now_ms = self._clock.now_ms()
@@ -471,7 +495,7 @@ class LogManager:
             log.producers.remove_expired(now_ms)
 
     def _cleaning(self) -> None:
-        """Clean the filthiest log (Kafka's `LogCleaner`), unless there is nothing compacted at all."""
+        """Clean the dirtiest logs (Kafka's `LogCleaner`), if any topic is compacted."""
         if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
             self._chores.run(self._open_all(), self._the_cleaner().clean_all_due)
 
@@ -489,18 +513,22 @@ class LogManager:
         return self._cleaner
 
     def first_dirty_offset(self, key: TopicPartition) -> int | None:
-        """The cleaner has compacted the log below it; None before the first cleaning."""
+        """Return the offset up to which the cleaner compacted the log, or None before the first cleaning."""
         return self._checkpoints.cleaner_offsets.offsets.get(key)
 
     def _cleaned(self, partition: Partition, log: Log, before: LogShape) -> None:
-        """The log has cleaned segments; retention has waited for that."""
+        """Announce a cleaned log, save the cleaner's progress, and apply the retention that waited for it."""
         self.on_cleaned(partition, before)
         self._checkpoints.save_aside(self._checkpoints.cleaner_offsets)
         self._try(_RETENTION, self._retain, partition, log)
 
 
 def _holds_data(directory: str) -> bool:
-    """Return whether there is a message in any segment; there is none without a directory. OSError."""
+    """Return whether any segment has records. A missing directory has none.
+
+    Raises:
+        OSError: The directory cannot be read.
+    """
     try:
         with os.scandir(directory) as entries:
             return any(entry.name.endswith(LOG_SUFFIX) and entry.stat().st_size for entry in entries)
@@ -509,9 +537,9 @@ def _holds_data(directory: str) -> bool:
 
 
 def _unlink_logged(paths: list[str]) -> None:
-    """Remove the files that a log has given up, in any thread; an error is logged."""
+    """Remove deleted files of a log, on any thread. Errors are logged."""
     for path in paths:
         try:
             unlink_files([path])
         except OSError as error:
-            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - the disk's fault
+            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - a disk error needs no traceback

@@ -1,12 +1,12 @@
 """The appends of one wake-up of the event loop, written together.
 
-Produce handlers stage batches in the logs and answer as if all went well. Before the answers are sent, and before
-anyone reads, `commit` writes what each log has staged with one system call. If the disk refuses, the log takes the
-appends back and the answers turn into errors, so no client gets an offset that does not exist.
+Produce handlers stage batches in the logs and build responses that assume success. Before the responses are sent, and
+before anything is read, `commit` writes the staged batches of each log with one system call. If the write fails, the
+log discards the batches and the responses become errors, so no client gets an offset that does not exist.
 
-A producer's answer and the answers to fetches that wait for its records are due at the same moment. The fetches go
-first: their clients have waited longer, and the way to a consumer is what people measure. Only a few go first, so that
-a producer does not wait for a crowd of consumers.
+The response to a producer and the responses to fetches that wait for its records are due at the same time. Fetches are
+served first: their clients have waited longer, and end-to-end latency is what users measure. Only the first few are, so
+a producer does not wait for many consumers.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _logger = logging.getLogger(__name__)
 
 
 class WriteGroup:
-    """Staged appends, with the answers that rest on them. `call_soon` is the event loop's.
+    """Staged appends and the responses that depend on them. `call_soon` belongs to the event loop.
 
     Attributes:
-        wakeups: the delayed fetches that look again once the appends are written.
+        wakeups: The delayed fetches to resume once the appends are written.
     """
 
     __slots__ = ("_staged", "wakeups")
@@ -43,7 +43,7 @@ class WriteGroup:
         self._staged: dict[Log, list[PartitionProduceResponse]] = {}
 
     def stage(self, log: Log, response: PartitionProduceResponse) -> None:
-        """`log` holds a staged batch whose success `response` claims."""
+        """Register the response for a staged batch. It claims success."""
         responses = self._staged.get(log)
         if responses is None:
             self._staged[log] = [response]
@@ -51,18 +51,18 @@ class WriteGroup:
             responses.append(response)
 
     def share(self, log: Log, response: PartitionProduceResponse) -> None:
-        """`response` is for a batch that may still be staged: if writing fails, it becomes an error."""
+        """Register another response for a batch that may still be staged. If the write fails, both become errors."""
         responses = self._staged.get(log)
-        # None: the batch is in the file already, and its response is right.
+        # None means that the batch has been written and the response is correct.
         if responses is not None:
             responses.append(response)
 
     def commit_and_wake(self) -> None:
-        """`commit`, then have the first few of the fetches look again that have waited for it."""
+        """Commit, then resume the first few delayed fetches."""
         if not self._staged:
             return
         wakeups = self.wakeups
-        # The first few fetches look in this very turn, before the producer has its answer: see `Wakeups`.
+        # These fetches are served in this turn, before the producer gets its response; see `Wakeups`.
         wakeups.are_awaited = True
         try:
             self.commit()
@@ -72,34 +72,34 @@ class WriteGroup:
                 wakeups.call_few()
 
     def commit(self) -> None:
-        """Write everything staged. Never raises for a fault of the disk: the responses report it."""
+        """Write everything staged. Disk errors are reported in the responses instead of being raised."""
         if not self._staged:
             return
-        # Taken first: if a listener of `log.commit` commits, too, no log is written twice.
+        # The list is cleared first, so a nested commit by a listener of `log.commit` does not write a log twice.
         staged, self._staged = self._staged, {}
         for log, responses in staged.items():
             try:
                 log.commit()
             except LogWriteError as error:
-                _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
+                _logger.error("%s", error)  # noqa: TRY400 - a disk error needs no traceback
                 for response in responses:
                     if response.base_offset < error.log_end_offset:
-                        continue  # written by a roll, before the failure
+                        continue  # A roll had written it before the failure.
                     response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                     response.base_offset = -1
                     response.error_message = str(error)
 
 
 _FEW: Final = 4
-"""The number of fetches that look before the producer has its answer: each takes some 50 us."""
+"""The number of fetches served before the producer gets its response. Each takes about 50 us."""
 
 
 class Wakeups:
-    """Delayed fetches that are due to look again. `call_soon` is the event loop's.
+    """Delayed fetches that must check their logs again. `call_soon` belongs to the event loop.
 
     Attributes:
-        due: their looks.
-        are_awaited: `call_few` is about to be called, so that the event loop needs no turn for what is added.
+        due: The callbacks of these fetches.
+        are_awaited: Whether `call_few` is about to be called, so that `add` need not schedule a turn.
     """
 
     __slots__ = ("_call_soon", "are_awaited", "due")
@@ -110,13 +110,13 @@ class Wakeups:
         self.are_awaited = False
 
     def add(self, look: Callable[[], None]) -> None:
-        """Have `look` called in the event loop's next turn, or by `call_few` before."""
+        """Call `look` in the event loop's next turn, or in an earlier `call_few`."""
         if not self.due and not self.are_awaited:
             self._call_soon(self._call_all)
         self.due.append(look)
 
     def call_few(self) -> None:
-        """Call the first few that are due; the others have the event loop's next turn."""
+        """Call the first few callbacks. The others follow in the event loop's next turn."""
         due = self.due
         for _ in range(min(len(due), _FEW)):
             self._call(due.popleft())
@@ -124,16 +124,16 @@ class Wakeups:
             self._call_soon(self._call_all)
 
     def _call_all(self) -> None:
-        """Call all that are left; looks that are added meanwhile have their turn after this one."""
+        """Call the remaining callbacks. Those added meanwhile follow in a later turn."""
         due, self.due = self.due, deque()
         for look in due:
             self._call(look)
 
     def _call(self, look: Callable[[], None]) -> None:
-        """Let a fetch look. An error of its is the event loop's to log, not the caller's."""
+        """Call one callback. Its error is logged by the event loop and does not affect the caller."""
         try:
             look()
-        except Exception as error:  # noqa: BLE001 - it is raised where it belongs
+        except Exception as error:  # noqa: BLE001 - raised again by the event loop
             self._call_soon(partial(_raise, error))
 
 

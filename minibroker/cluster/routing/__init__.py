@@ -1,1 +1,1 @@
-"""Requests as types: `routes` is the table of APIs, `outcomes` has what a request becomes."""
+"""Request routing: `routes` is the table of APIs, `outcomes` has the outcomes of requests."""

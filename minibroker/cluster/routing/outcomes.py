@@ -1,4 +1,7 @@
-"""Outcomes of a request: an answer, a wait for one, or none. `Take` is what makes them, `Channel` what sends them."""
+"""The outcomes of a request: an answer, a wait for an answer, or neither.
+
+A `Take` produces an outcome, and a `Channel` sends the answer.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,33 @@ if TYPE_CHECKING:
 
 
 class DelayedResponse:
-    """The base of responses that wait for something, like Kafka's `DelayedOperation`.
+    """The base class of responses that wait for an event, like Kafka's `DelayedOperation`.
 
-    A handler returns one, and calls `deliver` with the response later, once. `server.connection` parks it, and serves
-    no further request of the connection until then, as Kafka's does.
+    A handler returns one, and later calls `deliver` once with the response. `server.connection` parks it, and as in
+    Kafka serves no further request of the connection until then.
     """
 
     deliver: Callable[[Any], None]
 
     def cancel(self) -> None:
-        """Forget the request, because its client disconnected."""
+        """Cancel the request because its client disconnected."""
 
     def hasten(self) -> None:
-        """Answer early if the request allows it, because another request of the connection waits for the answer."""
+        """Answer early if the request permits it, because another request of the connection is waiting."""
 
     def waits_for(self) -> str:
-        """Return what the response waits for, for people: "appends to orders-0"."""
+        """Return a description of what the response waits for, such as "appends to orders-0"."""
         return "work that goes on"
 
 
 class Answer(NamedTuple):
-    """A response that is ready to be encoded; encoding waits until the wake-up's appends are written.
+    """A response that is ready to be encoded. Encoding waits until the appends of the wake-up are written.
 
     Attributes:
-        call: the `minibroker.server.requests.call.Call` of the request.
-        entry: the request in the journal (`minibroker.server.inspection.journal.Entry`), if there is one.
+        response: The response.
+        call: The `minibroker.server.requests.call.Call` of the request.
+        correlation_id: The correlation id of the request.
+        entry: The request in the journal (`minibroker.server.inspection.journal.Entry`), or None.
     """
 
     response: Any
@@ -45,24 +50,24 @@ class Answer(NamedTuple):
 
 
 make_answer: Final[Callable[[tuple[Any, Any, int, Any]], Answer]] = partial(
-    tuple.__new__,  # pyright: ignore[reportUnknownMemberType] - of any tuple
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType] - any tuple
     Answer,
 )
-"""Makes an `Answer` of all its fields in a third of the time."""
+"""Creates an `Answer` from a tuple of its fields, in a third of the time of the constructor."""
 
 NO_ANSWER: Final = Answer(None, None, 0)
 """The answer of a `Waiting` that is never delivered."""
 
 
 class Waiting(NamedTuple):
-    """A delayed response and the answer that it will be part of."""
+    """A delayed response, and the answer that will contain it."""
 
     delayed: DelayedResponse
     answer: Answer
 
 
 Outcome = Answer | Waiting | None
-"""The next step of a connection after a request: send an answer, wait for one, or neither."""
+"""What a connection does after a request: send an answer, wait for one, or neither."""
 
 Take = Callable[..., Outcome]
 """Serves a frame of a session: `take(frame, session)`."""
@@ -73,7 +78,7 @@ class Channel(Protocol):
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """The addresses of both ends, the broker's first; None for an unknown one."""
+        """The addresses of both ends, the broker's first. An unknown address is None."""
         ...
 
     def send(self, data: bytearray, splices: Splices) -> None:
@@ -81,7 +86,7 @@ class Channel(Protocol):
         ...
 
     def release(self) -> None:
-        """Serve the requests that wait after this one."""
+        """Serve the requests that are queued after this one."""
         ...
 
     def end(self) -> None:
@@ -93,9 +98,9 @@ class Channel(Protocol):
         ...
 
     def fail(self, error: Exception) -> None:
-        """Log why a request could not be answered, and close the connection."""
+        """Log why a request cannot be answered, and close the connection."""
         ...
 
     def swallow(self) -> None:
-        """Keep reading, and ignore what arrives."""
+        """Keep reading, but discard the data."""
         ...

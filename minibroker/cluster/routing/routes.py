@@ -1,6 +1,6 @@
-"""The dispatch table: all served APIs and their versions. A new API gets a `Route` here: see `server/handlers`.
+"""The dispatch table: all served APIs and their versions. A new API gets a `Route` here; see `server/handlers`.
 
-`releases` reads the versions that releases of Kafka serve.
+`releases` reads the versions of Kafka's releases from it.
 """
 
 from typing import Final, NamedTuple
@@ -9,9 +9,9 @@ from minibroker_protocol.api_keys import ApiKey
 
 
 class UnservedRequestError(Exception):
-    """A request that has no answer in the protocol.
+    """A request that the protocol cannot answer, because its API or version is unknown.
 
-    An unknown API or version. The connection closes, as Kafka's does.
+    As in Kafka, the connection closes.
     """
 
 
@@ -19,10 +19,12 @@ class Route(NamedTuple):
     """One served API.
 
     Attributes:
-        first, last: the versions that are served.
-        history: the versions that Kafka's releases list, as "release: first-last" for each release that
-            changed them; "-" for the release that dropped the API. Empty for an API that no release lists.
-        unstable: the last version that the releases since 4.1 list with `unstable.api.versions.enable` alone, as
+        key: The API key.
+        first: The first served version.
+        last: The last served version.
+        history: The versions that Kafka's releases list, as "release: first-last" for each release that changed them,
+            or "-" for the release that dropped the API. Empty for an API that no release lists.
+        unstable: The last version that releases since 4.1 only list with `unstable.api.versions.enable`, as
             "release: last".
     """
 
@@ -34,7 +36,7 @@ class Route(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The name of its messages: "ListOffsets"."""
+        """The common part of the names of its messages, such as "ListOffsets"."""
         return self.key.message
 
 

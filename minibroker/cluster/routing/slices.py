@@ -1,21 +1,21 @@
-"""Work in slices: no request holds the event loop for more than 200 ms of CPU.
+"""Work in slices, so that no request holds the event loop for more than 200 ms of CPU.
 
-Work that can take longer than that is in steps. Nearly always that is a `ForEach`, which has a plain function for one
-element; a generator is for what cannot be cut into elements. Between two steps anything may have changed. `Slices` runs
-the steps for a few milliseconds in each turn of the event loop, one work after the other. All else is plain functions;
-where Kafka's controller limits a change to 10,000 records, so do these.
+Work that can take longer is split into steps. Usually it is a `ForEach`, with a plain function for one element. A
+generator is for work that cannot be split into elements. The state may change between two steps. `Slices` runs the
+steps for a few milliseconds in each turn of the event loop, rotating between pieces of work. Everything else is plain
+functions. Where Kafka's controller limits a change to 10,000 records, they have the same limit.
 
-What a broker does beside its requests has its own scheduler (`logs/chores.py`), which says why. In steps are:
+Background work has its own scheduler (`logs/chores.py`, which gives the reason). The following work runs in steps:
 
-- validation and conversion of large batches, for Produce and for old fetches; a batch that unpacks to much memory takes
-  its turn (`Slices.large`);
-- opening, closing and looking into many logs: DeleteRecords, DescribeLogDirs, DescribeProducers, ListOffsets, the stop
-  of a broker, and the pages that read logs;
-- loading of the coordinators' logs, and whatever waits for it; look-ups and changes of many groups, share-partitions
-  or transactions; the removal of many committed offsets; matching of regular expressions. A target assignment is made
-  at once: 100 ms for 100,000 partitions by the default assignor, up to a second by the others;
-- DeleteAcls, whose every filter looks at all rules, DescribeConfigs, which has some fifty rows for each resource, and
-  DescribeTopicPartitions, which looks at some ten rights for each name.
+- validation and conversion of large batches, for Produce and for old fetches. Batches that need much memory when
+  decompressed are processed one at a time (`Slices.large`);
+- opening, closing and searching many logs: DeleteRecords, DescribeLogDirs, DescribeProducers, ListOffsets, the stop of
+  a broker, and the pages that read logs;
+- loading of the coordinators' logs, and everything that waits for it; look-ups and changes of many groups,
+  share-partitions or transactions; removal of many committed offsets; matching of regular expressions. A target
+  assignment is a single step: 100 ms for 100,000 partitions with the default assignor, up to a second with the others;
+- DeleteAcls, whose filters check all rules, DescribeConfigs, with about fifty rows per resource, and
+  DescribeTopicPartitions, which checks about ten rights per name.
 """
 
 import time
@@ -34,18 +34,18 @@ _SLICE_S: Final = 0.003
 
 
 def _nothing(_: list[Any]) -> None:
-    """Make no result."""
+    """Ignore the results."""
 
 
 class ForEach(Generic[T]):
-    """Work that consists of many elements, each of which takes a step. Plain functions serve them.
+    """Work on many elements, with one step per element. Plain functions serve the elements.
 
-    Others may be served between two elements. Both functions may return further work in place of a result.
+    Other requests may be served between two elements. Both functions may return further work instead of a result.
 
     Attributes:
-        elements: the parts of the work, in order.
-        serve: serves one element, and returns its result.
-        conclude: makes the result of the whole from the results of the elements.
+        elements: The elements, in order.
+        serve: Serves one element, and returns its result.
+        conclude: Returns the overall result for the results of the elements.
     """
 
     __slots__ = ("conclude", "elements", "serve")
@@ -62,16 +62,16 @@ class ForEach(Generic[T]):
 
 
 Served: TypeAlias = T | ForEach[T]
-"""A result, or the work that has it in the end."""
+"""A result, or the work that produces it."""
 
 
 def is_work(result: object) -> TypeGuard["ForEach[Any] | Steps[Any]"]:
-    """Return whether a function has returned work that is still to be done: `ForEach`, or steps."""
+    """Return whether a result is unfinished work: a `ForEach` or a generator of steps."""
     return isinstance(result, ForEach | GeneratorType)
 
 
 def steps_of(result: Any) -> Steps[Any]:
-    """Do work in steps, and return its result; whatever is no work is its own result."""
+    """Do work in steps, and return its result. Anything else is returned as it is."""
     while is_work(result):
         if not isinstance(result, ForEach):
             result = yield from result
@@ -87,7 +87,7 @@ def steps_of(result: Any) -> Steps[Any]:
 
 
 def then(result: Any, change: Callable[[Any], Any]) -> Any:
-    """Return `change(result)`; if the result is work, work with that result."""
+    """Return `change(result)`. If the result is work, return work that applies `change` to its result."""
     if is_work(result):
         work: ForEach[Any] = ForEach((result,), _itself, lambda results: change(results[0]))
         return work
@@ -97,7 +97,7 @@ def then(result: Any, change: Callable[[Any], Any]) -> Any:
 def rescued(
     begin: Callable[[], Any], errors: type[Exception] | tuple[type[Exception], ...], change: Callable[[Any], Any]
 ) -> Steps[Any]:
-    """Do the work that `begin` returns; if one of some errors ends it, `change(error)` is the result."""
+    """Do the work that `begin` returns. If it raises one of `errors`, the result is `change(error)`."""
     try:
         return (yield from steps_of(begin()))
     except errors as error:
@@ -112,7 +112,8 @@ class Work(Generic[T]):
     """Steps that did not end within a slice.
 
     Attributes:
-        spent_s: for how long the steps have run.
+        steps: The steps.
+        spent_s: The time that the steps have taken, in seconds.
     """
 
     __slots__ = ("_done", "_failed", "spent_s", "steps")
@@ -124,11 +125,11 @@ class Work(Generic[T]):
         self._failed: Callable[[Exception], None] | None = None
 
     def then(self, done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Have `done` called with the result, or `failed` with the error that has ended the steps."""
+        """Call `done` with the result, or `failed` with the error raised by the steps."""
         self._done, self._failed = done, failed
 
     def run(self, slices: "Slices") -> bool:
-        """Take steps for the length of a slice, unless they can only wait. Returns whether more are left."""
+        """Run steps for one slice, or until they can only wait. Return whether steps are left."""
         begin = now = time.perf_counter()
         until = begin + slices.slice_s
         slices.is_waiting = False
@@ -140,7 +141,7 @@ class Work(Generic[T]):
             if self._done is not None:
                 self._done(end.value)
             return False
-        except Exception as error:  # noqa: BLE001 - the owner of the work decides what it means
+        except Exception as error:  # noqa: BLE001 - passed to the owner of the work
             if self._failed is not None:
                 self._failed(error)
             return False
@@ -149,15 +150,15 @@ class Work(Generic[T]):
 
 
 class Slices:
-    """The works of one broker.
+    """The unfinished work of one broker.
 
     Args:
-        call_soon: runs a callback in the event loop's next turn.
-        commit: writes what a slice has appended, since nothing that is staged may be seen.
+        call_soon: Runs a callback in the event loop's next turn.
+        commit: Writes what a slice appended, since staged appends must not be visible.
 
     Attributes:
-        is_waiting: whether the steps just taken can only wait for others, so that the slice ends.
-        slice_s: the length of a slice in seconds.
+        is_waiting: Whether the last step can only wait for other work, which ends the slice.
+        slice_s: The length of a slice in seconds.
     """
 
     __slots__ = ("_call_soon", "_commit", "_has_large", "_ready", "_stopped", "is_waiting", "slice_s")
@@ -172,9 +173,9 @@ class Slices:
         self.slice_s = _SLICE_S
 
     def begin(self, result: Any) -> Any:
-        """Run the first slice of work: return its result if that was all, else the `Work`, which continues by itself.
+        """Run the first slice of work. Return its result if it is finished, else its `Work`, which continues by itself.
 
-        What the steps raise is raised here, or handed to the work's owner.
+        An error of the first slice is raised here. Later errors are passed to the owner of the work.
         """
         if not is_work(result):
             return result
@@ -196,19 +197,19 @@ class Slices:
         return work
 
     def run(self, result: Any, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
-        """Call `done` with the result of work, now or when it is done, or `failed` with the error that has ended it."""
+        """Run work, and call `done` with its result, now or later, or `failed` with its error."""
         try:
             begun = self.begin(result)
-        except Exception as error:  # noqa: BLE001 - the owner of the work decides what it means
+        except Exception as error:  # noqa: BLE001 - passed to the owner of the work
             failed(error)
             return
         if isinstance(begun, Work):
-            begun.then(done, failed)  # pyright: ignore[reportUnknownMemberType] - of any result
+            begun.then(done, failed)  # pyright: ignore[reportUnknownMemberType] - any result
         else:
             done(begun)
 
     def large(self, steps: Steps[T]) -> Steps[T]:
-        """Take steps that may need much memory, such as a batch that unpacks to 100 MiB, when no others do."""
+        """Run steps that may need much memory, such as a batch that decompresses to 100 MiB, one set at a time."""
         while self._has_large:
             self.is_waiting = True
             yield
@@ -235,7 +236,7 @@ class Slices:
                 self._call_soon(self._turn)
 
     def stop(self) -> None:
-        """Give up all work, also what has begun: its steps end where they have yielded."""
+        """Drop all unfinished work. Its generators are closed where they last yielded."""
         self._stopped = True
         for work in self._ready:
             work.steps.close()

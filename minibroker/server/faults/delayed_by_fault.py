@@ -198,7 +198,7 @@ class BlackHole(asyncio.BufferedProtocol):
         self._connection = connection
         self._buffer = memoryview(bytearray(_BLACK_HOLE_BYTES))
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - required by asyncio
         """Return memory for unread bytes."""
         return self._buffer
 

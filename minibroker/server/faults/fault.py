@@ -104,11 +104,11 @@ class Fault:
         except OperationError as error:
             raise FaultError(str(error)) from None
         self._check_api()
-        #: The versions that it is for; None for all.
+        #: The API versions that the fault applies to, or None for all.
         self.version_range = None if self.versions is None else _version_range(self.versions)
         self._check_actions()
         self._is_named = {name: None if (text := getattr(self, name)) is None else matcher(text) for name in _NAMES}
-        self._random = random.Random(self.seed)  # noqa: S311 - no secret depends on it
+        self._random = random.Random(self.seed)  # noqa: S311 - not used for secrets
 
     def __repr__(self) -> str:
         return f"Fault({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"

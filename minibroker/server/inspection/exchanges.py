@@ -21,7 +21,7 @@ class Kind(Enum):
     """The form of what a client has sent."""
 
     REQUEST = "request"
-    TOKEN = "token"  # noqa: S105 - a form, no password
+    TOKEN = "token"  # noqa: S105 - not a password
     """A token of SASL without a header, after SaslHandshake 0 or from a client of Kafka 0.9."""
     UNREADABLE = "unreadable"
     """A frame that is too short for a header."""

@@ -264,7 +264,7 @@ def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_re
 
 
 def _without_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> bytes | bytearray:
-    from minibroker_protocol.messages import sasl  # noqa: PLC0415 - most brokers have no logins
+    from minibroker_protocol.messages import sasl  # noqa: PLC0415 - most brokers need no authentication
 
     cls: type[Any]
     cls, size = sasl.SaslAuthenticateResponse, _RESPONSE_HEADER_SIZE

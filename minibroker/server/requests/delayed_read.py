@@ -99,7 +99,7 @@ class DelayedRead(DelayedResponse):
         self._call.core.writes.commit()  # as before any request but Produce: what is staged can be read
         try:
             results = self._begin()
-        except Exception as error:  # noqa: BLE001 - the client gets an answer, and the log the error
+        except Exception as error:  # noqa: BLE001 - the error is logged and the client gets a response
             self._fail(error)
             return
         self._call.core.slices.run(results, self._on_read, self._fail)

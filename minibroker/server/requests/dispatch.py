@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - it is a class
+from struct import error as StructError  # noqa: N812 - the alias names a class
 from types import GeneratorType
 from typing import Any, Final, cast
 

@@ -148,8 +148,8 @@ class _OfTopic(ConfigResource):
         changes: list[tuple[Topic, TopicConfig]] = []
         for resource, _ in altered:  # the settings are in the configuration that was checked
             assert isinstance(resource, _OfTopic)
-            assert resource._topic is not None  # noqa: SLF001 - of this class
-            changes.append((resource._topic, resource._config))  # noqa: SLF001 - of this class
+            assert resource._topic is not None  # noqa: SLF001 - a method of the same class
+            changes.append((resource._topic, resource._config))  # noqa: SLF001 - a method of the same class
         call.core.topics.configure_all(changes)
 
 
@@ -211,7 +211,7 @@ class _OfClientMetrics(ConfigResource):
     def key(self, name: str) -> ConfigKey | None:
         return CLIENT_METRICS_KEYS.get(name)
 
-    def default(self, name: str) -> str:  # noqa: ARG002 - no list has anything in it
+    def default(self, name: str) -> str:  # noqa: ARG002 - this resource has no list values
         return ""
 
     def check(self, texts: Texts) -> None:
