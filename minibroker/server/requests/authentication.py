@@ -1,8 +1,8 @@
-"""The SASL authentication of a connection, before its first request and again when its session ends.
+"""The SASL authentication of a connection, before its first request and again when its session expires.
 
-The states and what may come in each are those of Kafka's `SaslServerAuthenticator` (KIP-43, KIP-152, KIP-368):
-ApiVersions at most once, SaslHandshake, then tokens: in SaslAuthenticate requests, or bare ones after SaslHandshake v0.
-Whatever else comes closes the connection. A client that has failed learns of it after
+The states, and the requests accepted in each, are those of Kafka's `SaslServerAuthenticator` (KIP-43, KIP-152,
+KIP-368): at most one ApiVersions, SaslHandshake, then tokens, which are sent in SaslAuthenticate requests, or bare
+after SaslHandshake v0. Any other request closes the connection. A client that fails gets the error after
 `connection.failed.authentication.delay.ms`, and the connection closes.
 """
 
@@ -39,41 +39,43 @@ if TYPE_CHECKING:
 _logger: Final = logging.getLogger(__name__)
 
 _LONGEST_MS: Final = 60_000
-"""From the connection to the last token. Kafka bounds it only by `connections.max.idle.ms`, which is ten minutes."""
+"""The time from the connection to the last token. Kafka only limits it by `connections.max.idle.ms`, ten minutes."""
 _BETWEEN_REAUTHENTICATIONS_MS: Final = 1000
 _LONGEST_TOKEN: Final = 65_536
-"""Bytes, of which a mechanism reads the costliest in 10 ms. Kafka bounds a token only as it bounds its request."""
+"""In bytes. The slowest mechanism reads such a token in 10 ms. Kafka only limits the whole request."""
 _MOST_REFUSED: Final = 2
-"""A client asks for ApiVersions once more, in a version that the broker serves. Kafka answers without an end."""
+"""A client repeats ApiVersions once, in a version that the broker serves. Kafka sets no limit."""
 
 
 class _State(Enum):
-    START = auto()  # ApiVersions or SaslHandshake
-    HANDSHAKE = auto()  # SaslHandshake
-    TOKENS = auto()  # SaslAuthenticate
-    BARE_TOKENS = auto()  # no requests at all
-    WRONG_MECHANISM = auto()  # another one than the session began with: the next request ends it
+    START = auto()  # Accepts ApiVersions or SaslHandshake.
+    HANDSHAKE = auto()  # Accepts SaslHandshake.
+    TOKENS = auto()  # Accepts SaslAuthenticate.
+    BARE_TOKENS = auto()  # Accepts tokens without a request header.
+    WRONG_MECHANISM = auto()  # Re-authentication named another mechanism, so the next request fails.
     DONE = auto()
     FAILED = auto()
 
 
 class IllegalSaslStateError(UnservedRequestError):
-    """A request that may not come now; the connection closes."""
+    """A request that is not allowed in the current state. The connection closes."""
 
 
 class SessionExpiredError(UnservedRequestError):
-    """The client should have authenticated again; the connection closes."""
+    """The session expired without re-authentication. The connection closes."""
 
 
 class Authentication:
-    """Of one connection; an interceptor, and `Session.authentication`.
+    """The authentication of one connection. It is an interceptor, and `Session.authentication`.
 
     Args:
-        channel: the connection.
-        on_done: is called when the client may send requests of any size.
+        security: The security settings of the listener.
+        session: The session of the connection.
+        channel: The connection.
+        on_done: Called when the client is authenticated and may send requests of any size.
 
     Attributes:
-        by_token: the client has shown a delegation token.
+        by_token: Whether the client authenticated with a delegation token.
     """
 
     def __init__(
@@ -86,44 +88,48 @@ class Authentication:
         self._clock = session.services.core.clock
         self._state = _State.START
         self._exchange: SaslServer | None = None
-        self._mechanism = ""  # of the session, once there is one
-        self._refused = 0  # requests of ApiVersions
-        self._expires_ms: float | None = None  # on the even clock
+        self._mechanism = ""  # The session's mechanism, once it is authenticated.
+        self._refused = 0  # The number of rejected ApiVersions requests.
+        self._expires_ms: float | None = None  # On the monotonic clock.
         self._began_again_ms: float | None = None
         self.by_token = False
         self._timer: Timer | None = self._clock.call_later(_LONGEST_MS, self._give_up)
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether the next frame is a bare token, without a header."""
+        """Whether the next frame is a bare token without a request header."""
         return self._state is _State.BARE_TOKENS
 
     def is_early(self, error: Exception) -> bool:
-        """Is a request refused for its having come before the client has begun to say who it is?"""
+        """Return whether a request failed because the client sent it before starting authentication."""
         began = self._mechanism or self._state not in {_State.START, _State.HANDSHAKE}
         return isinstance(error, IllegalSaslStateError) and not began
 
     def close(self) -> None:
-        """The connection has gone."""
+        """Cancel the timer because the connection is closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def before(self, take: Take) -> Take:
-        """Return a `Take` that serves logins, and has `take` serve all that comes after them."""
+        """Return a `Take` that handles authentication, and passes all later requests to `take`."""
         return partial(self._accept, take)
 
     def _accept(self, take: Take, frame: memoryview, session: Session) -> Outcome:
-        """The result of `take(frame, session)`, if such a request may come now.
+        """Return the result of `take(frame, session)` if the request is allowed now.
 
-        IllegalSaslStateError and SessionExpiredError, for which the connection is to close, and the errors of `take`.
+        The errors of `take` are raised, too.
+
+        Raises:
+            IllegalSaslStateError: The request is not allowed now. The connection must close.
+            SessionExpiredError: The session has expired. The connection must close.
         """
-        # After SaslHandshake v0 frames hold the mechanism's own bytes: they have no API key to look at.
+        # After SaslHandshake v0 frames contain bare tokens, without an API key.
         if self._state is _State.BARE_TOKENS:
             return self._bare_token(bytes(frame))
         key = int.from_bytes(frame[:2], "big", signed=True)
         if self._state is _State.DONE:
-            # KIP-368: a session with a limit; most have none, and pay for one comparison.
+            # Only sessions with a time limit (KIP-368) are watched. Others pay for one comparison.
             if self._expires_ms is not None:
                 self._watch(key, self._expires_ms)
         elif self._state is _State.TOKENS:
@@ -140,17 +146,17 @@ class Authentication:
         return outcome
 
     def _may_begin(self, key: int) -> bool:
-        # ApiVersions may come once before the handshake (KIP-35), and again if its version was unknown.
+        # ApiVersions is allowed once before the handshake (KIP-35), and again if its version was unknown.
         if self._state is _State.START:
             return key == ApiKey.SASL_HANDSHAKE or (key == ApiKey.API_VERSIONS and self._refused < _MOST_REFUSED)
         return self._state is _State.HANDSHAKE and key == ApiKey.SASL_HANDSHAKE
 
     def _watch(self, key: int, expires_ms: float) -> None:
-        """Begin again if the client asks for it, and end a session that is over."""
+        """Start re-authentication if the client requests it, and end an expired session."""
         now_ms = self._clock.monotonic_ms()
         if key == ApiKey.SASL_HANDSHAKE and (
-            # `KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS`: a client could else have the broker hash passwords
-            # all day.
+            # Without this interval (`KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS`) a client could keep the broker
+            # busy with hashing passwords.
             self._began_again_ms is None or now_ms - self._began_again_ms >= _BETWEEN_REAUTHENTICATIONS_MS
         ):
             self._began_again_ms = now_ms
@@ -158,10 +164,10 @@ class Authentication:
         elif now_ms > expires_ms:
             raise SessionExpiredError("the session has expired, and the client did not authenticate again")
 
-    # What the handlers ask
+    # Called by the handlers.
 
     def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | DelayedResponse:
-        """Answer SaslHandshake."""
+        """Handle SaslHandshake."""
         mechanisms = self._security.mechanisms
         if self._state is _State.DONE:
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
@@ -170,7 +176,7 @@ class Authentication:
                 f"the mechanism {request.mechanism!r} is not enabled, but {', '.join(mechanisms)}",
                 SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms),
             )
-        # KIP-368 forbids another mechanism on a session. Kafka says so only when the token comes.
+        # KIP-368 forbids a change of mechanism. Like Kafka, report it only when the token arrives.
         if self._mechanism and request.mechanism != self._mechanism:
             self._state = _State.WRONG_MECHANISM
         else:
@@ -179,7 +185,7 @@ class Authentication:
         return SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=mechanisms)
 
     def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse | DelayedResponse:
-        """Answer SaslAuthenticate."""
+        """Handle SaslAuthenticate."""
         exchange = self._exchange
         if exchange is None or self._state is not _State.TOKENS:
             return SaslAuthenticateResponse(
@@ -197,17 +203,21 @@ class Authentication:
         )
 
     def _error_message(self, error: SaslError, mechanism: str) -> str:
-        """The error message for the client: it does not show which users exist."""
+        """Return an error message for the client that does not reveal which users exist."""
         if isinstance(error, SaslAuthenticationError):
             return str(error)
         phase = "re-authentication" if self._mechanism else "authentication"
         return f"Authentication failed during {phase} due to invalid credentials with SASL mechanism {mechanism}"
 
     def _complete(self, exchange: SaslServer) -> int:
-        """The client is known from now on; how long, in milliseconds, or 0 for ever. SaslAuthenticationError."""
+        """Complete the authentication, and return the lifetime of the session in milliseconds, or 0 if it is unlimited.
+
+        Raises:
+            SaslAuthenticationError: A re-authentication changed the principal.
+        """
         principal = Principal(USER, exchange.user or "")
         before = self._session.principal
-        # Requests in flight were authorized for the first principal.
+        # Pending requests were authorized for the first principal.
         if self._mechanism and principal != before:
             raise SaslAuthenticationError(
                 f"Cannot change principals during re-authentication from {before.type}.{before.name}: "
@@ -216,7 +226,7 @@ class Authentication:
         limits = [self._security.max_reauth_ms(exchange.mechanism)]
         if exchange.expires_ms is not None:
             limits.append(max(0, exchange.expires_ms - self._clock.now_ms()))
-        # The broker's limit or the token's end, whichever is earlier
+        # Use the earlier of the broker's limit and the token's expiration
         # (`SaslServerAuthenticator.calcCompletionTimesAndReturnSessionLifetimeMs`).
         lifetime_ms = min(limits if limits[0] > 0 else limits[1:], default=None)
         self._expires_ms = None if lifetime_ms is None else self._clock.monotonic_ms() + lifetime_ms
@@ -228,10 +238,10 @@ class Authentication:
         self._on_done()
         return lifetime_ms or 0
 
-    # Clients that have not got so far
+    # Bare tokens and failures.
 
     def _bare_token(self, token: bytes) -> Waiting:
-        """Take a token after SaslHandshake v0: it has no headers, and is answered in the same way."""
+        """Handle a token after SaslHandshake v0. Request and response have no headers."""
         exchange = self._exchange
         assert exchange is not None
         delayed: DelayedResponse
@@ -244,12 +254,12 @@ class Authentication:
         else:
             origin = self._session.origin
             delayed = _BareAnswer(self._channel, answer, None if origin is None else origin.request)
-            # A raw token must not overtake answers of the same wake-up that are still to be encoded.
+            # A bare token must not overtake responses of the same wake-up that are not encoded yet.
             self._session.services.core.call_soon(delayed.go)
         return Waiting(delayed, NO_ANSWER)
 
     def _fail(self, reason: str, response: Any) -> DelayedResponse:
-        """Answer late, and close."""
+        """Return a delayed response that reports the failure and closes the connection."""
         kind = FAILED_LOGINS.format("no mechanism" if self._exchange is None else self._exchange.mechanism)
         message = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
         self._session.services.core.advised.advise(kind, message, message)
@@ -257,18 +267,18 @@ class Authentication:
         self._exchange = None
         self.close()
         refusal = _Refusal(self._channel, response)
-        # `connection.failed.authentication.delay.ms` (KIP-306): guessing passwords takes time.
+        # The delay (KIP-306) slows down the guessing of passwords.
         refusal.timer = self._clock.call_later(self._security.failure_delay_ms, refusal.go)
         return refusal
 
     def _give_up(self) -> None:
         self._timer = None
         _logger.info("%s did not authenticate within %d ms", self._session.client_host, _LONGEST_MS)
-        self._channel.abort()  # it may have left answers unread, which would be waited for
+        self._channel.abort()  # `end` would wait for responses that the client has not read.
 
 
 class _Refusal(DelayedResponse):
-    """A failure that the client learns of later; None where no response can carry it."""
+    """A delayed failure. Without a response it only closes the connection."""
 
     timer: Timer
 
@@ -289,12 +299,12 @@ class _Refusal(DelayedResponse):
 
 
 class _BareAnswer(DelayedResponse):
-    """A token that leaves without a header, once what was answered before has left."""
+    """A token without a header, sent after all earlier responses."""
 
     def __init__(self, channel: Channel, token: bytes, recorded: Any) -> None:
         self._channel: Channel | None = channel
         self._token = token
-        self._recorded = recorded  # the token in the recording, if there is one
+        self._recorded = recorded  # The token in the recording, or None.
 
     def go(self) -> None:
         channel = self._channel
@@ -325,7 +335,7 @@ def _refusal(message: str) -> SaslAuthenticateResponse:
 
 
 def _has_responded(outcome: Outcome) -> bool:
-    """Has the client got the table, or will it? One that asked in an unknown version may ask again."""
+    """Return whether the client gets the API versions. After an unknown version the client may repeat its request."""
     return not isinstance(outcome, Answer) or outcome.response.error_code == ErrorCode.NONE
 
 

@@ -1,4 +1,4 @@
-"""`Call`: an API as one connection uses it, in one version. Handlers get it with every request."""
+"""`Call`: the context of requests for one API in one version on one connection. Handlers get it with every request."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """The surroundings of a request. A connection keeps them for each API, version and client id that it uses.
+    """The context of a request. A connection caches one for each API, version and client id.
 
     Attributes:
-        core: topics, logs, the cluster and its configuration.
-        services: coordinators, rights, quotas.
-        api_version: the version of the response. It is 0 for ApiVersions in a version that is not served.
-        session: the connection of the client.
-        endpoint: the API's messages and its handler (`requests.endpoints.Endpoint`).
-        header: the bytes of a request between the correlation id and the message, which begins at `body`.
-        decode: decodes requests; None for ApiVersions in a version that is not served.
-        encode: encodes whole response frames.
-        plain: the way of requests in the plain shape (`requests.declarations.PlainShape`), or None; `decode_plain` and
+        core: The topics, the logs, the cluster and its configuration.
+        services: The coordinators, authorization and quotas.
+        api_version: The version of the response. It is 0 for ApiVersions in an unsupported version.
+        session: The session of the connection.
+        endpoint: The messages and the handler of the API (`requests.endpoints.Endpoint`).
+        header: The bytes of a request between the correlation id and the message, which starts at `body`.
+        decode: Decodes requests. None for ApiVersions in an unsupported version.
+        encode: Encodes whole response frames.
+        plain: The plain shape of the API (`requests.declarations.PlainShape`), or None. `decode_plain` and
             `encode_plain` are its codec.
-        may_wait: whether requests may have to wait for changes of metadata, or for groups to be loaded.
+        may_wait: Whether requests may have to wait until groups are loaded.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Call:
     )
 
     endpoint: Any
-    header: Any  # bytes, which a slice of a frame is compared with
+    header: Any  # Bytes, which are compared with a slice of the frame.
     body: int
     decode: "Decoder | None"
     encode: "ResponseEncoder"
@@ -68,34 +68,34 @@ class Call:
 
     @property
     def node(self) -> Node:
-        """The node that the client has connected to.
+        """The node that the client is connected to.
 
-        All nodes share one state and one copy of each log. A handler that serves what one node leads compares
-        `partition.leader` with this node.
+        All nodes share one state and one copy of each log. Handlers that only serve leaders compare `partition.leader`
+        with this node.
         """
         return self.session.node
 
     @property
     def client_host(self) -> str:
-        """Where the client is, as Kafka writes addresses."""
+        """The client's address in Kafka's format."""
         return self.session.client_host
 
     @property
     def principal(self) -> Principal:
-        """The principal that the client has authenticated as."""
+        """The authenticated principal of the client."""
         return self.session.principal
 
     def address_of(self, node: Node) -> tuple[str, int]:
-        """(host, port) at which this client should find a node."""
+        """Return the (host, port) of a node for this client."""
         advertised = self.session.advertised
         return advertised if node is self.session.node else node.address(self.session.listener, advertised)
 
     def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
-        """Whether the client may do this to a resource; without an authorizer it always may."""
+        """Return whether the client may perform an operation on a resource. Without an authorizer it always may."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows(self.session, operation, resource_type, name)
 
     def allows_somewhere(self, operation: "Operation", resource_type: "ResourceType") -> bool:
-        """Whether the client may do this to any resource of a type."""
+        """Return whether the client may perform an operation on any resource of a type."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows_somewhere(self.session, operation, resource_type)

@@ -10,12 +10,12 @@
     )
     def delete_topics(request, call): ...
 
-All but `needs` are optional (`requests.requirements`). A field `group_id` or `transactional_id` is found without a
-declaration. `deadline` is for requests that Kafka's controller refuses with REQUEST_TIMED_OUT when their `timeout_ms`
-is not above 0, unless the field that it names is empty. `plain` is for requests that are nearly always about one
-partition, and come so often that a few microseconds count.
+Everything except `needs` is optional (`requests.requirements`). Fields named `group_id` and `transactional_id` are
+found without a declaration. `deadline` is for requests that Kafka's controller rejects with REQUEST_TIMED_OUT if their
+`timeout_ms` is not positive, unless the field named by `deadline` is empty. `plain` is for frequent requests that
+usually concern a single partition, where a few microseconds matter.
 
-`requests.endpoints` collects the declarations; `requests.targets`, `requests.refusals` and `requests.dispatch` act on
+`requests.endpoints` collects the declarations. `requests.targets`, `requests.refusals` and `requests.dispatch` use
 them.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """One thing that a request names; None for what it does not name."""
+    """An object that a request names. Fields that do not apply are None."""
 
     topic: str | None = None
     partition: int | None = None
@@ -41,18 +41,18 @@ class Target(NamedTuple):
 
 
 Implied = Callable[[Any, "Call"], tuple[Target, ...]]
-"""From a request to the targets that it means without naming them, each once."""
+"""Returns the distinct targets that a request implies without naming them."""
 
 
 class TopicList(NamedTuple):
-    """Where the topics of a request are.
+    """The location of the topics in a request.
 
     Attributes:
-        topics: the field of their list.
-        name: the field of a topic's name; empty when the list holds the names themselves.
-        partitions: the field of a topic's partitions; empty when partitions are not named.
-        number: the field of a partition's number; empty when the partitions are numbers.
-        within: the list whose elements hold the list of topics each; empty when the request itself holds it.
+        topics: The field with the list of topics.
+        name: The field with a topic's name. Empty if the list contains the names themselves.
+        partitions: The field with a topic's partitions. Empty if the request names no partitions.
+        number: The field with a partition's number. Empty if the partitions are numbers.
+        within: The list whose elements contain the list of topics. Empty if the request itself contains it.
     """
 
     topics: str
@@ -63,12 +63,12 @@ class TopicList(NamedTuple):
 
 
 class KeyList(NamedTuple):
-    """A list of group ids or transactional ids.
+    """The location of a list of group ids or transactional ids.
 
     Attributes:
-        field: the list.
-        kind: "group", "transactional_id", or empty when the request's `key_type` decides.
-        single: the field of the only key in versions without the list.
+        field: The field with the list.
+        kind: "group" or "transactional_id". Empty if the request's `key_type` decides.
+        single: The field with the only key in versions without the list.
     """
 
     field: str
@@ -77,12 +77,14 @@ class KeyList(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The kinds of names in the requests of an API; `|` combines two.
+    """The kinds of names in the requests of an API. `|` combines two of them.
 
     Attributes:
-        resources: the list of config resources, of which some are topics and some groups.
-        implied: adds the targets that a request means without naming them.
-        answers_partitions: the response has partitions that the request does not name.
+        topics: The lists of topics.
+        keys: The list of group ids or transactional ids.
+        resources: The field with the list of config resources, which can be topics or groups.
+        implied: Returns the targets that a request implies without naming them.
+        answers_partitions: Whether the response has partitions that the request does not name.
     """
 
     topics: tuple[TopicList, ...] = ()
@@ -98,11 +100,14 @@ class Names(NamedTuple):
 def topics_at(
     name: str, partition: str = "", *, implied: Implied | None = None, answers_partitions: bool = False
 ) -> Names:
-    """A list of topics, maybe with their partitions.
+    """Declare a list of topics, optionally with their partitions.
 
-    `name` is the path to a topic's name: "topics.name", "groups.topics.name", or "topic_names" for a list of names.
-    `partition` is the path from a topic to a partition's number: "partitions.partition_index", or "partition_indexes"
-    for a list of numbers.
+    Args:
+        name: The path to a topic's name: "topics.name", "groups.topics.name", or "topic_names" for a list of names.
+        partition: The path from a topic to a partition number: "partitions.partition_index", or "partition_indexes" for
+            a list of numbers.
+        implied: Returns the targets that a request implies without naming them.
+        answers_partitions: Whether the response has partitions that the request does not name.
     """
     *within, listed, field = name.split(".") if "." in name else (name, "")
     partitions, _, number = partition.partition(".")
@@ -111,42 +116,41 @@ def topics_at(
 
 
 def groups_at(field: str) -> Names:
-    """A list of group ids."""
+    """Declare a list of group ids."""
     return Names(keys=KeyList(field, "group", ""))
 
 
 def transactional_ids_at(field: str) -> Names:
-    """A list of transactional ids."""
+    """Declare a list of transactional ids."""
     return Names(keys=KeyList(field, "transactional_id", ""))
 
 
 def coordinator_keys_at(field: str, single: str) -> Names:
-    """A list of group ids or transactional ids, as `key_type` says, and the field of versions with a single key."""
+    """Declare a list of coordinator keys with a `key_type`, and the field `single` of versions with one key."""
     return Names(keys=KeyList(field, "", single))
 
 
 def config_resources_at(field: str) -> Names:
-    """A list of config resources."""
+    """Declare a list of config resources."""
     return Names(resources=field)
 
 
 Refuse = Callable[[Any, int, "ErrorCode"], Any]
-"""From a request, its version and an error to the response that says the error."""
+"""Returns the error response for a request, its version and an error code."""
 
 
 class Refusal(NamedTuple):
-    """The refusals of an API's requests, as `AbstractRequest.getErrorResponse` makes them.
+    """The error responses of an API, equal to those of `AbstractRequest.getErrorResponse`.
 
-    The error code stands at the outermost level of the response that has one: at the top, or at each element that the
-    request names. Fields without a default are empty. `whole` makes
-    a response that this cannot describe.
+    The error code is set at the outermost level that has one: at the top, or in each element that the request names.
+    Fields without a default are empty. `whole` builds responses that this cannot describe.
 
     Attributes:
-        values: fields that are not empty, by name.
-        everywhere: the code stands at each level that has one.
-        explained: `error_message` is the error's sentence.
-        whole: makes the response itself.
-        parts: makes a response with errors of some elements, beside others that are served.
+        values: The values of fields that are not empty, by name.
+        everywhere: Whether the code is set at every level that has one.
+        explained: Whether `error_message` contains the message of the error.
+        whole: Builds the response.
+        parts: Builds a response with errors for some elements, to be merged with the served ones.
     """
 
     values: Mapping[str, Any] = {}
@@ -157,15 +161,15 @@ class Refusal(NamedTuple):
 
 
 class PlainShape(NamedTuple):
-    """The way of requests in the plain shape: one element in each array (`minibroker_protocol.compiler`).
+    """The fast path of requests with one element in each array (`minibroker_protocol.compiler`).
 
-    It is open where no authorizer, quota or fault looks at messages.
+    It is used unless an authorizer, a quota or a fault inspects messages.
 
     Attributes:
-        handle: takes the values of a request; returns what is to be answered. None leads to the handler's `handle`,
-            so it must decide before it does anything.
-        values: called when the answer is encoded, after all appends are written, with what `handle` has returned.
-            Returns the values of the response, or a whole response.
+        handle: Takes the values of a request and returns a result, or None to use the regular handler. It must return
+            None before it has any effect.
+        values: Takes the result of `handle` when the response is encoded, after all appends are written. Returns the
+            values of the response, or a whole response.
     """
 
     handle: Callable[[tuple[Any, ...], Call], Any]
@@ -177,10 +181,10 @@ PLAIN_REFUSAL: Final = Refusal()
 
 
 Handle = Callable[[Any, "Call"], Any]
-"""A handler. It returns a response, None for no response at all, a `DelayedResponse`, or work with one of these.
+"""A handler. It returns a response, None for no response, a `DelayedResponse`, or work that results in one of these.
 
-Work, nearly always a `ForEach`, is for a request that grows with what the client has sent, or with what the broker has.
-It copies what it keeps of the request's BYTES fields past a step.
+Work, usually a `ForEach`, is for requests whose cost grows with the request or with the state of the broker. It must
+copy BYTES fields of the request that it uses after its first step.
 """
 _H = TypeVar("_H", bound=Handle)
 
@@ -197,7 +201,7 @@ class Handler(NamedTuple):
 
 
 HANDLERS: Final[dict[ApiKey, Handler]] = {}
-"""The handlers whose modules are loaded."""
+"""The handlers in loaded modules."""
 
 
 def handles(
@@ -209,7 +213,7 @@ def handles(
     deadline: str | None = None,
     plain: PlainShape | None = None,
 ) -> Callable[[_H], _H]:
-    """Declare that a function handles the requests of an API; `needs` are the rights of its clients."""
+    """Register a function as the handler of an API. `needs` are the rights that its clients need."""
 
     def declare(handle: _H) -> _H:
         HANDLERS[key] = Handler(handle, needs, names, refusal, deadline, plain)

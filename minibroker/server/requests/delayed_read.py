@@ -1,4 +1,4 @@
-"""The base of reads that wait for appends: `DelayedFetch` and `DelayedShareFetch` listen, wake, look and time out."""
+"""The base class of `DelayedFetch` and `DelayedShareFetch`, which wait for appends."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,9 +10,9 @@ from minibroker_storage.log import Log
 
 
 class DelayedRead(DelayedResponse):
-    """A read that waits for appends to its logs, or for its time to be up, and reads again after each append.
+    """A read that waits for appends to its logs until a timeout, and reads again after each append.
 
-    It waits as long as it has its timer.
+    It is waiting while it has a timer.
     """
 
     __slots__ = ("_call", "_is_over", "_is_reading", "_logs", "_timer", "_woken")
@@ -20,46 +20,46 @@ class DelayedRead(DelayedResponse):
     def __init__(self, call: Call, max_wait_ms: int, logs: Iterable[Log]) -> None:
         self._call = call
         self._woken = False
-        self._is_over = False  # its time is up
+        self._is_over = False  # Whether the timeout has expired.
         self._is_reading = False
         self._logs: dict[Log, None] = {}
         self.listen(logs)
         self._timer: Timer | None = call.core.clock.call_later(max_wait_ms, self._on_timeout)
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """Stop waiting because the client disconnected."""
         self._stop_waiting()
 
     def hasten(self) -> None:
-        """Answer with the records that have come: the time that the client allows for is an upper bound."""
+        """Answer with the available records. The client's timeout is an upper bound."""
         self._on_timeout()
 
     def listen(self, logs: Iterable[Log]) -> None:
-        """Wait for these logs, too."""
+        """Wait for appends to these logs, too."""
         for log in logs:
             self._logs[log] = None
             log.add_append_listener(self._on_append)
 
     def look_soon(self) -> None:
-        """Read again, but not at once: what wakes has its own answer to send first, and may append more."""
+        """Read again later, because the caller must send its own response first and may append more."""
         if not self._woken:
             self._woken = True
             self._schedule()
 
     def _schedule(self) -> None:
-        """Have `_look` called."""
+        """Schedule a call of `_look`."""
         self._call.core.call_soon(self._look)
 
     def _begin(self) -> Any:
-        """Begin to read. Return the results, or the work that has them in the end."""
+        """Start a read, and return the results, or work that produces them."""
         raise NotImplementedError
 
     def _on_read(self, results: Any) -> None:
-        """Answer with the results, or wait for more. `_is_reading` ends here."""
+        """Answer with the results, or keep waiting. Implementations reset `_is_reading`."""
         raise NotImplementedError
 
     def _fail(self, error: Exception) -> None:
-        """Answer what a client takes for a reason to try again, and have the event loop log the error."""
+        """Answer with an error that makes the client retry, and raise the error for the event loop to log."""
         raise NotImplementedError
 
     def _stop_waiting(self) -> None:
@@ -68,15 +68,15 @@ class DelayedRead(DelayedResponse):
             self._take_down(timer)
 
     def _take_down(self, timer: Timer) -> None:
-        """Undo what the waiting has set up; it is over already, for it has no timer any more."""
+        """Cancel the timer, which is already detached, and remove all listeners."""
         timer.cancel()
-        # A log may have thousands of delayed fetches: a listener that is left behind would be called for ever.
+        # A log may have thousands of delayed fetches, and a stale listener would be called forever.
         for log in self._logs:
             log.remove_append_listener(self._on_append)
         self._on_end()
 
     def _on_end(self) -> None:
-        """Undo what the waiting has set up beside the logs."""
+        """Remove listeners other than those of the logs."""
 
     def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
         self.look_soon()
@@ -87,16 +87,16 @@ class DelayedRead(DelayedResponse):
             self._read()
 
     def _on_timeout(self) -> None:
-        # The answer leaves with the records that have come, perhaps none: `max_wait_ms` is a promise.
+        # The response is due at `max_wait_ms`, with the available records or none.
         self._is_over = True
         self._read()
 
     def _read(self) -> None:
-        # Answered already, or reading in slices: an append in between is seen when that read ends.
+        # The read was answered, or is running in slices. In that case an append is noticed when it ends.
         if self._timer is None or self._is_reading:
             return
         self._is_reading = True
-        self._call.core.writes.commit()  # as before any request but Produce: what is staged can be read
+        self._call.core.writes.commit()  # Staged appends must be readable, as for any request except Produce.
         try:
             results = self._begin()
         except Exception as error:  # noqa: BLE001 - the error is logged and the client gets a response

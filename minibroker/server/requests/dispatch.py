@@ -1,8 +1,8 @@
-"""Dispatch of a request: decode, authorize, handle (`KafkaApis.handle`).
+"""The dispatch of a request: decode, authorize, handle (`KafkaApis.handle`).
 
-`accept` takes a frame; its last step is `serve`: commit, authorize, handle.
+`accept` takes a frame. Its last step is `serve`: commit, authorize, handle.
 
-There are no sockets here: a test can drive it with bytes alone. Interceptors stand before it (`request_path`).
+Nothing here uses sockets, so tests can call it with bytes. Interceptors run before it (`request_path`).
 """
 
 import logging
@@ -53,13 +53,13 @@ _logger = logging.getLogger(__name__)
 
 
 class SlicedRequest(DelayedResponse):
-    """A request whose work is done in slices.
+    """A request whose work runs in slices.
 
     Attributes:
-        finish: called once, with a function that returns the outcome or raises the error that has ended the request.
-        amend: changes the outcome before it is encoded; its arguments are the outcome, and for how many seconds the
-            work has run.
-        recorded: the request in the recording, if there is one.
+        finish: Called once, with a function that returns the outcome or raises the error of the request.
+        amend: Changes the outcome before it is encoded. Its arguments are the outcome and the time that the work took,
+            in seconds.
+        recorded: The request in the recording, or None.
     """
 
     finish: Callable[[Callable[[], Outcome]], None]
@@ -73,16 +73,16 @@ class SlicedRequest(DelayedResponse):
         work.then(self._done, self._failed)
 
     def cancel(self) -> None:
-        """Let the work run to its end, since half of a change would be worse, without a response."""
+        """Drop the response. The work continues, since half of a change would be worse."""
         self._is_gone = True
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the response waits for."""
         return "its next slice: the request is large"
 
     def _done(self, outcome: Outcome) -> None:
         if self._is_gone:
-            # The client has gone meanwhile: a fetch that would begin to wait now has no one to answer.
+            # The client disconnected, so a fetch must not start to wait now.
             if isinstance(outcome, Waiting):
                 outcome.delayed.cancel()
             return
@@ -90,7 +90,7 @@ class SlicedRequest(DelayedResponse):
             outcome = self.amend(outcome, self._work.spent_s)
         if self.recorded is not None:
             self.recorded.settle(outcome)
-        # The work may have staged appends in its last slice, and the answer claims them.
+        # The response claims appends that the last slice may have staged.
         self._services.core.writes.commit()
         self.finish(lambda: outcome)
 
@@ -104,16 +104,16 @@ class SlicedRequest(DelayedResponse):
             self.finish(fail)
 
 
-# An enum's members are looked up each time that they are named.
+# Constants, because accessing a member of an enum is a lookup.
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _START: Final = Struct(">Ii")
 """API key and version as one number, and the correlation id."""
 _HEADER_AT: Final = _START.size
 _MAX_BYTES_UNKEPT: Final = 1 << 14
-"""A larger request outlives the wake-up, since its handler may need it for several slices. Produce copies records."""
+"""Larger requests are copied, since their handlers may need them for several slices. Produce copies its records."""
 _MAX_HEADER_BYTES: Final = 256
-"""A connection keeps no call of a longer header: clients may put anything into tagged fields."""
+"""Calls with a longer header are not cached, since clients may send arbitrary tagged fields."""
 _APART: Final = frozenset(map(int, (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)))
 _FETCH: Final = ApiKey.FETCH
 _FETCHES: Final = frozenset({_FETCH, ApiKey.SHARE_FETCH})
@@ -121,11 +121,11 @@ _UNSERVED: Final = (1, 0)
 
 
 def accept(frame: memoryview, session: Session) -> Outcome:
-    """Serve one request frame of a connection.
+    """Serve one request frame of a connection. After an error the connection must close.
 
     Raises:
-        DecodeError: The bytes are no request.
-        UnservedRequestError: The broker does not serve this API or version. In both cases the connection should close.
+        DecodeError: The frame is not a valid request.
+        UnservedRequestError: The broker does not serve this API or version.
     """
     return _take(frame, *call_of(frame, session))
 
@@ -138,9 +138,10 @@ def _take(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
 
 
 def accept_plain(frame: memoryview, session: Session) -> Outcome:
-    """`accept` for a broker where nothing but handlers looks at messages: requests in the plain shape have a short way.
+    """Serve one request frame like `accept`, with a fast path for requests in the plain shape.
 
-    Its handler is called with the values of a request for one partition, instead of a message of five structures.
+    It is for brokers where only handlers inspect messages. The plain handler gets the values of a request for one
+    partition, instead of a message of five structures.
     """
     call, correlation_id = call_of(frame, session)
     if call.plain is not None:
@@ -154,8 +155,8 @@ def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] |
     """Serve a request in the plain shape.
 
     Returns:
-        The request's values, and what its handler has returned or a response with the error that ended it. None if
-        nothing was done, because the request is not in the plain shape or its handler wants the whole message.
+        The values of the request, and the result of its handler or an error response. None if nothing was done, because
+        the request is not in the plain shape or its handler needs the whole message.
     """
     try:
         values = call.decode_plain(frame, call.body, len(frame))
@@ -171,14 +172,14 @@ def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] |
 
 
 def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memoryview, session: Session) -> Outcome:
-    """`accept` for a broker that records requests, and may have faults.
+    """Serve one request frame like `accept`, for a broker that records requests and may have faults.
 
     Args:
-        recording: the `minibroker.server.inspection.recording.Recording`.
-        faults: the `minibroker.server.faults.registry.FaultRegistry`, or None if no faults are installed.
-        channel: the connection.
-        frame: the request.
-        session: the connection's.
+        recording: The `minibroker.server.inspection.recording.Recording`.
+        faults: The `minibroker.server.faults.registry.FaultRegistry`, or None without faults.
+        channel: The connection.
+        frame: The request.
+        session: The session of the connection.
     """
     began = recording.now_ms(), recording.monotonic_ms()
     try:
@@ -217,16 +218,16 @@ def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memory
 
 
 def call_of(frame: memoryview, session: Session) -> tuple[Call, int]:
-    """Return the call of a request, which the connection may have made before, and the correlation id.
+    """Return the call of a request, cached by the connection if possible, and its correlation id.
 
     Raises:
-        DecodeError: The header cannot be read.
+        DecodeError: The header cannot be decoded.
         UnservedRequestError: The broker does not serve this API or version.
     """
     try:
         key, correlation_id = _START.unpack_from(frame)
     except StructError:
-        read_request_header(frame)  # raises with a message
+        read_request_header(frame)  # This raises an error with a message.
         raise
     call = session.calls.get(key)
     if call is None or frame[_HEADER_AT : call.body] != call.header:
@@ -237,7 +238,7 @@ def call_of(frame: memoryview, session: Session) -> tuple[Call, int]:
 
 
 def _bind(frame: memoryview, session: Session) -> Call:
-    """Make the call of a request's API, version and client id."""
+    """Create the call for a request's API, version and client id."""
     services = session.services
     header = read_request_header(frame)
     version = header.api_version
@@ -247,8 +248,8 @@ def _bind(frame: memoryview, session: Session) -> Call:
         (route.first, route.last) if services.served is None else services.served.get(header.api_key, _UNSERVED)
     )
     is_served = first <= version <= last
-    # Kafka closes the connection, too: no error response could be written in a version that it does not know. But a
-    # client with an unknown version of ApiVersions gets the table in the form that every client can read (KIP-511).
+    # Like Kafka, close the connection, since an error response needs a known version. Only ApiVersions in an unknown
+    # version is answered, in the form that every client can read (KIP-511).
     if not is_served and (route.key is not _API_VERSIONS or not first <= last):
         raise UnservedRequestError(f"{route.key.name} v{version} is not served")
     body = header.body
@@ -270,43 +271,43 @@ def _bind(frame: memoryview, session: Session) -> Call:
 
 
 def _decoded(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
-    """Decode a request; None for ApiVersions in a version that is not served.
+    """Decode a request, or return None for ApiVersions in an unsupported version.
 
     Args:
-        frame: the request.
-        call: the request's.
-        is_kept: the frame is in memory that outlives the wake-up.
+        frame: The request.
+        call: The context of the request.
+        is_kept: Whether the frame is in memory that outlives the wake-up.
     """
     decode = call.decode
     if decode is None:
         return None
     if len(frame) > _MAX_BYTES_UNKEPT and not is_kept and call.endpoint.route.key is not _PRODUCE:
         frame = call.session.keep(frame)
-    try:  # Kafka passes over bytes after the end, too
+    try:  # Like Kafka, ignore extra bytes at the end.
         return decode(frame, call.body, len(frame), call.services.max_elements)[0]
     except UNDECODABLE as error:
         raise decode_error(call.endpoint.request, call.api_version, error, len(frame) - call.body) from None
 
 
 def _has_to_wait(call: Call) -> bool:
-    """Return whether a request waits for groups to be loaded."""
+    """Return whether a request must wait until groups are loaded."""
     return call.endpoint.is_about_groups and call.services.is_loading_groups
 
 
 def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Any:
-    """Serve a request; return its outcome, or the work that has it in the end."""
+    """Serve a request, and return its outcome, or work that produces it."""
     return then(serve(request, call), lambda response: outcome_of(response, call, correlation_id, entry))
 
 
 def _after_loading(request: Any, call: Call, begin: Callable[[], Any]) -> ForEach[Outcome]:
-    """Wait for the groups that a request names, then begin; handlers refuse groups that cannot be loaded."""
+    """Wait until the groups in a request are loaded, then call `begin`. Handlers reject groups that failed to load."""
     store, node = call.services.groups.store, call.session.node
     groups = targets.groups_of(call.endpoint.names, request)
     return ForEach(groups, lambda group: store.awaited(group, node), lambda _: begin())
 
 
 def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
-    """Turn the return value of a handler, which is not steps, into an outcome."""
+    """Convert the result of a handler to an outcome. Unfinished work is not allowed here."""
     if response is None:
         return None
     if isinstance(response, DelayedResponse):
@@ -315,12 +316,12 @@ def outcome_of(response: Any, call: Call, correlation_id: int, entry: Any = None
 
 
 def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = None) -> Outcome:
-    """Return the outcome of a request, from what `serve` has returned; if that is steps, they begin here."""
+    """Convert the result of `serve` to an outcome. Steps start here."""
     if type(response) is call.endpoint.response:
         return make_answer((response, call, correlation_id, entry))
     if isinstance(response, GeneratorType):
         steps = cast("Steps[Any]", response)
-        try:  # most requests are small: their steps end before it is worth while to look at the clock
+        try:  # Most requests are small, and their steps end before checking the clock is worthwhile.
             next(steps)
             next(steps)
         except StopIteration as end:
@@ -332,20 +333,19 @@ def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = No
 
 
 def serve(request: Any, call: Call) -> Any:
-    """Commit, authorize, handle: return what the handler returns, or a response with the error that ended it.
+    """Commit, authorize and handle. Return the handler's result, or an error response for the error that it raised.
 
-    What a handler has to do in steps is returned as `Steps`.
-    All but Produce see what was appended before them.
+    Unfinished work is returned as `Steps`. All requests except Produce see earlier appends.
     """
     endpoint = call.endpoint
-    # Produce stages, and reads nothing of the log: all its appends of a wake-up are written together.
+    # Produce does not read the log, so all its appends of a wake-up can be written together.
     if endpoint.route.key is not _PRODUCE:
         call.core.writes.commit()
     field = endpoint.deadline
     if field is not None and request is not None and request.timeout_ms <= 0 and getattr(request, field) != []:
         return _refused(request, call, ErrorCode.REQUEST_TIMED_OUT)
     try:
-        # Rights come last: an error fault has answered by now, whether the client may ask or not.
+        # Rights are checked last. Error faults have already answered, regardless of the client's rights.
         handle = endpoint.handle if call.services.authorizer is None else _guard()
         response = handle(request, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
@@ -356,10 +356,10 @@ def serve(request: Any, call: Call) -> Any:
 
 
 def _failed(request: Any, call: Call, error: Exception) -> Any:
-    """Return a response with the error that a handler has let through (`KafkaApis.handle`).
+    """Return an error response for an error that a handler raised (`KafkaApis.handle`).
 
     Raises:
-        Exception: The error itself, which closes the connection, where no response can carry an error.
+        Exception: The error itself, if no response can carry it. It closes the connection.
     """
     key = call.endpoint.route.key
     has_no_response = key is _PRODUCE and request.acks == 0
@@ -376,12 +376,12 @@ def _refused(request: Any, call: Call, code: ErrorCode) -> Any:
 
 @cache
 def _guard() -> Callable[[Any, Call], Any]:
-    """Return the guard's `serve`, imported with the first request of a broker that has an authorizer."""
+    """Return `guard.serve`, importing the guard with the first request of a broker with an authorizer."""
     return guard.serve
 
 
 def in_slices(work: Any, services: Services) -> Outcome:
-    """Return the outcome of work, or a `Waiting` for it when there is more to do than fits into a slice."""
+    """Return the outcome of work, or a `Waiting` if it does not fit into a slice."""
     begun = services.core.slices.begin(work)
     if isinstance(begun, Work):
         return Waiting(SlicedRequest(cast("Work[Outcome]", begun), services), NO_ANSWER)
@@ -390,25 +390,26 @@ def in_slices(work: Any, services: Services) -> Outcome:
 
 
 def comes_apart(frame: memoryview) -> bool:
-    """Whether the answers before the request in `frame` have to leave first.
+    """Return whether earlier responses must be sent before the request in `frame` is served.
 
-    The request may remove the files that a fetch before it has found. Or its answer takes longer to encode than to
-    find, and is encoded within the time that requests of one connection may take.
+    The request may delete files that an earlier fetch response will be read from. Or its response takes longer to
+    encode than to build, and encoding counts towards the time limit for the requests of one connection.
     """
-    return len(frame) > 1 and frame[1] in _APART  # all API keys are less than 256
+    return len(frame) > 1 and frame[1] in _APART  # All API keys are less than 256.
 
 
 def hasten(waiting: Waiting, reader: FrameReader, session: Session) -> None:
-    """Have a delayed request answered early if it can be, and another complete request stands behind it."""
+    """Hasten a delayed request if another complete request that should not wait is queued after it."""
     frame = reader.peek_frame() if session.services.works_around_clients else None
     if frame is not None and _hastens(frame, session):
         waiting.delayed.hasten()
 
 
 def _hastens(frame: memoryview, session: Session) -> bool:
-    """Return whether the request in `frame` should not wait behind a fetch.
+    """Return whether the request in `frame` should not wait for a fetch before it.
 
-    A client that always sends its next fetch ahead would never wait; so a fetch counts only if it ends its session.
+    A client that always sends its next fetch in advance would never wait. A fetch therefore only counts if it closes
+    its session.
     """
     try:
         call, _ = call_of(frame, session)
@@ -424,10 +425,11 @@ def _hastens(frame: memoryview, session: Session) -> bool:
 
 
 class UnencodableAnswerError(Exception):
-    """An answer has no form in the protocol, such as text that is too long; the message names its type and version.
+    """A response that cannot be encoded, such as one with too long a text. The message names its type and version.
 
     Attributes:
-        data, splices: the frames of the answers before it, which can leave.
+        data: The frames of the preceding responses, which can be sent.
+        splices: The splices of these frames.
     """
 
     def __init__(self, message: str, data: bytearray, splices: Splices) -> None:
@@ -437,10 +439,10 @@ class UnencodableAnswerError(Exception):
 
 
 def encode_answers(answers: Sequence[Answer]) -> tuple[bytearray, Splices]:
-    """Return the frames of `answers`, in order, with the holes that record data on disk will fill.
+    """Encode `answers` in order. Return their frames, and the positions for record data that is sent from files.
 
     Raises:
-        UnencodableAnswerError: An answer has no form in the protocol.
+        UnencodableAnswerError: A response cannot be encoded.
     """
     out = bytearray()
     splices: Splices = []
@@ -457,7 +459,7 @@ def encode_answers(answers: Sequence[Answer]) -> tuple[bytearray, Splices]:
             del out[start:], splices[before:]
             message = f"{type(response).__name__} v{call.api_version}: {error}"
             failure = UnencodableAnswerError(message, out, splices)
-            for answer in answers:  # The connection closes over those that are not encoded yet.
+            for answer in answers:  # The connection closes before the remaining responses are encoded.
                 if answer.entry is not None:
                     answer.entry.fail(failure)
             raise failure from error

@@ -1,4 +1,4 @@
-"""Requests about many groups or partitions: each is answered by itself, and takes a step."""
+"""Requests about many groups or partitions, each of which is served separately in one step."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -23,14 +23,14 @@ def for_each_partition(
     topic_of: Callable[[Any, list[Any]], Any],
     conclude: Callable[[list[Any]], Any],
 ) -> ForEach[Any]:
-    """Answer each partition of a request.
+    """Serve each partition of a request.
 
     Args:
-        topics: the topics of the request.
-        field: the field of a topic that lists its partitions.
-        answer: returns the result of a partition, given its topic and the partition as the request has them.
-        topic_of: returns the result of a topic, given the topic and the results of its partitions.
-        conclude: returns the response, given the results of the topics.
+        topics: The topics of the request.
+        field: The field of a topic with its partitions.
+        answer: Returns the result of a partition for the topic and the partition in the request.
+        topic_of: Returns the result of a topic for the topic and the results of its partitions.
+        conclude: Returns the response for the results of the topics.
     """
     listed = [getattr(topic, field) for topic in topics]
 
@@ -52,15 +52,15 @@ def described_groups(
     make: Callable[..., D],
     conclude: Callable[[list[D]], Any],
 ) -> ForEach[Any]:
-    """Describe modern groups, with the client's operations on them if the request asks for these (KIP-430).
+    """Describe modern groups, with the client's allowed operations if the request includes them (KIP-430).
 
     Args:
-        request: has `group_ids` and `include_authorized_operations`.
-        call: the context of the request.
-        groups: all groups of the kind.
-        describe: describes a group, or raises GroupRefusedError.
-        make: makes the description of a group that is refused: the class, with fields that only this kind has.
-        conclude: returns the response, given the descriptions.
+        request: A request with `group_ids` and `include_authorized_operations`.
+        call: The context of the request.
+        groups: All groups of the type.
+        describe: Describes a group, or raises GroupRefusedError.
+        make: Creates the description of a group that cannot be described: the class, with the fields of this type.
+        conclude: Returns the response for the descriptions.
     """
 
     def describe_one(group_id: str) -> Any:
@@ -84,7 +84,11 @@ def described_groups(
 
 
 def _existing(groups: ModernGroups[G], group_id: str, call: Call) -> G:
-    """Return the group. Raise GroupRefusedError: UNSUPPORTED_VERSION, GROUP_ID_NOT_FOUND, or the group's status."""
+    """Return the group.
+
+    Raises:
+        GroupRefusedError: UNSUPPORTED_VERSION, GROUP_ID_NOT_FOUND, or the status of the group.
+    """
     code = call.services.groups.status(group_id, call.node) if groups.is_enabled else ErrorCode.UNSUPPORTED_VERSION
     if code:
         raise GroupRefusedError(code)

@@ -1,4 +1,4 @@
-"""Endpoints: routes with their message and handler modules, which are imported with an API's first request."""
+"""Endpoints: routes with their message and handler modules, which are imported with the first request of an API."""
 
 import importlib
 import sys
@@ -18,24 +18,29 @@ if TYPE_CHECKING:
     from minibroker.server.requests.declarations import Handle, Names, PlainShape, Refusal
     from minibroker.server.requests.requirements import Requirement
 
-# An enum's members are looked up each time that they are named.
+# A constant, because accessing a member of an enum is a lookup.
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 
 
 class Endpoint(NamedTuple):
-    """A route with its modules loaded: the API's messages, its handler, and its handler's declarations.
+    """A route with the messages of the API, its handler and the handler's declarations.
 
     Attributes:
-        api: the name of its messages, such as "ListOffsets".
-        flexible: the versions with flexible requests, and so with flexible headers (KIP-482).
-        with_ids: the versions whose requests name topics by their ids.
-        needs: the rights of a client whose requests are served.
-        names: the topics, groups and so on that its requests name.
-        refusal: how its responses refuse a request.
-        deadline: a field; a request in which it is not empty is refused if its time is up; None for an API without one.
-        plain: the way of requests in the plain shape; None for an API without one.
-        is_about_groups: its requests need what is known about the groups that they name: not for their
-            configuration, nor to learn where their coordinator is.
+        route: The route.
+        api: The common part of the message names, such as "ListOffsets".
+        request: The class of requests.
+        response: The class of responses.
+        flexible: The versions with flexible requests, which also have flexible headers (KIP-482).
+        with_ids: The versions whose requests identify topics by id.
+        handle: The handler.
+        needs: The rights that a client needs.
+        names: The topics, groups and other objects that requests name.
+        refusal: The error responses.
+        deadline: A field. Requests in which it is not empty fail if their timeout is not positive. None without a
+            deadline.
+        plain: The plain shape, or None.
+        is_about_groups: Whether requests need the state of the groups that they name. That is not the case for their
+            configuration, or for finding their coordinator.
     """
 
     route: Route
@@ -53,7 +58,10 @@ class Endpoint(NamedTuple):
     is_about_groups: bool
 
     def has_flexible_response_header(self, version: int) -> bool:
-        """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
+        """Return whether responses have flexible headers.
+
+        ApiVersions keeps response header v0, which clients can read before they know the broker's versions (KIP-511).
+        """
         return version in self.flexible and self.route.key is not _API_VERSIONS
 
 
@@ -62,7 +70,11 @@ _ENDPOINTS: Final[dict[int, Endpoint]] = {}
 
 
 def endpoint(key: int) -> Endpoint:
-    """The endpoint of an API key. UnservedRequestError for a key that is not in the table."""
+    """Return the endpoint of an API key.
+
+    Raises:
+        UnservedRequestError: The API is not served.
+    """
     known = _ENDPOINTS.get(key)
     if known is None:
         route = _ROUTE_BY_KEY.get(key)
@@ -74,7 +86,11 @@ def endpoint(key: int) -> Endpoint:
 
 @cache
 def endpoint_named(api: str) -> Endpoint:
-    """The endpoint of an API's name, such as "ListOffsets". StopIteration for a name that is not in the table."""
+    """Return the endpoint of an API by name, such as "ListOffsets".
+
+    Raises:
+        StopIteration: The API is not served.
+    """
     return endpoint(next(route.key for route in ROUTES if route.message == api))
 
 
@@ -105,7 +121,7 @@ def _needs_groups(request: type[Any], names: "Names") -> bool:
 
 
 def requirements_table() -> str:
-    """Return the requirements of all APIs as Markdown."""
+    """Return the requirements of all APIs as a Markdown table."""
     rows = "".join(f"| {route.message} | {endpoint(route.key).needs.text} |\n" for route in ROUTES)
     return "| API | needs |\n| --- | --- |\n" + rows
 

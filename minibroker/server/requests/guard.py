@@ -1,7 +1,7 @@
-"""The authorization of requests (Kafka's `AuthHelper`): serves the part that a client may ask for, refuses the rest.
+"""The authorization of requests (Kafka's `AuthHelper`). It serves the permitted part of a request and refuses the rest.
 
-What may not be done to some of the topics, groups or transactional ids that a request names is refused for those
-alone; the rest is served as if nothing else had been named, and the errors stand beside it.
+If a client lacks a right to some of the topics, groups or transactional ids in a request, only these get an error. The
+rest is served as if the request named nothing else, and the errors are merged into the response.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
 
 
 def serve(request: Any, call: Call) -> Any:
-    """Return the handler's response, or an error in its place.
+    """Return the handler's result, or an error response.
 
     Raises:
-        UnservedRequestError: A refused Produce request wants no response.
+        UnservedRequestError: A Produce request that expects no response was refused.
     """
     endpoint = call.endpoint
     for rule in endpoint.needs.whole:
         code = rule.check(request, call)
         if code:
-            # Kafka closes the connection, too: a producer that wants no response can learn of an error in no other way.
+            # Like Kafka, close the connection. A producer that expects no response can only detect an error that way.
             _check_acks(endpoint, request, code)
             return error_answer(endpoint, request, call.api_version, code)
     each = endpoint.needs.each_of(request)
@@ -59,36 +59,40 @@ def serve(request: Any, call: Call) -> Any:
 
 
 def _denied(request: Any, each: Each, call: Call) -> set[str]:
-    """Return the names in a request that the client may not use so; unknown ids are none."""
+    """Return the names in a request for which the client lacks the right. Unknown ids are ignored."""
     denied = {
         name
         for name in names_of(call.endpoint.names, request, call.core, call.api_version)
         if name is not None and not call.allows(each.operation, each.resource_type, name)
     }
-    # Asked last, and only where it matters: most clients have the right for each name, and a refusal is logged.
+    # The exemption is checked last, because most clients have the individual rights and each denial is logged.
     if denied and each.exempt is not None and call.allows(each.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
         return set()
     return denied
 
 
 def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[Target], bool]) -> Any:
-    """Have the handler serve the names that are not refused, and put errors for the others beside its response."""
+    """Serve the permitted names of a request, and merge errors for the others into the response."""
     endpoint = call.endpoint
     errors = part_answer(endpoint, only(endpoint.names, request, is_denied, call.core), call.api_version, code)
-    # The handler gets a request without the denied names: no handler can forget to look at rights.
+    # The handler gets a request without the denied names, so no handler can forget to check rights.
     allowed = only(endpoint.names, request, lambda target: not is_denied(target), call.core)
 
     def with_errors(served: Any) -> Any:
         _check_acks(endpoint, request, code)
         if isinstance(served, DelayedResponse):
             return MergedAnswer(served, lambda response: merged(response, errors))
-        # An error of the whole stands alone.
+        # An error of the whole request is returned alone.
         return served if getattr(served, "error_code", 0) else merged(served, errors)
 
     return then(endpoint.handle(allowed, call), with_errors)
 
 
 def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
-    """An error that no response can carry closes the connection."""
+    """Close the connection if no response can carry the error.
+
+    Raises:
+        UnservedRequestError: A Produce request expects no response.
+    """
     if endpoint.route.key is _PRODUCE and request.acks == 0:
         raise UnservedRequestError(f"produce with acks=0 failed: {code.name}")

@@ -1,4 +1,4 @@
-"""Responses held back until the metadata that they report is on disk."""
+"""Responses that are held until the metadata changes that they report are on disk."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,29 +15,32 @@ _T = TypeVar("_T")
 
 
 def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | None = None) -> _T | DelayedResponse:
-    """Hold a response back until all changes of metadata are on disk; itself if they are.
+    """Hold a response until all metadata changes are on disk. Return the response itself if they are.
 
-    If they cannot be forced to disk, the client gets KAFKA_STORAGE_ERROR for all that `request` names, or what
-    `refused` returns.
+    Args:
+        response: The response.
+        request: The request. If the changes cannot be forced to disk, everything in it fails with KAFKA_STORAGE_ERROR.
+        call: The context of the request.
+        refused: Returns another error response for that case.
     """
     durability = call.core.durability
     if not durability.is_behind:
         return response
     held = DelayedMetadataResponse(response, refused or (lambda: refusal(request, call)))
-    if durability.wait(held.release):  # the thread was quick
+    if durability.wait(held.release):  # The thread has already finished.
         held.cancel()
         return response
     return held
 
 
 def refusal(request: Any, call: Call) -> Any:
-    """KAFKA_STORAGE_ERROR for all that a request names, as Kafka's `AbstractRequest.getErrorResponse` has it."""
+    """Return a response with KAFKA_STORAGE_ERROR, in the form of Kafka's `AbstractRequest.getErrorResponse`."""
     endpoint = endpoints.endpoint_named(type(request).__name__.removesuffix("Request"))
     return refusals.error_answer(endpoint, request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class DelayedMetadataResponse(DelayedResponse):
-    """A response that waits for its `release`."""
+    """A response that is held until `release`."""
 
     def __init__(self, response: Any, refused: Callable[[], Any]) -> None:
         self._response = response
@@ -45,15 +48,15 @@ class DelayedMetadataResponse(DelayedResponse):
         self._is_wanted = True
 
     def cancel(self) -> None:
-        """The client has gone, and does not wait for the response any more."""
+        """Drop the response because the client disconnected."""
         self._is_wanted = False
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the response waits for."""
         return "changed metadata to be on disk"
 
     def release(self, is_durable: bool) -> None:  # noqa: FBT001 - a callback with one argument
-        """Deliver the response, or an error if its changes are not on disk."""
+        """Deliver the response, or an error if the changes are not on disk."""
         if self._is_wanted:
             self._is_wanted = False
             self.deliver(self._response if is_durable else self._refused())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def hint_of(partition: "Partition", call: "Call", endpoints: dict[int, NodeEndpoint]) -> LeaderIdAndEpoch:
-    """The leader of a partition; its address is added to `endpoints`, by node id."""
+    """Return the leader of a partition, and add its address to `endpoints` by node id."""
     leader = partition.leader
     if leader is None:
         return LeaderIdAndEpoch(leader_id=NO_NODE, leader_epoch=partition.leader_epoch)

@@ -33,34 +33,34 @@ _NEVER_THROTTLED: Final = frozenset(
 
 
 class Meter:
-    """Counts what requests cost against the quotas of a broker."""
+    """Charges the cost of requests to the quotas of a broker."""
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
 
     def before(self, take: Take) -> Take:
-        """Return a `Take` that meters what `take` serves."""
+        """Return a `Take` that measures the requests served by `take`."""
         return partial(self._meter, take)
 
     def _meter(self, take: Take, frame: memoryview, session: Session) -> Outcome:
-        """Have a request served by `take`, and count what it has cost."""
+        """Serve a request with `take`, and charge its cost."""
         header = read_request_header(frame)
         begin = perf_counter_ns()
         outcome = take(frame, session)
-        # Requests of brokers, and logins: to hold them back would hold back all others.
+        # Throttling requests of brokers or authentication would delay all other clients.
         if header.api_key in _NEVER_THROTTLED:
             return outcome
-        # The whole frame, as Kafka counts `request.sizeInBytes`, not the records alone.
+        # Like Kafka's `request.sizeInBytes`, the size includes the whole frame.
         produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
         charge = partial(self._charge, session, header.client_id or "", produced)
         if isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest):
-            # Its time is the sum of its slices, which is known at the end.
+            # The cost is the total time of its slices, which is only known at the end.
             outcome.delayed.amend = charge
             return outcome
         return charge(outcome, (perf_counter_ns() - begin) / 1e9)
 
     def _charge(self, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float) -> Outcome:
-        """Count what a request has cost, and hold its client back if that was too much."""
+        """Charge the cost of a request, and throttle its client if it exceeds a quota."""
         wait_ms = self._quotas.used(session, client_id, spent_s, produced)
         if not wait_ms:
             return outcome
@@ -73,22 +73,22 @@ class Meter:
 
 
 class _Throttled(DelayedResponse):
-    """A delayed request whose client has to wait once it is answered."""
+    """A delayed request whose client is throttled once it is answered."""
 
     def __init__(self, inner: DelayedResponse, session: Session, wait_ms: int) -> None:
         self._inner = inner
         inner.deliver = partial(self._pass_on, session, wait_ms)
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """Cancel the request because its client disconnected."""
         self._inner.cancel()
 
     def hasten(self) -> None:
-        """See `DelayedResponse`."""
+        """Answer early if the request permits it."""
         self._inner.hasten()
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the response waits for."""
         return self._inner.waits_for()
 
     def _pass_on(self, session: Session, wait_ms: int, response: Any) -> None:
@@ -98,17 +98,17 @@ class _Throttled(DelayedResponse):
 
 
 class Muted(DelayedResponse):
-    """Stands in the place of a request while a connection is not read from."""
+    """A placeholder for a request while nothing is read from a throttled connection."""
 
     def __init__(self, clock: Clock, wait_ms: int, over: Callable[[], None]) -> None:
         self._timer: Timer = clock.call_later(wait_ms, over)
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """Stop waiting because the client disconnected."""
         self._timer.cancel()
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the connection waits for."""
         return "its quota to have room again"
 
 

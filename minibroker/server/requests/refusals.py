@@ -1,12 +1,12 @@
-"""Error responses in Kafka's form, for a whole request or some of its elements (`AbstractRequest.getErrorResponse`).
+"""Error responses in Kafka's form, for a whole request or some of its elements.
 
-`error_answer` is what `AbstractRequest.getErrorResponse` makes of the same request in the newest Kafka that has its
-version (4.4, or 3.9 for what 4 has dropped). `part_answer` has the error at the innermost elements, for errors of some
-partitions beside others that are served; `merged` brings the two together.
+`error_answer` equals the result of `AbstractRequest.getErrorResponse` in the newest Kafka that has the request version
+(4.4, or 3.9 for versions that Kafka 4 dropped). `part_answer` sets the error in the innermost elements, for requests of
+which only some partitions fail. `merged` combines it with the response for the others.
 
-Both walk the declarations of request and response side by side: each list of the response with an error code in it has
-an element for each element of the request's list, matched by name, id or index. The walk is planned once for each API
-and version. Handlers whose responses do not fit declare functions that make them: see `declarations.Refusal`.
+Both traverse the request and response classes in parallel. Each response list with an error code gets an element for
+each element of the request's list, matched by name, id or index. The traversal is planned once per API and version.
+Handlers whose responses do not fit declare their own functions; see `declarations.Refusal`.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ _IDENTITIES: Final = (
     ("resource_name",),
     ("entity",),
 )
-"""The fields by which elements of requests and responses are matched; one line for the names of one thing."""
+"""The fields that match elements of requests and responses. Each line has the synonyms of one identity."""
 _MEANINGS: Final = {name: names for names in _IDENTITIES for name in names}
 
 
 class _Level(NamedTuple):
-    """The making of one structure of a response from an element of the request.
+    """A plan for building one response structure from an element of the request.
 
     Attributes:
-        values: the fields that are always the same.
-        code, message: the fields of the error and its sentence; empty where they say nothing.
-        lists: the lists that stay empty.
-        copied: (field of the response, field of the request).
-        plain: the field that takes an element that is a name or a number.
-        inner: the list of the response, that of the request, and how its elements are made.
+        make: The class of the structure.
+        values: The fields with constant values.
+        code: The field with the error code, or empty.
+        message: The field with the error message, or empty.
+        lists: The lists that stay empty.
+        copied: The copied fields, as (response field, request field).
+        plain: The field for an element that is itself a name or number, or empty.
+        inner: The nested list in the response, that in the request, and the plan for its elements.
     """
 
     make: type[Any]
@@ -86,7 +88,7 @@ _PLANS: Final[dict[tuple[type[Any], int, bool], _Level]] = {}
 
 
 def error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
-    """The response that refuses a whole request."""
+    """Return the response that refuses a whole request."""
     by_hand = endpoint.refusal.whole
     if by_hand is not None:
         return by_hand(request, version, code)
@@ -94,8 +96,8 @@ def error_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode
 
 
 def part_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode) -> Any:
-    """The response that refuses each partition, or topic, of a request."""
-    if not endpoint.names.topics:  # nothing is refused below the elements that a request names
+    """Return the response that refuses each partition, or topic, of a request."""
+    if not endpoint.names.topics:  # Elements without topics are refused as a whole.
         return error_answer(endpoint, request, version, code)
     by_hand = endpoint.refusal.parts
     if by_hand is not None:
@@ -113,7 +115,7 @@ def _plan(endpoint: Endpoint, version: int, *, parts: bool) -> _Level:
 
 
 class _Planner(NamedTuple):
-    """Makes the levels of one response in one version."""
+    """Builds the plan for one response in one version."""
 
     refusal: Refusal
     version: int
@@ -142,7 +144,7 @@ class _Planner(NamedTuple):
         return _Level(response, values, code, "error_message" if explains else "", tuple(lists), copied, plain, inner)
 
     def _inner(self, fields: list[Field], request: type[Any] | WireType) -> tuple[str, str, _Level] | None:
-        """The first list of the response with errors in it, as made from the first list of the request."""
+        """Return the first response list with error codes, and the first request list that it is built from."""
         if isinstance(request, WireType):
             return None
         source = next((each for each in fields_of(request) if each.is_array and self.version in each.present), None)
@@ -160,7 +162,7 @@ class _Planner(NamedTuple):
         )
 
     def _matched(self, fields: list[Field], request: type[Any] | WireType) -> tuple[tuple[tuple[str, str], ...], str]:
-        """The fields that take a field of the request's element, and the one that takes a plain element."""
+        """Return the fields copied from an element of the request, and the field for a plain name or number."""
         identities = [field for field in fields if field.name in _MEANINGS]
         if isinstance(request, WireType):
             return (), next((field.name for field in identities if field.kind is request), "")
@@ -173,23 +175,23 @@ _IDENTIFYING: Final = ("topic_id", "name", "topic", "topic_name", "transactional
 
 
 class MergedAnswer(DelayedResponse):
-    """The answer of a handler that takes its time, with errors to be added."""
+    """The delayed response of a handler, into which errors are merged."""
 
     def __init__(self, inner: DelayedResponse, change: Callable[[Any], Any]) -> None:
         self._inner = inner
         inner.deliver = lambda response: self.deliver(change(response))
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """Cancel the request because its client disconnected."""
         self._inner.cancel()
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the response waits for."""
         return self._inner.waits_for()
 
 
 def merged(served: Any, refused: Any) -> Any:
-    """Return `served` with the topics, partitions and so on of `refused` in its lists; both answer the same API."""
+    """Merge the topics, partitions and other elements of `refused` into `served`, a response of the same API."""
     for field in dataclasses.fields(served):
         here, there = getattr(served, field.name), getattr(refused, field.name)
         if isinstance(there, list) and there:
@@ -210,5 +212,5 @@ def _merged_lists(here: list[Any], there: Sequence[Any]) -> list[Any]:
 
 
 def _identity(element: Any) -> Any:
-    """Return the name or id of an element such as a topic, or None where it has none."""
+    """Return the name or id of an element such as a topic, or None."""
     return next((named for name in _IDENTIFYING if (named := getattr(element, name, ZERO_UUID)) != ZERO_UUID), None)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> Take:
-    """`accept` behind all interceptors that there are now: recording, authentication, meter."""
+    """Return `accept` with the interceptors that are currently needed: recording, authentication and meter."""
     recording = services.recording
     take: Take
     if recording is not None:
         take = partial(accept_recorded, recording, services.faults or None, channel)
-    else:  # rights and quotas are about whole messages
+    else:  # Authorization and quotas inspect whole messages.
         take = accept if services.checks_messages else accept_plain
     if services.quotas is not None:
         take = meter.Meter(services.quotas).before(take)

@@ -1,13 +1,13 @@
-"""Requirements: the operations that a client needs for a request (`KafkaApis`, `ControllerApis`).
+"""Requirements: the rights that a client needs for a request (`KafkaApis`, `ControllerApis`).
 
-Each handler declares them (`declarations.handles`), in the words that this module has:
+Each handler declares them (`declarations.handles`) with the functions of this module:
 
     needs=on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
 
-Rules about a whole request, and about each topic, group or transactional id that it names, are held by the guard before
-a handler sees anything. Where rights depend on more than names, or only hide parts of an answer, the handler asks
-`Call.allows`, and `asked_by_handler` says in words what for.
-`python -m minibroker.server.requests.endpoints` prints the table of docs/security.md.
+The guard checks rules about the whole request, and about each topic, group or transactional id in it, before the
+handler runs. If rights depend on more than names, or only hide parts of a response, the handler calls `Call.allows`,
+and `asked_by_handler` describes the rights in words. `python -m minibroker.server.requests.endpoints` prints the table
+in docs/security.md.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ AUTHORIZATION_FAILED: Final = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The errors for a client that lacks a right to a resource."""
+"""The error for a missing right, by resource type."""
 
 Check = Callable[[Any, "Call"], ErrorCode]
-"""Looks at a whole request: NONE, or what it is refused with."""
+"""Checks a whole request, and returns an error code or NONE."""
 
 
 class Whole(NamedTuple):
-    """A rule about a whole request, and its words in the documentation."""
+    """A rule about a whole request, and its text in the documentation."""
 
     check: Check
     text: str
 
 
 class Each(NamedTuple):
-    """The right that each topic, group or transactional id of a request needs; those without it are refused alone.
+    """The right needed for each topic, group or transactional id of a request. Only elements without it are refused.
 
     Attributes:
-        exempt: a right on the cluster that stands for all of them.
+        operation: The operation.
+        resource_type: The type of the resources.
+        exempt: An operation on the cluster that replaces the individual rights, or None.
     """
 
     operation: Operation
@@ -52,18 +54,18 @@ class Each(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its words in the documentation."""
+        """The text in the documentation."""
         each = f"{self.operation.name} on each {_WORDS[self.resource_type]}"
         return each if self.exempt is None else f"{self.exempt.name} on the cluster, or {each}"
 
 
 class Requirement(NamedTuple):
-    """The rights that one API needs; `&` adds those of another requirement.
+    """The rights needed for one API. `&` adds those of another requirement.
 
     Attributes:
-        whole: rules about the whole request, in the order in which they are asked.
-        each: the right for each thing that a request names; FindCoordinator's depends on the kind of its keys.
-        handler: the rights that its handler asks for, in words; empty if none.
+        whole: The rules about the whole request, in the order of their checks.
+        each: The right for each name in the request. For FindCoordinator it depends on the kind of its keys.
+        handler: A description of the rights checked by the handler, or empty.
     """
 
     whole: tuple[Whole, ...] = ()
@@ -74,7 +76,7 @@ class Requirement(NamedTuple):
         return Requirement(self.whole + other.whole, self.each or other.each, self.handler or other.handler)
 
     def each_of(self, request: Any) -> Each | None:
-        """The right for each thing that this request names."""
+        """Return the right for each name in this request, or None."""
         if self.each is None or self.each.resource_type is not ResourceType.ANY:
             return self.each
         kind = _KEYS.get(request.key_type)
@@ -82,7 +84,7 @@ class Requirement(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words of the documentation for the API."""
+        """The text for the API in the documentation."""
         parts = [*(rule.text for rule in self.whole), *([self.each.text] if self.each else []), self.handler]
         return "; ".join(filter(None, parts)) or "nothing"
 
@@ -94,19 +96,19 @@ _WORDS: Final = {
     ResourceType.ANY: "group or transactional id",
 }
 _KEYS: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
-"""The kinds of FindCoordinator's keys, by `key_type`."""
+"""The resource types of FindCoordinator's keys, by `key_type`."""
 
 NOTHING: Final = Requirement()
-"""Every client may send such requests."""
+"""Every client may send the request."""
 
 
 def on_each(operation: Operation, resource_type: ResourceType, exempt: Operation | None = None) -> Requirement:
-    """A right for each topic, group or transactional id; a right on the cluster, `exempt`, stands for all of them."""
+    """Require a right on each topic, group or transactional id, or the right `exempt` on the cluster."""
     return Requirement(each=Each(operation, resource_type, exempt))
 
 
 def on_cluster(*any_of: Operation) -> Requirement:
-    """One of some rights on the cluster."""
+    """Require one of several rights on the cluster."""
 
     def check(_request: Any, call: Call) -> ErrorCode:
         allowed = any(call.allows(each, ResourceType.CLUSTER, CLUSTER_NAME) for each in any_of)
@@ -116,7 +118,7 @@ def on_cluster(*any_of: Operation) -> Requirement:
 
 
 def on_group(operation: Operation) -> Requirement:
-    """A right on the group `group_id`."""
+    """Require a right on the group `group_id`."""
     return checked(
         lambda request, call: missing(call, operation, ResourceType.GROUP, request.group_id),
         f"{operation.name} on the group",
@@ -124,7 +126,7 @@ def on_group(operation: Operation) -> Requirement:
 
 
 def on_transactional_id(operation: Operation) -> Requirement:
-    """A right on `transactional_id`."""
+    """Require a right on `transactional_id`."""
     return checked(
         lambda request, call: missing(call, operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id),
         f"{operation.name} on the transactional id",
@@ -132,22 +134,22 @@ def on_transactional_id(operation: Operation) -> Requirement:
 
 
 def checked(check: Check, text: str) -> Requirement:
-    """A rule about the whole request, and its words in the documentation."""
+    """Declare a rule about the whole request, and its text in the documentation."""
     return Requirement((Whole(check, text),))
 
 
 def asked_by_handler(text: str) -> Requirement:
-    """Rights that the handler asks for, in words."""
+    """Describe rights that the handler checks itself."""
     return Requirement(handler=text)
 
 
 def missing(call: Call, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
-    """NONE if the client has a right, else the error that refuses it."""
+    """Return the error for a missing right, or NONE if the client has it."""
     return ErrorCode.NONE if call.allows(operation, resource_type, name or "") else AUTHORIZATION_FAILED[resource_type]
 
 
 def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
-    """NONE if the client may read in a group and describe the topics that it subscribes to there."""
+    """Return NONE if the client may read in a group and describe the topics that it subscribes to, else the error."""
     code = missing(call, Operation.READ, ResourceType.GROUP, group_id)
     if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
         return code
@@ -158,7 +160,7 @@ _OF_GROUPS_SINCE_4_0: Final = frozenset({Operation.DESCRIBE_CONFIGS, Operation.A
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
-    """The operations as bits, each at the place of its number; all that there are without an authorizer."""
+    """Return the client's allowed operations on a resource as a bit field, or all of them without an authorizer."""
     operations = SUPPORTED_OPERATIONS[resource_type]
     if resource_type is ResourceType.GROUP and call.services.is_before("4.0"):
         operations = tuple(each for each in operations if each not in _OF_GROUPS_SINCE_4_0)
@@ -169,7 +171,7 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
 
 
 def authorized_cluster_operations(call: Call) -> int:
-    """Those on the cluster; none for a client that may not describe it."""
+    """Return the client's allowed operations on the cluster, or 0 for a client that may not describe it."""
     if not call.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME)

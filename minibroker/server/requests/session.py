@@ -1,4 +1,4 @@
-"""The session of a connection: its principal, its client's host, and the address that it advertises."""
+"""The session of a connection: its principal, its client's host, and the advertised address of its node."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ class Session(Client):
     """The state of one connection that outlives a request.
 
     Attributes:
-        services: of the broker that serves.
-        node: the one whose listener has taken the connection.
-        advertised: (host, port) at which this client should find `node`.
-        client_host: where the client is, as Kafka writes addresses, and `client_port` its port there.
-        calls: the `Call` of each API that the connection uses, by the first four bytes of its requests.
-        principal: whom the client has proved to be.
-        listener: the name of the one that it has come by, and `protocol` its security protocol.
-        authentication: its way through SASL; None where the listener asks for none.
-        muted_ms: for how long nothing is to be read from the client, since it is over a quota.
-        origin: the connection in the recording (`inspection.recording.BrokerConnection`); None before a request was
-            recorded.
-        software: the client's name and version, as ApiVersions (v3) has said them.
-        early_joiner: what is known of a client that joins groups early; None for all others.
-        waited_fetches: how many fetches have waited since the last records; None before the connection has asked for
-            ApiVersions or got records. Until then fetches wait for as long as they say.
-        keep: returns a view of a frame's bytes that outlives the wake-up in which it came.
-        ends: what is called when the connection has gone.
+        services: The services of the broker.
+        node: The node whose listener accepted the connection.
+        advertised: The (host, port) of `node` for this client.
+        client_host: The client's address in Kafka's format.
+        client_port: The client's port.
+        calls: The `Call` of each API that the connection uses, by the first four bytes of its requests.
+        principal: The authenticated principal.
+        listener: The name of the listener.
+        protocol: The security protocol of the listener.
+        authentication: The SASL authentication, or None if the listener requires none.
+        muted_ms: How long not to read from the client, because it is over a quota.
+        origin: The connection in the recording (`inspection.recording.BrokerConnection`), or None before the first
+            recorded request.
+        software: The client's name and version, as sent with ApiVersions (v3).
+        early_joiner: The state of a client that joins groups early, or None.
+        waited_fetches: The number of fetches that waited since the last records. None until the connection sends
+            ApiVersions or gets records; until then fetches wait for their full time.
+        keep: Returns a view of a frame's bytes that outlives its wake-up.
+        ends: The callbacks for the end of the connection.
     """
 
     __slots__ = (
@@ -88,7 +90,7 @@ class Session(Client):
         self.ends: tuple[Callable[[], None], ...] = ()
 
     def close(self) -> None:
-        """The connection has gone."""
+        """Call the callbacks for the end of the connection."""
         ends, self.ends = self.ends, ()
         for end in ends:
             end()
@@ -99,7 +101,7 @@ def _copied(frame: memoryview) -> memoryview:
 
 
 def address_in_kafka(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
-    """Return an address as Java's `InetAddress` prints it, such as "/0:0:0:0:0:0:0:1"; "" for a client long gone."""
+    """Return an address in the format of Java's `InetAddress`, such as "/0:0:0:0:0:0:0:1", or "" if it is unknown."""
     if peer is None:
         return ""
     host = peer[0].partition("%")[0]

@@ -1,8 +1,8 @@
-"""Targets of a request: the topics, partitions, groups and transactional ids that it names.
+"""The targets of a request: the topics, partitions, groups and transactional ids that it names.
 
-Requests name them in a handful of forms: lists of topics with lists of partitions, lists of names, single fields,
-and lists of such things within transactions, markers or groups. Each handler declares which form its requests have
-(`declarations.Names`); `targets_of` reads it, and `only` makes the same request of some of them.
+Requests name them in a few forms: lists of topics with lists of partitions, lists of names, single fields, and lists of
+these within transactions, markers or groups. Each handler declares the form of its requests (`declarations.Names`).
+`targets_of` reads the targets, and `only` reduces a request to some of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIELDS_OF_TRANSACTION: Final = ("transactional_id", "v3_and_below_transactional
 
 
 def named_by(endpoint: Endpoint) -> frozenset[str]:
-    """Which fields of `Target` the requests of an API can have."""
+    """Return the fields of `Target` that requests of an API can have."""
     known = _NAMED.get(endpoint.route.key)
     if known is None:
         known = _NAMED[endpoint.route.key] = frozenset(_fields_of_targets(endpoint.names, endpoint.request))
@@ -54,20 +54,20 @@ def _fields_of_targets(names: Names, request: type[Any]) -> set[str]:
 
 
 def has_list(endpoint: Endpoint, version: int) -> bool:
-    """Whether a request names things in a list, so that some of them can be taken out."""
+    """Return whether a request has its names in a list, from which some can be removed."""
     keys = endpoint.names.keys
     return keys is None or not keys.single or version >= first_version(endpoint.request, keys.field)
 
 
 def targets_of(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
-    """All that a request is about; a single empty target if it names nothing."""
+    """Return all targets of a request, or a single empty target if it names nothing."""
     if request is None:
         return (Target(),)
     return implied_targets(names, request, call) or targets_by_name(names, request, call.core)
 
 
 def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
-    """`targets_of` for a request that means targets which it does not name; empty for any other."""
+    """Return the targets of a request that implies some of them, or () for any other request."""
     implied = () if names.implied is None else names.implied(request, call)
     if not implied:
         return ()
@@ -76,7 +76,7 @@ def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...
 
 
 def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...]:
-    """`targets_of` for a request of an API without implied targets."""
+    """Return the targets of a request of an API without implied targets."""
     if request is None:
         return (Target(),)
     found = tuple(_walk(names, request, core))
@@ -84,7 +84,7 @@ def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...
 
 
 def names_of(names: Names, request: Any, core: Core, version: int) -> list[str | None]:
-    """The topics that a request names, else its groups or transactional ids; None for each id that no topic has."""
+    """Return the topics that a request names, or its groups or transactional ids. Unknown topic ids are None."""
     found: list[str | None] = []
     for shape in names.topics:
         for holder in getattr(request, shape.within) if shape.within else (request,):
@@ -97,7 +97,7 @@ def names_of(names: Names, request: Any, core: Core, version: int) -> list[str |
 
 
 def groups_of(names: Names, request: Any) -> list[str]:
-    """The groups that a request names, if its API `is_about_groups`."""
+    """Return the groups that a request names, for an API that `is_about_groups`."""
     if names.keys is not None:
         return _keys(names.keys, request)
     holders = [request]
@@ -130,7 +130,7 @@ def _walk(names: Names, request: Any, core: Core) -> Iterator[Target]:
 
 def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Iterator[Target]:
     listed = getattr(holder, shape.topics)
-    if not listed and not shape.within:  # as in an incremental fetch
+    if not listed and not shape.within:  # This is the case in an incremental fetch.
         return
     group = _field(holder, "group_id") or _field(request, "group_id")
     transactional_id = _transactional_id(holder) or _transactional_id(request)
@@ -159,7 +159,7 @@ def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
 
 
 def _has_name(shape: TopicList, topic: Any, version: int) -> bool:
-    """Return whether a topic of a request is named in this version, or else has the zero id."""
+    """Return whether requests of this version name topics instead of using ids."""
     cls: type[Any] = topic.__class__
     return not shape.name or any(field.name == shape.name and version in field.present for field in fields_of(cls))
 
@@ -180,9 +180,9 @@ def _transactional_id(message: Any) -> str | None:
 
 
 def only(names: Names, request: Any, keep: Keep, core: Core) -> Any:
-    """A copy of a request that is about those targets alone that `keep` likes; lists that are left empty go.
+    """Return a copy of a request with only the targets that `keep` accepts. Empty lists of elements are removed.
 
-    A request without lists is returned as it is.
+    A request without lists is returned unchanged.
     """
     changes: dict[str, Any] = {}
     for shape in names.topics:

@@ -1,1 +1,1 @@
-"""Configurations that clients read and alter."""
+"""Configurations that clients describe and alter."""

@@ -1,6 +1,6 @@
-"""The rules for altering configurations, shared by AlterConfigs and IncrementalAlterConfigs.
+"""The rules of AlterConfigs and IncrementalAlterConfigs.
 
-As in Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, down to the sentences.
+They follow Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, including the error messages.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ from minibroker_protocol.error_codes import ErrorCode
 
 
 class Resource(NamedTuple):
-    """A resource to alter; `kind` is as the client has numbered it."""
+    """A resource to alter. `kind` is the number that the client sent."""
 
     kind: int
     name: str
 
 
 Changes = Sequence[tuple[str, int, str | None]]
-"""Key, what to do with it, and the value."""
+"""The changes of one resource: key, operation and value."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _OPERATIONS: Final = frozenset(map(int, Change))
@@ -47,7 +47,7 @@ _CLUSTER_WIDE: Final = (
 
 
 def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
-    """The error for a client that may not do this to the configuration of a resource; NONE if it may."""
+    """Return the error for a client that lacks the right to access a resource's configuration, or NONE."""
     if resource.kind == ConfigResourceType.TOPIC:
         allowed = call.allows(operation, ResourceType.TOPIC, resource.name)
         return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -62,16 +62,16 @@ def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
 def alter(
     altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
 ) -> list[tuple[Resource, ErrorCode, str | None]]:
-    """Alter each resource by itself, and write all of them together; return the error of each, and its message.
+    """Alter each resource separately, and save all of them together. Return the error and message of each.
 
-    More keys or resources than Kafka's controller writes together are refused for all resources with POLICY_VIOLATION;
-    the controller counts the keys that change, after its checks.
+    If a request has more keys or resources than Kafka's controller writes together, all resources fail with
+    POLICY_VIOLATION. The controller itself counts only keys that change, after its other checks.
 
     Args:
-        altered: the resources with their changes.
-        call: the request's.
-        replaces: the changes are all that is left of a resource's configuration.
-        validate_only: nothing is altered.
+        altered: The resources with their changes.
+        call: The context of the request.
+        replaces: Whether the changes replace the resource's whole configuration.
+        validate_only: Whether to check the changes without applying them.
     """
     if sum(max(1, len(changes)) for _, changes in altered) > MAX_RECORDS:
         return [(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource, _ in altered]
@@ -125,7 +125,11 @@ def _check_operation(operation: int) -> None:
 def _checked(
     resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool
 ) -> tuple[ConfigResource, Texts] | None:
-    """The settings that a resource is to have, if others than now. ResourceError. Loggers are altered at once."""
+    """Return the new configuration of a resource if it changes. Loggers are altered here.
+
+    Raises:
+        ResourceError: The change is invalid or not allowed.
+    """
     kind = resource.kind
     if kind not in _KINDS or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
         raise ResourceError(_INVALID, f"Unknown resource type {kind}")

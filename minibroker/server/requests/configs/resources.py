@@ -1,6 +1,6 @@
 """Config resources that clients may alter: how each type reads, checks and stores its configuration.
 
-Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationValidator`, down to the sentences.
+Errors are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationValidator`, including the messages.
 """
 
 import re
@@ -27,7 +27,7 @@ Keep = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], None]
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
-"""With no more digits than an int has in Java; int() refuses thousands of them with an error of its own."""
+"""At most the digits of a Java int. int() has its own error for thousands of digits."""
 
 
 _MIN_ISR_OF_ONE: Final = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
@@ -44,7 +44,7 @@ class Change(IntEnum):
 
 
 class ResourceError(ValueError):
-    """A refusal of one resource, with the error code that the client gets; None leaves the words to the client."""
+    """A refusal for one resource, with its error code. Without a message the client supplies its own."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message or "")
@@ -54,7 +54,7 @@ class ResourceError(ValueError):
 
 @contextmanager
 def as_refusals() -> Generator[None]:
-    """ResourceError in the place of ConfigError, with the code that Kafka has for it."""
+    """Convert a ConfigError of the block to a ResourceError with Kafka's error code."""
     try:
         yield
     except SubscriptionError as error:
@@ -64,7 +64,17 @@ def as_refusals() -> Generator[None]:
 
 
 def check_node(name: str, call: Call, unexpected: str, subject: str) -> None:
-    """Raise ResourceError unless `name` is the number of the node that was asked, in these words."""
+    """Check that `name` is the id of the node that the client is connected to.
+
+    Args:
+        name: The name of the resource.
+        call: The context of the request.
+        unexpected: The end of the message for another node, with placeholders for the expected and the given id.
+        subject: The start of the message for a name that is not a number.
+
+    Raises:
+        ResourceError: The name is not the id of the node.
+    """
     if not _INTEGER.match(name):
         raise ResourceError(_INVALID, f"{subject} must be an integer, but it is: {name}")
     if int(name) != call.node.id:
@@ -76,13 +86,13 @@ def _known(key: ConfigKey | None) -> ConfigKey | None:
 
 
 class ConfigResource:
-    """The configuration of one resource: its settings now, and how others are read, checked and kept.
+    """The configuration of one resource: reading, checking and storing it.
 
     Attributes:
-        texts: the settings now.
-        kind: of the resource.
-        name: of the resource.
-        counts_at_once: the next resource of the request is checked against it.
+        texts: The current dynamic configuration.
+        kind: The type of the resource.
+        name: The name of the resource.
+        counts_at_once: Whether a change applies before the next resource of the request is checked.
     """
 
     texts: Texts
@@ -94,24 +104,32 @@ class ConfigResource:
         raise NotImplementedError
 
     def key(self, name: str) -> ConfigKey | None:
-        """The row of a key, if there is one."""
+        """Return the definition of a key, or None if the key is unknown."""
         raise NotImplementedError
 
     def default(self, name: str) -> str:
-        """The default of a list, before it is altered."""
+        """Return the default value of a list key, the basis of APPEND and SUBTRACT."""
         raise NotImplementedError
 
     def check(self, texts: Texts) -> None:
-        """Raise ResourceError unless the resource may have these settings."""
+        """Check a new configuration of the resource.
+
+        Raises:
+            ResourceError: The configuration is invalid.
+        """
         raise NotImplementedError
 
     @staticmethod
     def keep(altered: "Sequence[tuple[ConfigResource, Texts]]", call: Call) -> None:
-        """Have resources of this kind take settings that were checked, together. OSError, and none has."""
+        """Store the checked configurations of resources of this type together.
+
+        Raises:
+            OSError: The file cannot be written. No resource has changed.
+        """
         call.core.configs.put_all({(resource.kind, resource.name): texts for resource, texts in altered})
 
     def refuse_list(self, operation: Change, name: str) -> ResourceError:
-        """The error for a key that is taken for a list."""
+        """Return the error for APPEND or SUBTRACT on a key that is not a list."""
         return ResourceError(
             ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
         )
@@ -146,7 +164,7 @@ class _OfTopic(ConfigResource):
     @staticmethod
     def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> None:
         changes: list[tuple[Topic, TopicConfig]] = []
-        for resource, _ in altered:  # the settings are in the configuration that was checked
+        for resource, _ in altered:  # The checked configuration already contains the values.
             assert isinstance(resource, _OfTopic)
             assert resource._topic is not None  # noqa: SLF001 - a method of the same class
             changes.append((resource._topic, resource._config))  # noqa: SLF001 - a method of the same class
@@ -154,7 +172,11 @@ class _OfTopic(ConfigResource):
 
 
 def _check_advertised(text: str | None, listeners: Collection[str]) -> None:
-    """ListenerError unless a list names one of the listeners; names of others have no effect."""
+    """Check that a list names at least one listener of the node. Entries for other listeners have no effect.
+
+    Raises:
+        ListenerError: The list names none of the listeners.
+    """
     if text is not None and not any(each.name in listeners for each in parse_listeners("advertised.listeners", text)):
         raise ListenerError(f"advertised.listeners: {text!r} names none of the listeners {', '.join(listeners)}")
 
@@ -233,10 +255,10 @@ class _OfGroup(ConfigResource):
 
     def key(self, name: str) -> ConfigKey | None:
         key = _known(group_keys(self._core.config).get(name))
-        return None if key is None or key.type is ConfigType.LIST else key  # Kafka alters no list of a group in parts
+        return None if key is None or key.type is ConfigType.LIST else key  # Kafka has no APPEND for groups.
 
     def default(self, name: str) -> str:
-        raise NotImplementedError  # no list is altered in parts
+        raise NotImplementedError  # Unreachable: groups have no list keys.
 
     def check(self, texts: Texts) -> None:
         with as_refusals():

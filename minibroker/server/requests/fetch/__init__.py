@@ -1,4 +1,4 @@
-"""Fetch requests: reads (`reader`), waits (`delayed`), and the short way with its template (`repeated`).
+"""Fetch requests: reads (`reader`) and waiting (`delayed`).
 
-Sessions are in `minibroker.cluster.fetch_sessions`.
+Fetch sessions are in `minibroker.cluster.fetch_sessions`.
 """

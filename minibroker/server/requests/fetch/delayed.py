@@ -1,4 +1,4 @@
-"""A fetch that waits for records (Kafka's `DelayedFetch`). `minibroker.cluster.logs.write_group` wakes it."""
+"""A fetch that waits for records (Kafka's `DelayedFetch`). `minibroker.cluster.logs.write_group` resumes it."""
 
 import os
 from collections.abc import Callable
@@ -21,9 +21,9 @@ _MAX_LOGS_AHEAD_OF_PRODUCER: Final = 8
 def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
     """Return how long a fetch may wait for appends, in milliseconds.
 
-    The first fetches of a session often lack partitions whose offsets the client is still looking up; it adds them to
-    the next fetch, which would wait behind these. And many clients close only after the fetch under way. So waits begin
-    short after each record, and double until they are as long as the client allows.
+    The first fetches of a session often lack partitions whose offsets the client is still looking up. It adds them to
+    the next fetch, which would have to wait for these. Also, many clients only close after the pending fetch. After
+    each record waits therefore start short and double up to the time that the client allows.
     """
     wait_ms, session = request.max_wait_ms, call.session
     if not call.services.works_around_clients:
@@ -39,7 +39,7 @@ def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
 
 
 class DelayedFetch(DelayedRead):
-    """A fetch that waits for appends to its partitions, or for its time to be up. `reader` has made a pass."""
+    """A fetch that waits for appends to its partitions until a timeout. `reader` has read once before."""
 
     __slots__ = ("_context", "_is_gone", "_readable", "_reader", "deliver")
 
@@ -54,21 +54,21 @@ class DelayedFetch(DelayedRead):
         super().__init__(call, _wait_ms(request, call, context), reader.logs)
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """Cancel the fetch because its client disconnected."""
         self._is_gone = True
         super().cancel()
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the response waits for."""
         logs = tuple(self._logs)
         names = [os.path.basename(log.directory) for log in logs[:_MOST_NAMED]]
         more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
         return f"appends to {', '.join(names)}{more}: {self._reader.limits}"
 
     def _schedule(self) -> None:
-        """Look when the appends of this wake-up are written; at many partitions in the event loop's next turn."""
+        """Read once the appends of this wake-up are written, or in the event loop's next turn for many partitions."""
         core = self._call.core
-        # A few logs are read before the producer has its answer; more would make it wait.
+        # A few logs are read before the producer gets its response. More logs would delay it.
         if len(self._logs) <= _MAX_LOGS_AHEAD_OF_PRODUCER:
             core.writes.wakeups.add(self._look)
         else:
@@ -80,14 +80,14 @@ class DelayedFetch(DelayedRead):
     def _on_read(self, results: dict[FetchKey, PartitionData]) -> None:
         self._is_reading = False
         reader = self._reader
-        # Its time was up, or the client has gone, while the read went on in slices.
+        # The timeout expired or the client disconnected while the read ran in slices.
         if self._timer is None:
             return
-        # A partition that has become unreadable, or readable, is news: the client must not wait for its error.
+        # The client must be told immediately if a partition has become readable or unreadable.
         if self._is_over or reader.has_enough() or reader.readable != self._readable:
             self._answer(results)
             return
-        self.listen([log for log in reader.logs if log not in self._logs])  # of a topic that was made again
+        self.listen([log for log in reader.logs if log not in self._logs])  # The topic may have been created again.
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()
@@ -101,7 +101,7 @@ class DelayedFetch(DelayedRead):
             self.deliver(response)
 
     def _fail(self, error: Exception) -> None:
-        """Answer what a client takes for a reason to try again, and have the event loop log the error."""
+        """Answer with an error that makes the client retry, and raise the error for the event loop to log."""
         failed = {key: failed_partition(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._context.keys}
         self._stop_waiting()
         self._deliver_unless_gone(self._reader.answer(failed))

@@ -37,7 +37,7 @@ FIRST_WITH_V2: Final = 4
 _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
 FIRST_WITH_ZSTD: Final = 10
 _FIRST_OF_KAFKA_4: Final = 4
-"""The first version that Kafka 4 serves, which no longer protects old consumers from zstd."""
+"""The first version served by Kafka 4, which no longer protects old consumers from zstd."""
 _FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
 FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
 _FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
@@ -57,11 +57,11 @@ _NO_FAILURE: Final = frozenset(
 
 
 class Reader:
-    """One pass over the partitions of a fetch.
+    """The reads of one fetch, which can be repeated.
 
     Attributes:
-        readable: the number of partitions that could be read.
-        logs: of these.
+        readable: The number of partitions that could be read.
+        logs: The logs of these partitions.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Reader:
 
     @property
     def limits(self) -> str:
-        """The bytes and the time that the client waits for, for people."""
+        """The minimum size and the timeout of the request, as text for users."""
         least = self._request.min_bytes
         return f"at least {least} {'byte' if least == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
 
@@ -106,11 +106,11 @@ class Reader:
         topic = self._topic(key[0])
         partition = None if topic is None else topic.partition(key[1])
         if partition is not None and partition.opened_log is None:
-            with suppress(*MAPPED):  # the read meets the error again, and answers it
+            with suppress(*MAPPED):  # The read raises the error again and reports it.
                 _ = partition.log
 
     def read(self) -> dict[FetchKey, PartitionData]:
-        """Read every partition that may have changed; afterwards the attributes have the result."""
+        """Read every partition that may have changed, and update the attributes."""
         context, services = self._context, self._call.services
         self.readable = 0
         self._size = 0
@@ -128,10 +128,9 @@ class Reader:
         return {key: self._read(key, requested) for key, requested in context.partitions.items()}
 
     def _read_session(self, session: FetchSession) -> dict[FetchKey, PartitionData]:
-        """Read the partitions of a session, but those of which the consumer has all that there is to know.
+        """Read the partitions of a session, except those about which the consumer has everything.
 
-        Rights, the racks of replicas, and what old consumers are protected from may change without a change of the
-        partition.
+        Rights, the racks of replicas, and the protection of old consumers may change without a change of the partition.
         """
         results: dict[FetchKey, PartitionData] = {}
         call, node = self._call, self._call.node
@@ -159,7 +158,7 @@ class Reader:
         return results
 
     def _read(self, key: FetchKey, requested: FetchPartition) -> PartitionData:
-        """Read one partition, as far as the limits of the request let it."""
+        """Read one partition within the remaining limits of the request."""
         topic = self._topic(key[0])
         if self._call.services.authorizer is not None and not self._may_read(key[0] if topic is None else topic.name):
             return failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -173,7 +172,7 @@ class Reader:
         return data
 
     def remember_names(self) -> None:
-        """Remember the names of topics that are asked for by id: they may be deleted while the request waits."""
+        """Remember the names of topics that are requested by id, since they may be deleted while the request waits."""
         if self._call.api_version < FIRST_WITH_IDS or self._context.session is not None:
             return
         for named, _ in self._context.keys:
@@ -182,11 +181,11 @@ class Reader:
                 self._names[named] = topic.name
 
     def has_enough(self) -> bool:
-        """Whether to answer at once.
+        """Return whether to answer immediately.
 
-        So it is with `min_bytes`, or with all that the limits let through; where some of it lies in an older segment
-        than the log's end, since a range is of one segment; and when a partition could not be read. As in Kafka, one
-        that is not here does not end the wait, nor does one that the client may not read.
+        This is the case with `min_bytes`, or with as much as the limits allow. It is also the case if some records are
+        in an older segment than the end of the log, since one read covers one segment, and if a partition could not be
+        read. As in Kafka, a missing partition or one without the right to read it does not end the wait.
         """
         if self._failed or self._size >= self._least:
             return True
@@ -201,7 +200,7 @@ class Reader:
         return readable >= self._least
 
     def _may_read(self, named: str | bytes) -> bool:
-        """Whether the client may read a topic; an unknown id is no secret."""
+        """Return whether the client may read a topic. An unknown id is not a secret."""
         call = self._call
         if self._replica >= 0:
             return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -212,7 +211,7 @@ class Reader:
         return topics.get(named) if isinstance(named, str) else topics.with_id(named)
 
     def _unknown(self, key: FetchKey) -> PartitionData:
-        """The response for a partition whose topic does not exist, or not any more."""
+        """Return the result for a partition whose topic does not exist or was deleted."""
         named, index = key
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not isinstance(named, str):
@@ -226,7 +225,7 @@ class Reader:
         return failed_partition(index, code)
 
     def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> ForEach[Any]:
-        """Return the response with records in a format that clients before version 4 read. They have no sessions."""
+        """Return the response with records converted for clients before version 4, which have no fetch sessions."""
 
         def convert(read: tuple[FetchKey, PartitionData]) -> Any:
             key, data = read
@@ -239,8 +238,8 @@ class Reader:
         )
 
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
-        """Return the response, which is empty for a client that is over its quota."""
-        if self._context.is_outdated:  # as from Kafka's `IncrementalFetchContext`
+        """Return the response. It is empty for a client that is over its quota."""
+        if self._context.is_outdated:  # As in Kafka's `IncrementalFetchContext`.
             code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
             return FetchResponse(error_code=code, session_id=self._context.session_id, responses=[])
         topics: list[FetchableTopicResponse] = []
@@ -269,14 +268,14 @@ class Reader:
         return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
 
     def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
-        """Name the leader to a client that has asked another broker, or has an old leader epoch (KIP-951)."""
+        """Add the leader to the result of a client that used another broker or an old leader epoch (KIP-951)."""
         topic = self._topic(named)
         partition = None if topic is None else topic.partition(data.partition_index)
         if partition is not None:
             data.current_leader = hint_of(partition, self._call, leaders)
 
     def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Any:
-        """Return the data of one partition for a client that reads no v2, or the work that has it in the end."""
+        """Return the result for a client that cannot read v2, or work that produces it."""
         requested = self._context.partitions[key]
         topic = self._topic(key[0])
         partition = topic.partition(requested.partition) if topic is not None else None
@@ -307,7 +306,7 @@ class Reader:
         )
 
     def _without_records(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
-        """Return the data for a reader with a nearer replica, or whose last epoch has ended (KIP-595), or None."""
+        """Return the result for a reader with a replica in its rack or with an outdated epoch (KIP-595), or None."""
         end, preferred = EpochEndOffset(), None
         if self._rack and partition.leader is self._call.node:
             preferred = self._preferred_replica(partition, log, requested.fetch_offset)
@@ -334,7 +333,7 @@ class Reader:
         )
 
     def _refusal(self, requested: FetchPartition, partition: Partition | None) -> ErrorCode:
-        """Return the error for a reader that this node does not serve, or NONE."""
+        """Return the error if this node does not serve the reader, or NONE."""
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         node, epoch = self._call.node, requested.current_leader_epoch
@@ -369,7 +368,7 @@ class Reader:
             )
             end = stable if committed else log.high_watermark
             if limit < 0 and requested.fetch_offset < end:
-                return failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka stumbles
+                return failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # As in Kafka.
             records: LogSlice | bytes = found if found.size else _NOTHING
             aborted = _aborted(log, requested.fetch_offset, found) if committed else None
             if whole and self._size and 0 < found.size == limit and not found.begins_with_a_whole_batch():
@@ -401,24 +400,24 @@ class Reader:
         is_known = log.log_start_offset <= offset <= log.log_end_offset
         near = [node_id for node_id in partition.isr if racks.get(node_id) == self._rack]
         is_leader_near = self._call.node.id in near
-        # Of replicas that have caught up alike, Kafka takes the one with the highest id.
+        # Among replicas that are equally caught up, Kafka prefers the highest id.
         return max(near) if near and is_known and not is_leader_near else None
 
 
 def prefers_racks(request: FetchRequest, call: Call) -> bool:
-    """Return whether the leader may send the client of a fetch to a replica in its rack (KIP-392)."""
+    """Return whether the leader may redirect the client of a fetch to a replica in its rack (KIP-392)."""
     is_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
     return call.services.prefers_racks and request.rack_id != "" and not is_replica
 
 
 def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
-    """Return the results with those last whose partitions do not exist or may not be read, as in Kafka."""
+    """Return the results, with partitions that do not exist or may not be read at the end, as in Kafka."""
     last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NO_FAILURE}
     return {key: data for key, data in results.items() if key not in last} | last if last else results
 
 
 def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]:
-    """The aborted transactions that reach into what is sent; some behind it do no harm."""
+    """Return the aborted transactions that overlap the data to send. Additional later ones do no harm."""
     if not found.size:
         return []
     return [
@@ -428,15 +427,15 @@ def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]
 
 
 def failed_partition(index: int, code: ErrorCode) -> PartitionData:
-    """The data of a partition that is not read."""
+    """Return the result for a partition that cannot be read."""
     data = refused_partition(index, code)
-    if code not in _NO_FAILURE:  # Kafka has not looked at a log otherwise
+    if code not in _NO_FAILURE:  # In the other cases Kafka has not read the log.
         data.aborted_transactions = None
     return data
 
 
 def refused_partition(index: int, code: ErrorCode) -> PartitionData:
-    """The data of a partition of a fetch that is refused as a whole."""
+    """Return the result for a partition of a fetch that is refused as a whole."""
     return PartitionData(
         partition_index=index,
         error_code=code,

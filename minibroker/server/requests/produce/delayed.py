@@ -12,9 +12,9 @@ from minibroker_storage.log import Log
 
 
 def refuse_partition(response: PartitionProduceResponse, code: ErrorCode, reason: object) -> None:
-    """Say that nothing was appended to a partition, and why.
+    """Set an error in a partition's response, because nothing was appended.
 
-    Not `refuse`, which a handler has for a whole request.
+    Handlers have a function `refuse` for whole requests.
     """
     response.error_code = code
     response.base_offset = NO_OFFSET
@@ -32,13 +32,13 @@ class DelayedProduce(DelayedResponse):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a log's flush has not come back yet."""
+        """Whether the flush of a log is not complete."""
         return bool(self._missing)
 
     def on_flushed(
         self, partition: Partition, node: Node, outcomes: list[PartitionProduceResponse], error: OSError | None
     ) -> None:
-        """The log of `partition`, which `node` has led, is on disk, or could not be brought there."""
+        """Handle a completed or failed flush of the log of `partition`, whose leader was `node`."""
         self._missing.discard(partition.log)
         for outcome in outcomes:
             if error is not None:
@@ -49,10 +49,10 @@ class DelayedProduce(DelayedResponse):
             self.deliver(self._response)
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the response waits for."""
         return f"its records to be on disk, in {len(self._missing)} partitions"
 
     def cancel(self) -> None:
-        """The client has gone; its records stay."""
+        """Drop the response because the client disconnected. The records stay."""
         if hasattr(self, "deliver"):
             del self.deliver

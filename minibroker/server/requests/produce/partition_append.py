@@ -1,8 +1,7 @@
 """The append of a Produce request's records to one partition (Kafka's `Partition.appendRecordsToLeader`).
 
-It checks the records, gives them offsets and stages the write. A topic whose configuration asks for nothing special
-takes batches of format v2 as they come. The log validator prepares all other records. An error stands in the
-partition's own response.
+It checks the records, assigns offsets and stages the write. Topics with default settings accept batches of format v2
+unchanged. All other records go through the log validator. Errors are reported in the response of the partition.
 """
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -63,7 +62,7 @@ _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_ABORTABLE: Final = 11
 _FIRST_THAT_ADDS: Final = 12
 _ALL: Final = -1
-"""The acks that want all replicas in sync to have the records."""
+"""The value of acks that requires all in-sync replicas to have the records."""
 _TRIED_AGAIN: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -72,15 +71,15 @@ _TRIED_AGAIN: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""Producers that know no such answers take NOT_ENOUGH_REPLICAS for a reason to try again."""
+"""Errors reported as NOT_ENOUGH_REPLICAS to producers that would not retry them."""
 _UNUSUAL: Final = 0b11100
-"""Attribute bits that need a second look: a codec of 4 and above, LogAppendTime, or a transactional batch."""
+"""Attribute bits that require further checks: codecs from 4 on, LogAppendTime, and transactional batches."""
 _ADMIN_CLIENT: Final = "__admin_client"
 """The client id with which Kafka's tools may write to its internal topics (`AdminUtils.ADMIN_CLIENT_ID`)."""
 
 
 class RefusedError(Exception):
-    """A refusal that comes from the request's circumstances rather than from its bytes."""
+    """A refusal caused by the circumstances of the request, not by its bytes."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -88,7 +87,7 @@ class RefusedError(Exception):
 
 
 _WITHOUT_LOG_START: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
-"""Errors of a log whose responses have no log start offset (`ReplicaManager.appendToLocalLog`)."""
+"""Log errors whose responses have no log start offset (`ReplicaManager.appendToLocalLog`)."""
 _REFUSALS: Final[tuple[type[Exception], ...]] = (RefusedError, *MAPPED)
 
 
@@ -101,17 +100,17 @@ def append(
     acks: int,
     transactional_id: str | None,
 ) -> PartitionProduceResponse | None:
-    """Append the batch of one partition as it is; the response has the first offset or an error.
+    """Append the batch of one partition unchanged. The response contains the first offset or an error.
 
-    The path of nearly all the bytes that a broker ever sees. `refusal` is that of the whole request.
+    Nearly all data that a broker receives takes this path. `refusal` applies to the whole request.
 
     Returns:
-        None if nothing was done, because the records have to be validated: see `append_validated`.
+        None if nothing was done, because the records must be validated (`append_validated`).
     """
     response = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
     partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
-        # KIP-516: an id that is unknown may belong to a topic that was made again, which the client has to look up.
+        # An unknown id may belong to a topic that was created again. The client must look it up (KIP-516).
         by_id = topic is None and call.api_version >= FIRST_WITH_IDS
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         response.error_message = "This server does not host this topic-partition."
@@ -119,7 +118,7 @@ def append(
     try:
         if refusal is not None:
             raise refusal
-        # Two attribute reads for the usual case: all that can go wrong is asked behind them.
+        # Usually these two attributes suffice. The detailed checks are only made if they fail.
         if partition.leader is not call.session.node or partition.is_under_min_isr:
             _check_replicas(partition, response, call.node, acks)
         log = partition.opened_log or partition.log
@@ -132,17 +131,17 @@ def append(
             core = call.core
             now_ms = core.clock.now_ms()
             fields = check_produced_fields(records, opened_records=call.services.validated_records, now_ms=now_ms)
-            # One mask for three rare cases; the plain batch goes on with the fields as they were unpacked.
+            # One mask covers three rare cases. Ordinary batches continue with the unpacked fields.
             if len(records) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL:
                 _check_circumstances(make_header(fields), log, topic, call, response, transactional_id)
-                if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # only brokers may say so; Kafka takes the bit away
+                if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # Only brokers may set this bit. Kafka clears it.
                     return None
             header = None if fields[PRODUCER_ID] < 0 else make_header(fields)
             if header is None or not _is_duplicate(log, header, response, core):
                 response.base_offset = log.append(records, header or fields, partition.leader_epoch, now_ms)
-                # The response already says success. If the write fails, the write group turns it into an error.
+                # The response claims success. If the write fails, the write group replaces it with an error.
                 core.writes.stage(log, response)
-        # Also of a duplicate: by it a producer sees whether its records were deleted since (KIP-107).
+        # It is also set for a duplicate, so that producers can detect deleted records (KIP-107).
         response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
         _explain(response, error, topic, records, call)
@@ -150,7 +149,7 @@ def append(
 
 
 def append_validated(topic: Topic, data: PartitionProduceData, call: Call, request: ProduceRequest) -> Any:
-    """Append what the log validator makes of the records of one partition, which exists. Return steps."""
+    """Return steps that validate the records of an existing partition and append the result."""
     response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     records = cast("memoryview", data.records)
     append = _ValidatedAppend(cast("Partition", topic.partition(data.index)), call, response, request)
@@ -191,7 +190,11 @@ def _not_leader() -> RefusedError:
 
 
 def _check_replicas(partition: Partition, response: PartitionProduceResponse, node: Node, acks: int) -> None:
-    """Refuse what another node leads, and records for all replicas in sync when there are too few of them."""
+    """Check the leader, and the number of in-sync replicas for acks=all.
+
+    Raises:
+        RefusedError: NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS.
+    """
     if partition.leader is not node:
         raise _not_leader()
     if acks == _ALL and partition.is_under_min_isr:
@@ -205,7 +208,7 @@ def _check_replicas(partition: Partition, response: PartitionProduceResponse, no
 
 
 class _ValidatedAppend(NamedTuple):
-    """The append of what the log validator makes of one batch, or of a message set of format v0 or v1."""
+    """The append of validated records: one batch, or a message set of format v0 or v1."""
 
     partition: Partition
     call: Call
@@ -213,10 +216,10 @@ class _ValidatedAppend(NamedTuple):
     request: ProduceRequest
 
     def begin(self, records: memoryview) -> Any:
-        """Check the records, and return the work that validates and appends them."""
+        """Check the records, and return work that validates and appends them."""
         topic, log, call = self.partition.topic, self.partition.log, self.call
-        # Not by rights but by client id, as in Kafka: `kafka-console-producer` must not write a group's records by
-        # mistake.
+        # As in Kafka, this depends on the client id, not on rights: `kafka-console-producer` must not write group
+        # records by mistake.
         if topic.is_internal and call.client_id != _ADMIN_CLIENT:
             raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
         now_ms = call.core.clock.now_ms()
@@ -236,17 +239,17 @@ class _ValidatedAppend(NamedTuple):
         return then(validation, lambda prepared: self.append(prepared, now_ms))
 
     def append(self, prepared: "Prepared", now_ms: int) -> PartitionProduceResponse:
-        """Append records after their validation, during which others were served."""
+        """Append validated records. Other requests may have been served during the validation."""
         partition, call, response = self.partition, self.call, self.response
         topic, log = partition.topic, partition.log
-        # The topic may be gone, or be another one of the same name.
+        # The topic may have been deleted or replaced by another one with its name.
         if call.core.topics.get(topic.name) is not topic:
             raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
         _check_replicas(partition, response, call.node, self.request.acks)
-        # Again: another format or codec can make the batch larger than `max.message.bytes`.
+        # The check is repeated, because another format or codec can make the batch larger than `max.message.bytes`.
         _check_sizes(memoryview(prepared.data), topic)
         header = prepared.header
-        # As late as possible: other batches of the producer may have come meanwhile.
+        # This check comes late, because other batches of the producer may have been appended meanwhile.
         is_v2_of_producer = header.magic == MAGIC_V2 and header.producer_id >= 0
         if not (is_v2_of_producer and _is_duplicate(log, header, response, call.core)):
             if header.magic == MAGIC_V2:
@@ -267,13 +270,13 @@ class _ValidatedAppend(NamedTuple):
 
 
 def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceResponse, core: Core) -> bool:
-    """Whether the log has the batch already; then `response` is that of the first time."""
+    """Return whether the log already contains the batch. `response` then gets its original offset and timestamp."""
     duplicate = log.producers.check(header)
     if duplicate is None:
         return False
     response.base_offset = duplicate.base_offset
     response.log_append_time_ms = duplicate.timestamp
-    # The first copy may be staged in this very wake-up: if it fails, the repeated request must fail, too.
+    # The first copy may be staged in this wake-up. If its write fails, both responses must become errors.
     core.writes.share(log, response)
     return True
 
@@ -286,7 +289,12 @@ def _check_circumstances(
     response: PartitionProduceResponse,
     transactional_id: str | None,
 ) -> None:
-    """Refuse a batch that is too large, compressed in a way that the version does not know, or in no transaction."""
+    """Check the size, the codec and the transaction of a batch.
+
+    Raises:
+        RefusedError: The batch is too large, or does not belong to an open transaction.
+        UnsupportedCodecError: The request version does not support the codec.
+    """
     _check_size(header.size_in_bytes, topic)
     if header.codec is CompressionCodec.ZSTD and call.api_version < _FIRST_WITH_ZSTD:
         raise UnsupportedCodecError(f"Produce v{call.api_version} is not allowed to use zstd")
@@ -302,7 +310,11 @@ def _check_transaction(
     response: PartitionProduceResponse,
     transactional_id: str | None,
 ) -> None:
-    """Refuse a transactional batch whose transaction does not write here."""
+    """Check that the transaction of a batch includes this partition.
+
+    Raises:
+        RefusedError: It does not, or verifying it failed.
+    """
     if transactional_id is None:
         raise RefusedError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
@@ -313,7 +325,7 @@ def _check_transaction(
         return
     found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
     error = verification.as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
-    # KIP-890: clients since Produce v12 know CONCURRENT_TRANSACTIONS as an error to retry; older ones would stop.
+    # KIP-890: clients retry CONCURRENT_TRANSACTIONS from Produce v12 on. Older ones would fail.
     if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -334,7 +346,11 @@ def _check_size(size: int, topic: Topic) -> None:
 
 
 def _check_sizes(records: memoryview, topic: Topic) -> None:
-    """`max.message.bytes` counts for each batch, and for each message of format v0 or v1."""
+    """Check each batch, or each message of format v0 or v1, against `max.message.bytes`.
+
+    Raises:
+        RefusedError: One of them is too large.
+    """
     for position, size in entry_bounds(records):
-        if position + size <= len(records):  # else the validator says what is wrong with it
+        if position + size <= len(records):  # The validator rejects an incomplete entry.
             _check_size(size, topic)

@@ -1,6 +1,6 @@
-"""The record sets of Produce requests: their format, read off the first bytes.
+"""The record sets of Produce requests: their format, derived from the first bytes.
 
-Most topics take batches as they come. The log validator looks at each record of all others.
+Most topics accept batches unchanged. For all others the log validator checks each record.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
     from minibroker.server.requests.call import Call
 
 FIRST_WITH_ONE_BATCH: Final = 3
-"""The first version of Produce in which a partition gets one batch of format v2."""
+"""The first version of Produce with exactly one batch of format v2 per partition."""
 FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
-"""The first version of Produce that names topics by their ids."""
+"""The first version of Produce that identifies topics by id."""
 _ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
-"""The lower byte of a batch's attributes, which has the codec."""
+"""The position of the lower attribute byte of a batch, which contains the codec."""
 _MAX_RECORDS: Final = 1000
 _MAX_BYTES: Final = 1 << 20
 _MAX_COMPRESSED_BYTES: Final = 256
-"""zstd makes at most 8 MiB of them."""
+"""zstd can expand this to at most 8 MiB."""
 _MAX_LEGACY_BYTES: Final = 16_384
 _RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
 _LEGACY_ATTRIBUTES_AT: Final = MAGIC_AT + 1
 
 
 def takes_as_it_comes(topic: Topic, records: memoryview, call: Call) -> bool:
-    """Whether a sound batch is appended without a look at its records."""
+    """Return whether a valid batch is appended without checking its records."""
     return topic.keeps_batches and (call.api_version >= FIRST_WITH_ONE_BATCH or is_v2(records))
 
 
 def is_v2(records: memoryview) -> bool:
-    """Whether a batch of format v2 comes first."""
+    """Return whether the records begin with a batch of format v2."""
     return len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
 
 
 def is_transactional(records: Any) -> bool:
-    """Whether the first batch is; there are never two in a request that is served."""
+    """Return whether the first batch is transactional. Requests that are served never have two batches."""
     return bool(
         records
         and len(records) > _ATTRIBUTES_AT
@@ -58,14 +58,14 @@ def is_transactional(records: Any) -> bool:
 
 
 def takes_long_to_validate(records: memoryview, max_message_bytes: int) -> bool:
-    """Return whether the log validator may find more than a thousand records, or a megabyte of them."""
+    """Return whether validation may have to process more than a thousand records or a megabyte."""
     if is_v2(records):
-        if len(records) > max_message_bytes:  # it is refused unread
+        if len(records) > max_message_bytes:  # It will be refused without reading its records.
             return False
         count = int.from_bytes(records[_RECORD_COUNT], "big")
-        # A single record that was compressed to some kilobytes may have 100 MiB.
+        # A single record compressed to a few kilobytes can have 100 MiB.
         is_compressed = records[_ATTRIBUTES_AT] & CODEC_MASK
         return count > _MAX_RECORDS or len(records) > (_MAX_COMPRESSED_BYTES if is_compressed else _MAX_BYTES)
-    # The number of messages in a compressed one is unknown.
+    # The number of messages inside a compressed message is unknown.
     is_compressed = len(records) > _LEGACY_ATTRIBUTES_AT and records[_LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     return bool(is_compressed) or len(records) > _MAX_LEGACY_BYTES

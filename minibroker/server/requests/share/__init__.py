@@ -1,1 +1,1 @@
-"""ShareFetch and ShareAcknowledge requests (KIP-932): acquisition, waits (`DelayedShareFetch`), acknowledgements."""
+"""ShareFetch and ShareAcknowledge requests (KIP-932): acquisition, waiting (`DelayedShareFetch`), acknowledgements."""

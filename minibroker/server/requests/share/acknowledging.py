@@ -1,4 +1,4 @@
-"""Acknowledgements in ShareFetch and ShareAcknowledge requests: checked, and handed to the share-partitions."""
+"""Acknowledgements in ShareFetch and ShareAcknowledge requests: validation and application to the share-partitions."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -35,16 +35,18 @@ _LONGEST_MEMBER_ID: Final = 36
 
 
 def right_error(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> ErrorCode:
-    """The error for a request that names no group, or one that the client may not read."""
+    """Return the error for a request that names no group, or one that the client may not read, or NONE."""
     if request.group_id is None:
         return ErrorCode.INVALID_REQUEST
     return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
 
 
 def member_of(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> MemberKey:
-    """The member that sends a request.
+    """Return the member that sent a request.
 
-    ShareSessionError: UNSUPPORTED_VERSION where share groups are off, INVALID_REQUEST without a group or a possible id.
+    Raises:
+        ShareSessionError: UNSUPPORTED_VERSION if share groups are off, or INVALID_REQUEST if the group or a valid
+            member id is missing.
     """
     group_id, member_id = request.group_id, request.member_id
     if not call.core.features.level(SHARE_VERSION):
@@ -57,7 +59,7 @@ def member_of(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) 
 def hint_leader(
     key: TopicIdPartition, data: FetchedPartition | AcknowledgedPartition, call: Call, leaders: dict[int, NodeEndpoint]
 ) -> None:
-    """Name the leader to a client that has asked another broker (KIP-951)."""
+    """Add the leader to the result of a client that contacted another broker (KIP-951)."""
     if data.error_code == int(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         topic = call.core.topics.with_id(key[0])
         partition = None if topic is None else topic.partition(key[1])
@@ -68,10 +70,10 @@ def hint_leader(
 def acknowledge(
     request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call, member: MemberKey, conclude: Callable[..., Any]
 ) -> ForEach[Any]:
-    """Acknowledge what a request names, partition by partition, and end the member's session if the request does.
+    """Apply the acknowledgements of a request, one step per partition, and end the member's session if requested.
 
     Returns:
-        Work whose result is `conclude(outcomes)`, with the outcome for each partition.
+        Work that results in `conclude(outcomes)`, with the outcome of each partition.
     """
     named = {
         (topic.topic_id, each.partition_index): each.acknowledgement_batches
@@ -117,7 +119,7 @@ def _acknowledge(
 
 
 def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement] | None:
-    """Return the acknowledgements; None if they are out of order or lack types (`validateAcknowledgementBatches`)."""
+    """Return the acknowledgements, or None if they are invalid (`validateAcknowledgementBatches`)."""
     allowed = _TYPES_WITH_RENEWAL if may_renew else _TYPES
     acknowledgements: list[Acknowledgement] = []
     before, kind_before = -1, -1
@@ -127,7 +129,7 @@ def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> lis
             return None
         if (len(types) > 1 and last - first != len(types) - 1) or not allowed.issuperset(types):
             return None
-        if not (first == last == before and kind_before == types[0] == _RENEW):  # else it was just renewed
+        if not (first == last == before and kind_before == types[0] == _RENEW):  # It was just renewed.
             acknowledgements.append(Acknowledgement(first, last, types))
         before, kind_before = last, types[-1]
     return acknowledgements

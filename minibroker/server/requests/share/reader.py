@@ -1,4 +1,4 @@
-"""The log reads of a ShareFetch request: records to acquire, the partitions of its response, and the wait for more."""
+"""The log reads of a ShareFetch request: acquired records, the partitions of its response, and waiting for more."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,11 +37,11 @@ from minibroker_storage.log import Log
 _STRICT: Final = 1
 _ABORT_MARKER: Final = 0
 _HEADS_BYTES: Final = 4096
-"""The heads of small batches are read together."""
+"""The number of bytes read at a time to get the headers of small batches."""
 
 
 class _Found(NamedTuple):
-    """A range of the log that a member may get records of."""
+    """A range of the log from which a member can acquire records."""
 
     key: TopicIdPartition
     share_partition: SharePartition
@@ -51,11 +51,11 @@ class _Found(NamedTuple):
 
 
 class ShareReader:
-    """The reads of one ShareFetch, which are tried again until there is enough.
+    """The reads of one ShareFetch, repeated until there is enough data.
 
     Attributes:
-        keys: the share-partitions that could be loaded.
-        logs: their logs.
+        keys: The loaded share-partitions.
+        logs: Their logs.
     """
 
     def __init__(self, request: ShareFetchRequest, call: Call, asked: Sequence[TopicIdPartition]) -> None:
@@ -75,9 +75,9 @@ class ShareReader:
         self.logs: list[Log] = []
 
     def attempt(self, *, is_last: bool) -> ForEach[dict[TopicIdPartition, PartitionData] | None]:
-        """Acquire records, if there are enough of them, this is the last attempt, or there is nothing to wait for.
+        """Acquire records if there are enough, if this is the last attempt, or if there is nothing to wait for.
 
-        The result of the work is the partitions of the response, or None.
+        The work results in the partitions of the response, or None.
         """
         unloaded, self._unloaded = self._unloaded, ()
         return ForEach(unloaded, self._load, lambda _: self._read_all(is_last=is_last))
@@ -120,7 +120,7 @@ class ShareReader:
         return ForEach(found, acquire, lambda _: results)
 
     def _partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
-        """Return a partition that the client may read, and that its broker leads."""
+        """Return the partition if the client may read it and its broker is the leader, else the error."""
         call = self._call
         topic = call.core.topics.with_id(key[0])
         if topic is None:
@@ -133,7 +133,7 @@ class ShareReader:
         return partition if partition.leader is call.node else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _use(self, key: TopicIdPartition, partition: Partition, loaded: SharePartition | ErrorCode) -> None:
-        """Use a share-partition that was loaded; each failure is an error in the response."""
+        """Add a loaded share-partition, or add the error of a failed load to the response."""
         code = loaded if isinstance(loaded, ErrorCode) else ErrorCode.NONE
         if not isinstance(loaded, ErrorCode):
             self.keys.append(SharePartitionKey(self._group_id, *key))
@@ -146,7 +146,7 @@ class ShareReader:
             self._results[key] = failed(key[1], code)
 
     def _measure(self, found: int, *, is_complete: bool) -> None:
-        """Note how long it took until records could be acquired (`DelayedShareFetch`), and of how many partitions."""
+        """Measure the time until the acquisition (`DelayedShareFetch`), and the ratio of partitions with records."""
         measured = self._manager.measured.fetches[self._group_id]
         if found or is_complete:
             now_ms = self._call.core.clock.monotonic_ms()
@@ -158,7 +158,7 @@ class ShareReader:
     def _read(
         self, key: TopicIdPartition, partition: Partition, share_partition: SharePartition, limit: int
     ) -> _Found | None:
-        """Read the range to acquire from, or return None for an error, which ends the wait."""
+        """Read the range to acquire from. Return None after an error, which ends the wait."""
         if share_partition.is_fenced or partition.leader is not self._call.node:
             self._results[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._usable.pop(key, None)
@@ -190,7 +190,7 @@ class ShareReader:
         readable = 0
         for each in found:
             if each.data.size:
-                if each.data.size >= least:  # there is no need to know how much more there is
+                if each.data.size >= least:  # The exact size does not matter.
                     return True
                 end = each.log.last_stable_offset if self._committed else None
                 size = each.log.readable_size(each.data, end_offset=end)
@@ -200,11 +200,11 @@ class ShareReader:
         return readable >= least
 
     def _acquire(self, found: _Found, max_records: int) -> tuple[PartitionData, int]:
-        """Acquire records of a range; return their batches, and their number."""
+        """Acquire records of a range. Return the result of the partition and the number of records."""
         request = self._request
         index = found.key[1]
         share_partition = found.share_partition
-        held = max(share_partition.end_offset + 1 - found.offset, 0)  # others may have what lies before the end
+        held = max(share_partition.end_offset + 1 - found.offset, 0)  # Others may hold these records.
         count = min(held + max_records, share_partition.room_from(found.offset))
         try:
             batches = _batches(found.data, found.offset, count)
@@ -217,7 +217,7 @@ class ShareReader:
             acquired = share_partition.archive(acquired, self._aborted(found, batches))
         if not acquired:
             return PartitionData(partition_index=index, error_code=ErrorCode.NONE, acquired_records=[]), 0
-        if is_strict:  # the rest of a batch is for others
+        if is_strict:  # The rest of the batch is available to other members.
             self._manager.changed(SharePartitionKey(self._group_id, *found.key))
         first, last = acquired[0].first, acquired[-1].last
         kept = [each for each in batches if each.first <= last and each.last >= first]
@@ -232,7 +232,7 @@ class ShareReader:
         return data, sum(each.last - each.first + 1 for each in acquired)
 
     def _aborted(self, found: _Found, batches: Sequence["_Batch"]) -> list[Span]:
-        """The batches of transactions that were aborted (`fetchAbortedTransactionRecordBatches`)."""
+        """Return the batches of aborted transactions (`fetchAbortedTransactionRecordBatches`)."""
         known = found.log.aborted_transactions(found.offset, found.log.upper_bound_of(found.data))
         coming = sorted(((each.first_offset, each.producer_id) for each in known), reverse=True)
         aborted: set[int] = set()
@@ -253,7 +253,7 @@ class ShareReader:
 
 
 class _Batch(NamedTuple):
-    """A batch of the log: its offsets, and its place in the range, from `begin` to `end`."""
+    """A batch of the log: its offsets, and its position in the range."""
 
     first: int
     last: int
@@ -263,7 +263,11 @@ class _Batch(NamedTuple):
 
 
 def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
-    """Return the whole batches of a range that have the first `count` offsets from one on. OSError."""
+    """Return the complete batches of a range that contain `count` offsets starting at `offset`.
+
+    Raises:
+        OSError: The log cannot be read.
+    """
     found: list[_Batch] = []
     position = 0
     chunk, chunk_at = b"", 0
@@ -275,12 +279,12 @@ def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
             chunk, chunk_at, at = os.pread(data.handle.fd(), size, data.position + position), position, 0
         try:
             header = read_entry_header(chunk, at)
-        except DecodeError:  # the range ends within a head
+        except DecodeError:  # The range ends within a header.
             break
         end = position + LOG_OVERHEAD + header.batch_length
         if end > data.size:
             break
-        if not found and header.base_offset > offset:  # a compaction has taken out what lay before
+        if not found and header.base_offset > offset:  # Compaction removed the records before it.
             until = header.base_offset + count
         last = header.last_offset
         found.append(_Batch(header.base_offset, last, position, end, header))
@@ -298,7 +302,7 @@ def _is_abort_marker(data: memoryview) -> bool:
 
 
 def failed(index: int, code: ErrorCode) -> PartitionData:
-    """The data of a partition that cannot be served."""
+    """Return the result for a partition that cannot be served."""
     return PartitionData(
         partition_index=index,
         error_code=code,
@@ -310,8 +314,7 @@ def failed(index: int, code: ErrorCode) -> PartitionData:
 class DelayedShareFetch(DelayedRead):
     """A share fetch that waits for records that its member can acquire (Kafka's `DelayedShareFetch`).
 
-    It waits for appends, for records that are released, or for its time to be up. `answer` makes the response of what
-    an attempt of `reader` has acquired.
+    It waits for appends or released records until a timeout. `answer` builds the response from the acquired records.
     """
 
     deliver: Callable[[ShareFetchResponse], None]
