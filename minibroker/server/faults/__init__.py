@@ -1,1 +1,1 @@
-"""Faults as data: wrong answers on purpose, with the requests that they hit and their limits. See `docs/faults.md`."""
+"""Fault injection: faults as data, the requests that they match and their limits. See `docs/faults.md`."""

@@ -1,4 +1,4 @@
-"""Requests that a fault holds: the answer is late, comes damaged, or never comes. And the end of all service."""
+"""Requests held by a fault: the response is delayed, damaged or lost, or the connection stops being served."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ _WITHOUT_ANSWER: Final = frozenset({"disconnect", "black_hole", "drop"})
 
 
 class DelayedByFault(DelayedResponse):
-    """Waits for a handler's response, if there is one to come, then for the delay, and then does what the fault says.
+    """Waits for the handler's response, if there is one, and for the delay of the fault, then applies the fault.
 
-    It is delayed like any other: requests behind it wait, and what it has appended is written before it strikes.
+    Like any delayed response it blocks later requests of its connection, and its appends are written before it acts.
 
     Args:
-        answer: without its response.
-        inner: a request that its handler has delayed.
-        has_answer: False for requests that are never answered (acks=0).
+        channel: The connection.
+        clock: The broker's clock.
+        matched: The effect of the faults.
+        answer: The answer, without its response.
+        inner: The delayed response of the handler, or None.
+        has_answer: False for a request without a response (acks=0).
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class DelayedByFault(DelayedResponse):
             inner.deliver = self.go_on
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """Cancel the request because its client disconnected."""
         self._gone = True
         if self._timer is not None:
             self._timer.cancel()
@@ -69,16 +72,16 @@ class DelayedByFault(DelayedResponse):
             self._inner.cancel()
 
     def hasten(self) -> None:
-        """See `DelayedResponse`. The delay of the fault itself stays."""
+        """Answer early if the request permits it. The delay of the fault remains."""
         if self._inner is not None:
             self._inner.hasten()
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return what the response waits for."""
         return "the delay of a fault" if self._inner is None else self._inner.waits_for()
 
     def go_on(self, response: Any) -> None:
-        """The handler has its response; None when the request was not applied, or has none."""
+        """Continue with the handler's response, or with None if the request was not applied or has no response."""
         self._inner = None
         if self._gone:
             return
@@ -87,7 +90,7 @@ class DelayedByFault(DelayedResponse):
                 response.throttle_time_ms = self._matched.throttle_ms
             self._answer.entry.answer(response)
             if self._matched.delay_ms:
-                _read_ranges(response)  # whose files may be gone by then
+                _read_ranges(response)  # The files may be deleted during the delay.
         self._after(self._matched.delay_ms, partial(self._act_or_fail, response))
 
     def _after(self, delay_ms: float, then: Any) -> None:
@@ -97,9 +100,9 @@ class DelayedByFault(DelayedResponse):
             then()
 
     def _act_or_fail(self, response: Any) -> None:
-        """Do what the fault says. A response that has no form in the protocol costs the connection, as it always does.
+        """Apply the fault. As always, a response that cannot be encoded closes the connection.
 
-        The bytes are made before anything is sent, so that no part of the answer leaves.
+        The response is encoded before anything is sent, so the client does not get a part of it.
         """
         try:
             self._act(response)
@@ -117,7 +120,7 @@ class DelayedByFault(DelayedResponse):
         elif action == "black_hole":
             channel.swallow()
         elif response is None:
-            # Not applied and dropped; or acks=0, where no client waits for an answer or gives up.
+            # The request was dropped unapplied, or it has acks=0 and its client does not wait for a response.
             if not self._has_answer:
                 channel.release()
         elif action == "drop":
@@ -135,7 +138,7 @@ class DelayedByFault(DelayedResponse):
             self._after(self._matched.throttle_ms, channel.release)
 
     def _frame(self, response: Any) -> bytearray:
-        """The whole answer, with what is read from files in it."""
+        """Return the whole response frame, including the records from files."""
         _read_ranges(response)
         data, _ = encode_answers([self._answer._replace(response=response, entry=None)])
         return data
@@ -162,7 +165,7 @@ def _invert(data: bytearray, start: int, end: int) -> None:
 
 
 def _partitions_with_records(response: Any) -> Iterator[tuple[str, Any]]:
-    """(topic, partition) of an answer to a fetch; nothing of others."""
+    """Yield (topic name, partition) for each partition of a fetch response, or nothing for other responses."""
     for topic in getattr(response, "responses", ()):
         for partition in getattr(topic, "partitions", ()):
             if hasattr(partition, "records"):
@@ -170,7 +173,7 @@ def _partitions_with_records(response: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _read_ranges(response: Any) -> None:
-    """Have the bytes themselves where an answer to a fetch has ranges of files."""
+    """Replace the file ranges in a fetch response with their bytes."""
     for _, partition in _partitions_with_records(response):
         records = partition.records
         if records is not None and not isinstance(records, bytes | bytearray | memoryview):
@@ -178,7 +181,7 @@ def _read_ranges(response: Any) -> None:
 
 
 def _corrupt_records(fault: Fault, response: Any) -> bool:
-    """Make the checksum of each partition's first batch a wrong one; False when there is no batch."""
+    """Damage the checksum of each partition's first batch. Return False if there is no batch."""
     _read_ranges(response)
     found = False
     for topic, partition in _partitions_with_records(response):
@@ -192,19 +195,19 @@ def _corrupt_records(fault: Fault, response: Any) -> bool:
 
 
 class BlackHole(asyncio.BufferedProtocol):
-    """Reads and forgets what comes for `connection`, on its transport; only the end is passed on to it."""
+    """Discards the bytes received for `connection`, and only passes on the end of the connection."""
 
     def __init__(self, connection: asyncio.BaseProtocol) -> None:
         self._connection = connection
         self._buffer = memoryview(bytearray(_BLACK_HOLE_BYTES))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - required by asyncio
-        """Return memory for unread bytes."""
+        """Return memory for received bytes."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Forget the bytes that have come."""
+        """Discard the received bytes."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass on that the client has given up, or that the broker stops."""
+        """Pass on the end of the connection, caused by the client or by the stop of the broker."""
         self._connection.connection_lost(exc)

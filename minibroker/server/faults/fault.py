@@ -1,6 +1,6 @@
-"""Faults: which requests they hit, how often, and what happens to them.
+"""Faults: which requests they match, how often they fire, and their effect.
 
-A fault is data, and is checked when it is made: FaultError names the field and its wrong value.
+A fault is data that is validated by its constructor. A FaultError names the invalid field and its value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TARGETS: Final = ("topic", "partition", "group", "transactional_id")
 _WHEN: Final = ("before", "after")
 _CORRUPTIONS: Final = ("records", "body", "correlation_id", "length")
 ACTIONS: Final = ("error", "drop", "disconnect", "black_hole", "truncate", "corrupt", "stale_metadata")
-"""Of which a fault has one at most; `delay_ms` and `throttle_ms` go with any of them, and alone."""
+"""A fault has at most one of these. `delay_ms` and `throttle_ms` can be used alone or with any of them."""
 _ONLY_FOR: Final = {"stale_metadata": "Metadata"}
 _INTEGERS: Final[dict[str, int | None]] = {
     "partition": 0,
@@ -43,18 +43,18 @@ _INTEGERS: Final[dict[str, int | None]] = {
     "stale_metadata": 1,
     "throttle_ms": 1,
 }
-"""The least that each may be."""
+"""The minimum of each integer field."""
 _NEVER_BIG: Final = 2**31 - 1
 
 __tracebackhide__ = is_the_callers
 
 
 class FaultError(OperationError):
-    """An invalid fault; the message begins with the name of the field."""
+    """An invalid fault. The message begins with the name of the field."""
 
 
 class RequestContext(NamedTuple):
-    """The properties of a request that a fault is matched against."""
+    """The properties of a request that faults are matched against."""
 
     api: str
     version: int
@@ -65,10 +65,10 @@ class RequestContext(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Fault:
-    """A fault: its effect, the requests that it hits, and how often; `faults.reference` describes each field.
+    """A fault: its effect, the matching requests, and how often it fires. `faults.reference` describes each field.
 
     Attributes:
-        hits: the entries of the requests that it has hit, the newest 1000 of them; also when no journal is kept.
+        hits: The entries of the last 1000 requests that it hit, even without a journal.
     """
 
     api: str | None = None
@@ -113,7 +113,7 @@ class Fault:
     def __repr__(self) -> str:
         return f"Fault({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
 
-    # Checks
+    # Validation.
 
     def _check_types(self) -> None:
         for name in ("api", *_NAMES):
@@ -165,29 +165,29 @@ class Fault:
             if self.error is ErrorCode.NONE:
                 raise FaultError("error: NONE is not an error")
 
-    # What it hits
+    # Matching.
 
     @property
     def fired(self) -> int:
-        """The number of requests that it has hit."""
+        """The number of requests that the fault has hit."""
         return self._fired
 
     @property
     def action(self) -> str | None:
-        """The one of `ACTIONS` that it does; None when it only delays or throttles."""
+        """The fault's action from `ACTIONS`, or None if it only delays or throttles."""
         return next((name for name in ACTIONS if getattr(self, name) is not None), None)
 
     @property
     def is_partial(self) -> bool:
-        """Does it name a topic or a partition, so that the others in the request are served?"""
+        """Whether the fault names a topic or a partition, so that the rest of a request is served."""
         return self.topic is not None or self.partition is not None
 
     def is_for(self, api: str) -> bool:
-        """Return whether it is for requests of this API."""
+        """Return whether the fault applies to requests of this API."""
         return self._is_api is None or self._is_api(api)
 
     def is_about(self, target: Target) -> bool:
-        """Is it about this one of the things that a request names?"""
+        """Return whether the fault applies to a target of a request."""
         if self.partition is not None and target.partition not in {self.partition, None}:
             return False
         if self.partition is not None and target.topic is None:
@@ -199,7 +199,7 @@ class Fault:
         return True
 
     def matches(self, context: RequestContext) -> bool:
-        """Does it match a request, however often it did before?"""
+        """Return whether the fault matches a request, regardless of how often it has fired."""
         return (
             self.is_for(context.api)
             and (self.version_range is None or context.version in self.version_range)
@@ -212,7 +212,7 @@ class Fault:
         )
 
     def is_due(self, context: RequestContext) -> bool:
-        """Does it match, and is it this request's turn? Counts the requests that match."""
+        """Return whether the fault hits this request, and count it if it matches."""
         if not self.matches(context):
             return False
         self._matched += 1
@@ -225,21 +225,21 @@ class Fault:
         return self.probability is None or self._random.random() < self.probability
 
     def fire(self, entry: Entry) -> None:
-        """It hits a request."""
+        """Record a request that the fault hits."""
         self._fired += 1
         self.hits.append(entry)
 
     def take_back(self, entry: Entry) -> None:
-        """There was nothing in the answer that it could hit."""
+        """Remove a recorded hit, because the response contained nothing that the fault applies to."""
         self._fired -= 1
         if entry in self.hits:
             self.hits.remove(entry)
         entry.fault = None
 
-    # As data
+    # Serialization.
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that are given; an error by its name."""
+        """Return the fields that are set. An error is represented by its name."""
         shown = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
         if isinstance(self.error, ErrorCode):
             shown["error"] = self.error.name
@@ -247,7 +247,11 @@ class Fault:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fault:
-        """A fault of its fields. FaultError for a field that there is not one of, or a value that it cannot have."""
+        """Create a fault from its fields.
+
+        Raises:
+            FaultError: A field is unknown or has an invalid value.
+        """
         known = {each.name for each in fields(cls)}
         for name in data:
             if name not in known:
@@ -293,14 +297,14 @@ def _version_range(value: object) -> VersionRange:
 
 
 def read_faults(path: str) -> list[Fault]:
-    """Return the faults of a file: JSON, or YAML where PyYAML is installed.
+    """Return the faults in a file: JSON, or YAML if PyYAML is installed.
 
         {"faults": [{"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}, ...]}
 
-    The fields are those of `Fault`. The list alone will do, too.
+    The fields are those of `Fault`. The list alone is accepted, too.
 
     Raises:
-        FaultError: It names the file, the fault and the field.
+        FaultError: The file is invalid. The message names the file, the fault and the field.
         OSError: The file cannot be read.
     """
     try:
@@ -311,7 +315,11 @@ def read_faults(path: str) -> list[Fault]:
 
 
 def parse_faults(data: object, source: str) -> list[Fault]:
-    """Return the faults of a document that was read from `source`, or raise FaultError."""
+    """Return the faults in a document that was read from `source`.
+
+    Raises:
+        FaultError: The document is invalid.
+    """
     listed = data
     if isinstance(data, Mapping):
         document = cast("Mapping[object, object]", data)

@@ -1,4 +1,4 @@
-"""Tables of docs/faults.md: `python -m minibroker.server.faults.reference docs/faults.md` writes them."""
+"""The tables of docs/faults.md: `python -m minibroker.server.faults.reference docs/faults.md` updates them."""
 
 import sys
 from typing import Final, NamedTuple
@@ -9,7 +9,11 @@ END: Final = "<!-- The end of what was made. -->"
 
 
 def filled(page: str, begin: str, tables: str) -> str:
-    """A page with its tables between the mark `begin` and the mark of the end. ValueError when it has no such place."""
+    """Return a page with its tables replaced, which are between the `begin` mark and the end mark.
+
+    Raises:
+        ValueError: A mark is missing.
+    """
     before, mark, rest = page.partition(begin)
     _, other, after = rest.partition(END)
     if not mark or not other:
@@ -18,7 +22,12 @@ def filled(page: str, begin: str, tables: str) -> str:
 
 
 def fill(path: str, begin: str, tables: str) -> None:
-    """Write them into the file `path`. ValueError when it has no such place, OSError."""
+    """Replace the tables in the file `path`.
+
+    Raises:
+        ValueError: A mark is missing.
+        OSError: The file cannot be read or written.
+    """
     with open(path, encoding="utf-8") as file:
         page = filled(file.read(), begin, tables)
     with open(path, "w", encoding="utf-8") as file:
@@ -104,7 +113,7 @@ WHAT: Final = (
 
 
 def render() -> str:
-    """The tables, in Markdown."""
+    """Return the tables as Markdown."""
     return "\n".join(
         f"| {title} | Type | Meaning |\n| --- | --- | --- |\n"
         + "".join(f"| `{row.name}` | {row.kind} | {row.meaning} |\n" for row in rows)

@@ -1,7 +1,7 @@
-"""Error responses of injected faults: to a whole request, or to the parts that a fault is about.
+"""Error responses of injected faults, for a whole request or for the parts that a fault applies to.
 
-`server/requests/refusals.py` gives them their form. What the fault is about is not served, and its errors stand beside
-the answers to the rest.
+They have the form of `server/requests/refusals.py`. The parts that a fault applies to are not served, and their errors
+are merged into the response to the rest.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def refuse(fault: Fault, request: Any, targets: tuple[Target, ...], call: Call) -> Any:
-    """Refuse a request that a fault with `error` hits, or the parts of it that the fault is about.
+    """Refuse a request that an `error` fault hits, or the parts of it that the fault applies to.
 
     Returns:
-        What a handler would return, and whether an error is in it; or the work that has both in the end.
+        The result for the handler's place and whether it contains an error, or work that produces both.
 
     Raises:
-        UnservedRequestError: A produce request without acks: an error closes its connection, as in Kafka.
+        UnservedRequestError: A Produce request has acks=0. As in Kafka, an error closes its connection.
     """
     endpoint = call.endpoint
     code, key = cast("ErrorCode", fault.error), endpoint.route.key
@@ -71,7 +71,7 @@ def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
 
 
 def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
-    """Refuse topics or a partition. The response still names the brokers, or the client could not ask them again."""
+    """Refuse topics or a partition. The response still lists the brokers, which the client needs to retry."""
     code, names = cast("ErrorCode", fault.error), call.endpoint.names
 
     def with_errors(response: Any) -> tuple[Any, bool]:
@@ -82,7 +82,7 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
         for topic in response.topics:
             if not fault.is_about(Target(topic.name)):
                 served.append(topic)
-            elif topic.name not in asked_for and not request.topics:  # a request for all topics
+            elif topic.name not in asked_for and not request.topics:  # A request for all topics.
                 errors.append(replace(topic, error_code=code, partitions=[]))
         response.topics = [*served, *errors]
         return response, bool(errors)
@@ -93,7 +93,7 @@ def _refuse_metadata(fault: Fault, request: Any, call: Call) -> Any:
 
 
 def _without_leader(fault: Fault, number: int, response: Any) -> tuple[Any, bool]:
-    """Put the error of a fault into the partitions with a number, and take their leaders out."""
+    """Set the error of a fault in the partitions with this number, and remove their leaders."""
     found = False
     for topic in response.topics:
         if fault.is_about(Target(topic.name)):
@@ -134,14 +134,14 @@ def _with_refused_partitions(
 
 
 def _topic_id(name: str, call: Call) -> bytes | None:
-    """The id of a topic, if that is what this fetch goes by."""
+    """Return the id of a topic if this fetch identifies topics by id, else None."""
     goes_by_ids = call.api_version >= first_version(fetch.FetchTopic, "topic_id")
     topic = call.core.topics.get(name) if goes_by_ids else None
     return None if topic is None else topic.id
 
 
 def _fetch_of(request: Any, asked: dict[tuple[str, bytes | None], list[int]]) -> Any:
-    """The request for these partitions alone."""
+    """Return the request reduced to these partitions."""
     topics = [
         fetch.FetchTopic(
             topic=name,

@@ -1,4 +1,4 @@
-"""The faults of a broker: which are installed, which of them hit a request, and what they make of it."""
+"""The faults of a broker: which are installed, which of them hit a request, and their effect on it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from minibroker.server.services import Services
 
 _IMMEDIATE: Final = frozenset({None, "error", "stale_metadata"})
-"""Actions whose response leaves as any other does, unless it is delayed."""
+"""Actions whose response is sent like any other, unless it is delayed."""
 
 
 @dataclass(slots=True)
 class MatchedFault:
-    """The effect of a fault on one request.
+    """The effect of faults on one request.
 
     Attributes:
-        fault: the one that decides; None when the request is only delayed or throttled.
-        all: every fault that hits.
-        delay_ms: of all of them together.
-        throttle_ms: the longest of them.
+        fault: The fault whose action applies, or None if the request is only delayed or throttled.
+        all: All faults that hit the request.
+        delay_ms: The sum of their delays.
+        throttle_ms: The longest of their throttle times.
     """
 
     fault: Fault | None
@@ -51,15 +51,15 @@ class MatchedFault:
 
 
 class FaultRegistry:
-    """The installed faults in the order in which they were added. Requests pass it while there are any.
+    """The installed faults in the order of their installation. Requests pass through it while there are any.
 
     Attributes:
-        history: of the metadata, while a fault answers with an earlier state.
+        history: The history of the metadata, or None unless a fault needs it.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._faults: tuple[Fault, ...] = ()  # replaced, never changed: other threads may look at it
+        self._faults: tuple[Fault, ...] = ()  # Replaced, never modified, because other threads may read it.
         self.history: MetadataHistory | None = None
 
     def __len__(self) -> int:
@@ -69,17 +69,17 @@ class FaultRegistry:
         return iter(self._faults)
 
     def list(self) -> tuple[Fault, ...]:
-        """Return the faults, in the order in which they were added."""
+        """Return the faults in the order of their installation."""
         return self._faults
 
     def add(self, fault: Fault) -> Fault:
-        """Install a fault after the others; one that is installed stays where it is."""
+        """Install a fault after the others. An installed fault keeps its position."""
         if fault not in self._faults:
             self._install((*self._faults, fault))
         return fault
 
     def remove(self, fault: Fault) -> bool:
-        """Remove a fault; return False when it is not installed."""
+        """Remove a fault, and return whether it was installed."""
         if fault not in self._faults:
             return False
         self._install(tuple(other for other in self._faults if other is not fault))
@@ -91,7 +91,7 @@ class FaultRegistry:
 
     @contextmanager
     def installed(self, fault: Fault) -> Generator[Fault]:
-        """Install a fault for a `with` block."""
+        """Install a fault for the duration of a `with` block."""
         self.add(fault)
         try:
             yield fault
@@ -108,10 +108,10 @@ class FaultRegistry:
         recording_of(self._services).note_faults(has_faults=bool(faults))
 
     def match(self, context: RequestContext) -> MatchedFault | None:
-        """Return the fault that hits a request, or None.
+        """Return the effect of the faults that hit a request, or None.
 
-        Each fault counts the requests that match it. Of those that are due the first that does more than to delay or
-        to throttle decides; faults that only do that come on top, whatever their place.
+        Each fault counts the requests that match it. Of the due faults only the first one with an action applies,
+        together with all those that only delay or throttle, regardless of their position.
         """
         due = [fault for fault in self._faults if fault.is_due(context)]
         if not due:
@@ -126,9 +126,9 @@ class FaultRegistry:
         )
 
     def serve(self, channel: Channel, request: Any, call: Call, entry: RecordedRequest) -> Any:
-        """Serve a request, unless a fault prevents it, and do what the faults say with the response.
+        """Serve a request unless a fault prevents it, and apply the faults to its response.
 
-        Returns the outcome, or the work that has it in the end.
+        Returns the outcome, or work that produces it.
         """
         if self.history is not None:
             self.history.note()
@@ -154,7 +154,7 @@ class FaultRegistry:
     def _strike(
         self, response: Any, matched: MatchedFault, channel: Channel, call: Call, entry: RecordedRequest
     ) -> Outcome:
-        """Return the outcome of a request that is hit; `response` is what would be answered without `matched`."""
+        """Return the outcome of a request that is hit. `response` is the response without the effect of `matched`."""
         fault, correlation_id = matched.fault, entry.correlation_id
         action, has_answer = None if fault is None else fault.action, entry.expects_response
         if action in _IMMEDIATE and not matched.delay_ms and not matched.throttle_ms:
@@ -165,13 +165,13 @@ class FaultRegistry:
         answer = Answer(None, call, correlation_id, entry)
         delayed = DelayedByFault(channel, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
         if inner is None:
-            self._services.core.call_soon(partial(delayed.go_on, response))  # once what it appends is written
+            self._services.core.call_soon(partial(delayed.go_on, response))  # Its appends are written first.
         return Waiting(delayed, answer)
 
     def _respond(
         self, fault: Fault | None, request: Any, targets: tuple[Target, ...], call: Call, entry: RecordedRequest
     ) -> Any:
-        """Return the response of the handler, or that of a fault in its place; or the work that has it in the end."""
+        """Return the response of the handler or of a fault that replaces it, or work that produces it."""
         if fault is None or fault.action not in {"error", "stale_metadata"}:
             return serve(request, call)
         if fault.action == "stale_metadata":
@@ -188,7 +188,7 @@ class FaultRegistry:
 
 
 def faults_of(services: Services) -> FaultRegistry:
-    """Return the faults of a broker, to which others are added. They are in `Services.faults` from then on."""
+    """Return the fault registry of a broker, creating it in `Services.faults` if necessary."""
     if services.faults is None:
         services.faults = FaultRegistry(services)
     return cast("FaultRegistry", services.faults)

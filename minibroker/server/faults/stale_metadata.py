@@ -1,4 +1,4 @@
-"""Metadata as it was: what the cluster looked like before its last changes."""
+"""Stale metadata: the state of the cluster before its last changes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _VERSION = 12
 _NOWHERE = ("", 0)
-"""The address of an earlier connection is unknown, so the client gets the one of today."""
+"""The address of an earlier connection is unknown, so the client gets the current one."""
 
 
 class MetadataHistory:
-    """The past states of the cluster's metadata, from the time on when this was made.
+    """The past states of the cluster's metadata since the creation of this object.
 
     Attributes:
-        depth: how many changes are remembered.
+        depth: The number of remembered changes.
     """
 
     def __init__(self, services: Services, depth: int) -> None:
@@ -40,14 +40,14 @@ class MetadataHistory:
         self.note()
 
     def note(self) -> None:
-        """Look whether anything has changed."""
+        """Add the current state if it has changed."""
         session = Session(self._services, advertised=_NOWHERE, client_host="", principal=BROKER)
         now: MetadataResponse = detached(_ask(None, Call(self._services.core, self._services, _VERSION, None, session)))
         if not self._states or now != self._states[-1]:
             self._states.append(now)
 
     def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
-        """The response that a request would have had so many changes ago, or at the beginning if there were fewer."""
+        """Return the response to a request as of `changes` changes ago, or as of the oldest known state."""
         self.note()
         past: MetadataResponse = detached(self._states[max(0, len(self._states) - 1 - changes)])
         today = {broker.node_id: broker for broker in _ask([], call).brokers}
@@ -64,7 +64,7 @@ class MetadataHistory:
 
 def _ask(topics: list[Any] | None, call: Call) -> Any:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    # Version 0 would take no topics for all of them.
+    # Version 0 would interpret an empty list as all topics.
     newest = Call(call.core, call.services, _VERSION, call.client_id, call.session)
     handled = endpoint(ApiKey.METADATA).handle(request, newest)
     response: MetadataResponse = drain(steps_of(handled))

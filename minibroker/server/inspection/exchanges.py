@@ -1,7 +1,7 @@
-"""Exchanges: requests with their responses, and the ring that keeps the newest ones.
+"""Exchanges: requests with their responses, and the ring of the newest ones.
 
 The broker (`inspection.recording`) and the proxy of `minibroker trace` fill such a ring. The journal and the lab's page
-read it. Messages are decoded when somebody reads them.
+read it. Messages are decoded on demand.
 """
 
 from __future__ import annotations
@@ -10,31 +10,32 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 MAX_BYTES: Final = 1 << 26
-"""Memory for what a ring keeps of messages, by estimate. The newest exchange stays, however large it is."""
+"""The estimated memory for the messages in a ring. The newest exchange always stays, regardless of its size."""
 MAX_EXCHANGES: Final = 100_000
-"""Exchanges that a page keeps."""
+"""The maximum number of exchanges for a page."""
 EXCHANGE_SIZE: Final = 600
-"""Bytes that an exchange and its row on the page take besides the frames, by estimate."""
+"""The estimated memory of an exchange and its row on the page, without the frames."""
 
 
 class Kind(Enum):
-    """The form of what a client has sent."""
+    """The form of the data that a client sent."""
 
     REQUEST = "request"
     TOKEN = "token"  # noqa: S105 - not a password
-    """A token of SASL without a header, after SaslHandshake 0 or from a client of Kafka 0.9."""
+    """A SASL token without a header, after SaslHandshake v0 or from a client of Kafka 0.9."""
     UNREADABLE = "unreadable"
     """A frame that is too short for a header."""
     UNASKED = "unasked"
-    """A response that no request waits for."""
+    """A response without a matching request."""
 
 
 class Origin:
     """The connection of an exchange.
 
     Attributes:
-        client, broker: "HOST:PORT" of both ends; the broker's has its node id before it, where that is known.
-        is_closed: whether the connection is over.
+        client: The client's "HOST:PORT".
+        broker: The broker's "HOST:PORT", preceded by its node id if that is known.
+        is_closed: Whether the connection is closed.
     """
 
     __slots__ = ("broker", "client", "is_closed")
@@ -49,20 +50,22 @@ class Exchange:
     """A request and its response.
 
     Attributes:
-        number: counts the exchanges of a ring; 0 outside of a ring.
-        began: when the request was whole, in ms since the epoch and on the monotonic clock.
-        ended_ms: when the response was whole, on the monotonic clock.
-        header: API key, version and correlation id.
-        request_frame, response_frame: the frames with their lengths, as the client and the broker have sent them. They
-            end early where they are longer than what is kept; empty if there is none, or none is kept.
-        bytes_in, bytes_out: the sizes of both frames, with their lengths.
+        number: The number of the exchange in its ring, or 0 outside a ring.
+        began: When the request was complete, in ms since the epoch and on the monotonic clock.
+        ended_ms: When the response was complete, on the monotonic clock.
+        header: The API key, version and correlation id.
+        request_frame: The frame from the client, with its length field. It is truncated to the recorded size, and empty
+            if nothing is recorded.
+        response_frame: The frame from the broker, in the same form.
+        bytes_in: The size of the request frame, with its length field.
+        bytes_out: The size of the response frame, with its length field.
         expects_response: False for Produce with acks=0.
-        failure: why the connection was closed over the request.
-        replaced: the addresses in the response that the client does not see, with those in their place.
-        memory: bytes that the ring counts for it.
+        failure: Why the request closed its connection.
+        replaced: The addresses that were replaced in the response for the client, with their replacements.
+        memory: The memory that the ring counts for the exchange.
     """
 
-    # Defaults of the class, because an exchange is made for each request: it sets what it has.
+    # Defaults are on the class, because an exchange is created for each request and only sets what differs.
     origin: Origin
     kind = Kind.REQUEST
     number = 0
@@ -84,27 +87,27 @@ class Exchange:
 
     @property
     def time_ms(self) -> int:
-        """When the request was whole, in ms since the epoch."""
+        """When the request was complete, in ms since the epoch."""
         return self.began[0]
 
     @property
     def began_ms(self) -> float:
-        """When the request was whole, on the monotonic clock."""
+        """When the request was complete, on the monotonic clock."""
         return self.began[1]
 
     @property
     def api_key(self) -> int:
-        """The API key; -1 without a header."""
+        """The API key, or -1 without a header."""
         return self.header[0]
 
     @property
     def version(self) -> int:
-        """The version of the API; -1 without a header."""
+        """The version of the API, or -1 without a header."""
         return self.header[1]
 
     @property
     def correlation_id(self) -> int:
-        """The correlation id; 0 without a header."""
+        """The correlation id, or 0 without a header."""
         return self.header[2]
 
     @property
@@ -119,14 +122,14 @@ class Exchange:
 
     @property
     def loss(self) -> str | None:
-        """Why no response has come, and none will come; None otherwise."""
+        """Why there will be no response, or None."""
         if self.failure is not None or self.bytes_out or not self.expects_response or not self.origin.is_closed:
             return self.failure
         return "the connection closed"
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its response, or will never have one."""
+        """Whether the response has arrived or will never arrive."""
         return bool(self.bytes_out) or not self.expects_response or self.loss is not None
 
 
@@ -134,20 +137,21 @@ E = TypeVar("E", bound=Exchange)
 
 
 class Ring(Generic[E]):
-    """The newest exchanges by their numbers. One thread fills it, and others may read it meanwhile.
+    """The newest exchanges by number. One thread fills the ring, and others may read it at the same time.
 
-    Where memory is short, the exchanges of a journal lose their frames before one of them is dropped: a page takes
-    nothing from a journal.
+    If memory is short, the exchanges of a journal first lose their frames, before any is dropped. The frames are for a
+    page, which must not displace exchanges of the journal.
 
     Attributes:
-        first, last: the numbers of the oldest and the newest exchange that is kept; `last` is 0 before the first one.
-        first_shown: the number of the oldest exchange that has not lost its frames, and so the page's first one.
-        journal_begins: returns the number of the journal's oldest exchange. Without a journal it is above `last`.
-        memory: bytes that the exchanges take, by estimate.
+        first: The number of the oldest exchange.
+        last: The number of the newest exchange, or 0 before the first one.
+        first_shown: The number of the oldest exchange with its frames, which is the first one on the page.
+        journal_begins: Returns the number of the journal's oldest exchange. Without a journal it is above `last`.
+        memory: The estimated memory of the exchanges, in bytes.
     """
 
     def __init__(self, max_exchanges: int, max_bytes: int = MAX_BYTES) -> None:
-        self._exchanges: dict[int, E] = {}  # by number, so that a reader on another thread never gets the wrong one
+        self._exchanges: dict[int, E] = {}  # By number, so other threads never get the wrong exchange.
         self.max_exchanges = max_exchanges
         self.max_bytes = max_bytes
         self.journal_begins = self.after_all
@@ -160,7 +164,7 @@ class Ring(Generic[E]):
         return self.last + 1
 
     def add(self, exchange: E) -> None:
-        """Append an exchange, and give it its number."""
+        """Append an exchange and assign its number."""
         number = exchange.number = self.last + 1
         self._exchanges[number] = exchange
         self.memory += exchange.memory
@@ -169,7 +173,7 @@ class Ring(Generic[E]):
             self._make_room()
 
     def grow(self, exchange: E, size: int) -> None:
-        """Count `size` bytes more for an exchange, if it is still kept."""
+        """Add `size` bytes to the memory of an exchange, if it is still in the ring."""
         if self._exchanges.get(exchange.number) is exchange:
             exchange.memory += size
             self.memory += size
@@ -187,27 +191,27 @@ class Ring(Generic[E]):
         """Drop the frames of the oldest exchange that has some."""
         size = EXCHANGE_SIZE + len(exchange.request_frame) + len(exchange.response_frame)
         self.first_shown += 1
-        exchange.request_frame = exchange.response_frame = b""  # Others may keep the exchange: a fault, its hits.
+        exchange.request_frame = exchange.response_frame = b""  # The exchange may live on among the hits of a fault.
         exchange.memory -= size
         self.memory -= size
 
     def _drop_oldest(self) -> None:
         exchange = self._exchanges.pop(self.first)
         self.memory -= exchange.memory
-        exchange.request_frame = exchange.response_frame = b""  # Others may keep the exchange: a fault, its hits.
+        exchange.request_frame = exchange.response_frame = b""  # The exchange may live on among the hits of a fault.
         self.first += 1
         self.first_shown = max(self.first, self.first_shown)
 
     def clear(self) -> None:
-        """Drop all exchanges; the next one gets the next number."""
+        """Drop all exchanges. The numbering continues."""
         while self.first <= self.last:
             self._drop_oldest()
 
     def get(self, number: int) -> E | None:
-        """Return the exchange with this number, or None if it is not kept."""
+        """Return the exchange with this number, or None if it is not in the ring."""
         return self._exchanges.get(number)
 
     def between(self, first: int, last: int) -> list[E]:
-        """Return the exchanges with these numbers, both included, as far as they are kept."""
+        """Return the exchanges in the ring with numbers from `first` to `last`, inclusive."""
         numbers = range(max(first, self.first), min(last, self.last) + 1)
         return [exchange for number in numbers if (exchange := self._exchanges.get(number)) is not None]

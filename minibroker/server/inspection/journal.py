@@ -1,8 +1,8 @@
-"""The journal: the newest requests of clients and their responses, as tests and people read them.
+"""The journal: the newest requests of clients and their responses, for tests and people.
 
-It is a view of the ring of exchanges that `inspection.recording` fills. It has the newest `capacity` of them, and at
-most 64 MiB of their messages. Messages are decoded when they are read. Of records it shows how many there were
-(`message_json.RecordsSummary`); their bytes are kept only within small requests.
+It is a view of the ring of exchanges that `inspection.recording` fills, with the newest `capacity` of them and at most
+64 MiB of their messages. Messages are decoded on demand. Records are summarized (`message_json.RecordsSummary`); their
+bytes are only kept in small requests.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
 
 DEFAULT_CAPACITY: Final = 10_000
 _MAX_KEPT_TARGETS: Final = 16
-"""An entry keeps so many targets once they were read. More are read from the request each time."""
+"""The maximum number of targets that an entry caches. Others are read from the request each time."""
 _ENTRIES_PER_STEP: Final = 16
-"""Entries that are looked at in one step: some may have to be decoded."""
+"""The number of entries checked in one step, since some may have to be decoded."""
 
 
 class Entry(Exchange):
-    """One request and its answer; `inspection.recording` sets the attributes.
+    """One request and its response. `inspection.recording` sets the attributes.
 
-    Messages are decoded anew each time that they are read: nothing limits the memory that a reader's copies take.
+    Each access to a message decodes it again. The memory of such copies is not limited.
 
     Attributes:
-        number: counts the requests since the journal was begun, or on a broker with a page all requests, as the page
-            does; 0 when no journal is kept and a fault has hit.
-        bytes_in: its size, with the length field.
-        bytes_out: the size of the answer with its length field; 0 when nothing was sent.
-        fault: the fault that has hit it.
-        failure: why the connection was closed over it.
+        number: Counts the requests since the start of the journal, or all requests on a broker with a page, which uses
+            the same numbers. It is 0 for a fault's hit without a journal.
+        bytes_in: The size of the request, with the length field.
+        bytes_out: The size of the response with the length field, or 0 if none was sent.
+        fault: The fault that hit the request.
+        failure: Why the request closed its connection.
     """
 
     origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one
-    fault: Any = None  # a Fault, which is above
-    _endpoint: Any = None  # an Endpoint, which is above
+    fault: Any = None  # A Fault, which belongs to a higher layer.
+    _endpoint: Any = None  # An Endpoint, which belongs to a higher layer.
     _client_id: str | None = None
     _request_form: Any = None
     _response_form: Any = None
@@ -66,7 +66,7 @@ class Entry(Exchange):
     _error_codes: frozenset[ErrorCode] | None = None
 
     def __str__(self) -> str:
-        """The line of the report of a failed test (`inspection.request_lines`)."""
+        """Return the entry as a line in the report of a failed test (`inspection.request_lines`)."""
         return request_lines.line_of(self)
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Entry(Exchange):
 
     @property
     def api(self) -> str:
-        """The name of the API, "Produce"; empty for a request without a header."""
+        """The name of the API, such as "Produce", or empty for a request without a header."""
         if self._endpoint is not None:
             return str(self._endpoint.api)
         try:
@@ -84,47 +84,47 @@ class Entry(Exchange):
 
     @property
     def client_id(self) -> str | None:
-        """The client id, as the client has given it."""
+        """The client id that the client sent."""
         return self._client_id
 
     @property
     def duration_ms(self) -> float | None:
-        """From the request to the answer, on the broker's clock; None until it was answered."""
+        """The time from the request to the response on the broker's clock, or None before the response."""
         return None if self.ended_ms is None else self.ended_ms - self.began_ms
 
     @property
     def connection(self) -> str:
-        """Both ends, "HOST:PORT-HOST:PORT", ours first."""
+        """Both ends of the connection, "HOST:PORT-HOST:PORT", the broker's first."""
         return f"{self.origin.address}-{self.origin.client}"
 
     @property
     def opened_after(self) -> int:
-        """The number of the last request before the first one of this connection."""
+        """The number of the last request before the connection's first one."""
         return self.origin.opened_after
 
     @property
     def node(self) -> int:
-        """The id of the broker that was asked."""
+        """The id of the broker that received the request."""
         return self.origin.node
 
     @property
     def client_host(self) -> str:
-        """The client's address as Kafka writes it, "/127.0.0.1"."""
+        """The client's address in Kafka's format, "/127.0.0.1"."""
         return self.origin.client_host
 
     @property
     def request(self) -> Any:
-        """The request without record bytes; None when it could not be decoded."""
+        """The request without record bytes, or None if it could not be decoded."""
         return None if self._endpoint is None else decoded_request(self._endpoint, self._request_form)
 
     @property
     def response(self) -> Any:
-        """The response without record bytes; None while there is none, and when there will be none."""
+        """The response without record bytes, or None if there is none."""
         return None if self._endpoint is None else decoded_response(self._endpoint, self.version, self._response_form)
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """The topics, partitions, groups and transactional ids that it names."""
+        """The topics, partitions, groups and transactional ids that the request names."""
         targets = self._targets
         if targets is not None or self._endpoint is None:
             return targets or ()
@@ -135,22 +135,22 @@ class Entry(Exchange):
 
     @property
     def is_answered(self) -> bool:
-        """Whether an answer has been sent."""
+        """Whether a response was sent."""
         return self.bytes_out > 0
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that it names."""
+        """The topics that the request names."""
         return frozenset(target.topic for target in self.targets if target.topic is not None)
 
     @property
     def groups(self) -> frozenset[str]:
-        """The groups that it names."""
+        """The groups that the request names."""
         return frozenset(target.group for target in self.targets if target.group is not None)
 
     @property
     def error_codes(self) -> frozenset[ErrorCode]:
-        """The errors in the response; empty while there is none."""
+        """The errors in the response, or an empty set without a response."""
         codes = self._error_codes
         if codes is None:
             codes = frozenset(ErrorCode(code) for code in error_codes_of(self.response))
@@ -159,7 +159,7 @@ class Entry(Exchange):
         return codes
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as `json.dumps` takes it; messages have Kafka's own field names."""
+        """Return the entry for `json.dumps`. Messages have Kafka's own field names."""
         return {
             "number": self.number,
             "time": self.time_ms,
@@ -182,7 +182,7 @@ class Entry(Exchange):
 
 
 def error_codes_of(message: Any) -> Iterator[int]:
-    """Yield every error code in a message, also those within the elements of its arrays."""
+    """Yield every error code in a message, including those in the elements of its arrays."""
     if message is None:
         return
     codes, arrays = _error_places(message.__class__)
@@ -196,7 +196,7 @@ def error_codes_of(message: Any) -> Iterator[int]:
 
 @cache
 def _error_places(cls: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a class's error codes, and of the arrays with such in their elements."""
+    """Return the names of a class's error code fields, and of its arrays whose elements contain error codes."""
     names = fields_of(cls)
     codes = tuple(each.name for each in names if each.name.endswith("error_code"))
     return codes, tuple(each.name for each in names if each.is_array and _has_errors(each.kind))
@@ -210,9 +210,9 @@ class Journal:
     """The newest requests, oldest first.
 
     Args:
-        ring: the exchanges. Those before the journal was begun are not in it.
-        capacity: the number of entries.
-        owns_ring: False for the ring of a page.
+        ring: The exchanges. Those from before the journal was started are ignored.
+        capacity: The maximum number of entries.
+        owns_ring: False if the ring belongs to a page.
     """
 
     def __init__(self, ring: Ring[Entry], capacity: int, *, owns_ring: bool) -> None:
@@ -229,7 +229,7 @@ class Journal:
         return iter(self._entries())
 
     def begins(self) -> int:
-        """Return the number of the oldest entry, if it is kept."""
+        """Return the number that the oldest entry can have."""
         return max(self._begins_after, self._cleared_after, self._ring.last - self._capacity) + 1
 
     def _entries(self) -> list[Entry]:
@@ -238,16 +238,16 @@ class Journal:
 
     @property
     def count(self) -> int:
-        """The number of the newest request: it counts those that are no longer kept, too."""
+        """The number of the newest request, which also counts dropped entries."""
         return self._ring.last
 
     @property
     def cleared_after(self) -> int:
-        """The number of the last request before the last `clear`; 0 if there was none."""
+        """The number of the last request before the last `clear`, or 0."""
         return self._cleared_after
 
     def clear(self) -> None:
-        """Forget the entries; numbers go on."""
+        """Drop all entries. The numbering continues."""
         self._cleared_after = self._ring.last
         if self._owns_ring:
             self._ring.clear()
@@ -262,9 +262,9 @@ class Journal:
         error: ErrorCode | str | int | None = None,
         after: int = 0,
     ) -> list[Entry]:
-        """Return the entries that match all that is given; names may have the wildcards * and ?.
+        """Return the entries that match all given criteria. Names may have the wildcards * and ?.
 
-        `after` leaves out the entries up to this number.
+        `after` excludes entries up to this number.
 
         Raises:
             ValueError: Kafka has no such error.
@@ -283,7 +283,7 @@ class Journal:
         error: ErrorCode | str | int | None = None,
         after: int = 0,
     ) -> Steps[list[Entry]]:
-        """`entries` in steps, for a server with other clients."""
+        """Return `entries` in steps, for a server with other clients."""
         is_api = None if api is None else matcher_of_apis(api)
         is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
         code = None if error is None else error_code(error)
@@ -304,7 +304,11 @@ class Journal:
 
 
 def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
-    """A test for names of APIs. OperationError for a pattern that none of those that are served fits."""
+    """Return a predicate for the names of APIs.
+
+    Raises:
+        OperationError: The pattern matches no served API.
+    """
     is_api = api_matcher(pattern)
     known = [route.message for route in ROUTES]
     if not any(map(is_api, known)):
@@ -314,7 +318,11 @@ def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
 
 
 def error_code(error: object) -> ErrorCode:
-    """An error by its name or number. ValueError for one that Kafka does not have."""
+    """Return an error code by its name or number.
+
+    Raises:
+        ValueError: Kafka has no such error.
+    """
     try:
         if isinstance(error, str):
             return ErrorCode[error]

@@ -1,9 +1,9 @@
-"""The forms in which the recording keeps messages: bytes of its own, decoded when they are read.
+"""The forms in which the recording keeps messages: copied bytes that are decoded on demand.
 
-To decode and to copy a message costs more than to serve the request, and few are ever read. Messages with secrets are
-copied immediately, without the secrets (`message_json.detached`), and so are long requests, whose bytes may hold more
-than the message. Of records a summary is kept, or the range of the file where a summary takes long; its heads are read
-when somebody asks.
+Decoding and copying a message costs more than serving the request, and few messages are ever read. Messages with
+secrets are copied immediately, without the secrets (`message_json.detached`). Long requests are also copied, because
+their frames can contain more bytes than the message. Records are replaced by a summary, or by their file range if
+summarizing takes long. The batch headers in the range are then read on demand.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ if TYPE_CHECKING:
     from minibroker_storage.files import LogSlice
 
 MAX_FRAME_BYTES: Final = 4096
-"""A longer request is decoded at once: a client may add bytes that belong to no field."""
+"""Longer requests are decoded immediately, since clients may append bytes that belong to no field."""
 MEMORY_PER_BYTE: Final = 8
-"""Bytes of memory that a byte of a decoded message takes."""
+"""The estimated memory for each byte of a decoded message."""
 _LENGTH_SIZE: Final = 4
 _REQUEST_HEADER_SIZE: Final = 12
-"""Length, API key, version and correlation id."""
+"""The length, API key, version and correlation id."""
 _RESPONSE_HEADER_SIZE: Final = 8
-"""Length and correlation id."""
+"""The length and correlation id."""
 _MARK: Final = b"\xff"
-"""Stands for records; no offset begins with that byte."""
+"""A placeholder for records. No base offset starts with this byte."""
 _LONG_MARK: Final = b"\0\0\0\1" + _MARK
 _COMPACT_MARK: Final = b"\2" + _MARK
-"""The mark with its length, as old and as flexible versions write lengths."""
+"""The placeholder with its length, in the encodings of old and of flexible versions."""
 _MAY_KEEP: Final[dict[type[Any], bool]] = {}
 _RECORDS_AT: Final[dict[type[Any], tuple[str, ...] | None]] = {}
 
 
 class _Undetached(NamedTuple):
-    """A message with summaries of records, or ranges of files, to be copied when it is read."""
+    """A message with summaries of records, or file ranges, that is copied when it is read."""
 
     message: Any
 
 
 class _Spliced(NamedTuple):
-    """The bytes of a message without its records, and these: (position, summary or range of a file)."""
+    """The bytes of a message without its records, and the records as (position, summary or file range)."""
 
     frame: bytearray
     records: list[tuple[int, RecordsSummary | LogSlice | None]]
 
 
 def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[Any, int]:
-    """Return the form of a request, which was decoded from `frame`, and the bytes of memory that it takes."""
+    """Return the form of a request that was decoded from `frame`, and the memory that it takes, in bytes."""
     if request is None:
         return None, 0
     cls, size = endpoint.request, len(frame)
@@ -86,20 +86,19 @@ def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[A
 
 
 def plain_request_form(frame: memoryview, values: tuple[Any, ...]) -> tuple[Any, int]:
-    """Return the form of a request in the plain shape, and the bytes of memory that it takes."""
+    """Return the form of a request in the plain shape, and the memory that it takes, in bytes."""
     size = len(frame)
     if size <= MAX_FRAME_BYTES:
         return bytes(frame), size
-    records = values[-1]  # the last field is always that of the records
+    records = values[-1]  # The records are always the last field.
     return (values[:-1], counts_of(records)), size - len(records or b"")
 
 
 def response_form(call: Call, response: Any, frame: bytearray, splices: Splices) -> tuple[Any, int]:
-    """Return the form of a response, and the bytes of memory that it takes.
+    """Return the form of a response, and the memory that it takes, in bytes.
 
-    The frame is without what stands in files, which is in `splices`.
-
-    The response has been sent and is not used any more: its records go.
+    The frame does not contain file ranges, which are in `splices`. The records in `response` are replaced, because it
+    has been sent and is no longer used.
     """
     cls: type[Any] = call.endpoint.response
     size = len(frame)
@@ -112,14 +111,14 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
         return _Spliced(frame, [(position, summary_or_range(part)) for position, part in splices]), size
     for holder in _holders(response, path):
         if records := getattr(holder, path[-1]):
-            if isinstance(records, bytes | bytearray | memoryview):  # they are part of the frame
+            if isinstance(records, bytes | bytearray | memoryview):  # They are part of the frame.
                 size -= len(cast("bytes", records))
             setattr(holder, path[-1], summary_or_range(records))
     return _Undetached(response), size * MEMORY_PER_BYTE
 
 
 def _summarized(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
-    """Return a copy of a message as far as its records, with summaries of these, whose sizes are added to `sizes`."""
+    """Copy the structures on the path to the records. Replace these with summaries, and add their sizes to `sizes`."""
     made = shallow_copy(message)
     name, rest = path[0], path[1:]
     value = getattr(message, name)
@@ -133,9 +132,9 @@ def _summarized(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
 
 
 def _path_to_records(cls: type[Any]) -> tuple[str, ...] | None:
-    """The names of the lists that lead to the only field of records, and its own.
+    """Return the names of the nested lists that lead to the only records field, followed by its own name.
 
-    None for a message with other fields that are to be copied, or with secrets.
+    Return None for a message with other fields that must be copied, or with secrets.
     """
     try:
         return _RECORDS_AT[cls]
@@ -168,9 +167,9 @@ def _uses_topic_ids(names: Names, request: Any) -> bool:
 
 
 def targets_now(call: Call, request: Any) -> tuple[Target, ...] | None:
-    """Return the targets of a request that may change later: those of topic ids, of a session, or all topics.
+    """Return the targets of a request that could change later: those of topic ids, of a session, or all topics.
 
-    None for a request that names all its targets itself.
+    Return None for a request that names all its targets itself.
     """
     names = call.endpoint.names
     has_ids = call.api_version in call.endpoint.with_ids
@@ -182,7 +181,7 @@ def targets_now(call: Call, request: Any) -> tuple[Target, ...] | None:
 
 
 def decoded_request(endpoint: Endpoint, form: Any) -> Any:
-    """Return a request, from any form."""
+    """Decode a request from any form."""
     if isinstance(form, bytes):
         view = memoryview(form)
         header = read_request_header(view)
@@ -198,8 +197,8 @@ def decoded_request(endpoint: Endpoint, form: Any) -> Any:
 
 
 def decoded_response(endpoint: Endpoint, version: int, form: Any) -> Any:
-    """Return a response, from any form."""
-    # Summaries of ranges that are read now stay, because the file may be deleted before the next reading.
+    """Decode a response from any form."""
+    # Summaries of file ranges are stored, because the file may be deleted before the next access.
     if isinstance(form, _Undetached):
         *_, name = path = cast("tuple[str, ...]", _path_to_records(endpoint.response))
         for holder in _holders(form.message, path):
@@ -223,7 +222,7 @@ def decoded_response(endpoint: Endpoint, version: int, form: Any) -> Any:
 
 
 def _with_marks(spliced: _Spliced, *, is_compact: bool) -> bytes:
-    """Return the message with a mark of one byte, and its length, in the place of each field of records in files."""
+    """Return the message with a one-byte placeholder and its length in place of each records field."""
     parts: list[bytes | bytearray] = []
     end = 0
     for position, records in spliced.records:
@@ -241,7 +240,7 @@ def _replace_marks(response: Any, path: tuple[str, ...], records: Iterator[Any])
 
 
 def _holders(message: Any, path: tuple[str, ...]) -> list[Any]:
-    """Return the structures that have a field of records, in their order."""
+    """Return the structures with a records field, in order."""
     holders = [message]
     for name in path[:-1]:
         holders = [element for holder in holders for element in getattr(holder, name) or ()]
@@ -249,11 +248,11 @@ def _holders(message: Any, path: tuple[str, ...]) -> list[Any]:
 
 
 def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_request: bool) -> bytes | bytearray:
-    """Return a frame as it may be recorded: without tokens, and with zeros in the place of those in SaslAuthenticate.
+    """Return the part of a frame that may be recorded. Tokens are omitted, and zeroed in SaslAuthenticate.
 
     Args:
-        exchange: its kind and its header are set.
-        frame: with its length; it may end early.
+        exchange: An exchange with its kind and its header.
+        frame: The frame with its length field, possibly truncated.
         is_request: False for a response.
     """
     if exchange.kind is Kind.TOKEN:
@@ -285,7 +284,7 @@ def _without_token(frame: bytes | bytearray, version: int, *, is_request: bool) 
 
 
 def may_keep_bytes(cls: type[Any]) -> bool:
-    """Whether the bytes of a message hold neither records nor secrets."""
+    """Return whether a message contains neither records nor secrets."""
     known = _MAY_KEEP.get(cls)
     if known is None:
         known = _MAY_KEEP[cls] = not (
@@ -295,12 +294,12 @@ def may_keep_bytes(cls: type[Any]) -> bool:
 
 
 def holds_secrets(cls: type[Any]) -> bool:
-    """Whether a message has fields for secrets, in any version."""
+    """Return whether a message has fields for secrets in any version."""
     return any(field.name in SECRETS or holder.__name__ in SETTINGS for holder, field in _all_fields(cls))
 
 
 def _all_fields(cls: type[Any]) -> Iterator[tuple[type[Any], Field]]:
-    """The fields of a message and of all structures within it, each with its class."""
+    """Yield the fields of a message and of all structures in it, each with its class."""
     for field in fields_of(cls):
         yield cls, field
         if not isinstance(field.kind, p.WireType):

@@ -1,9 +1,9 @@
-"""Decoded messages to keep, and to show: copies that own their bytes, and JSON with Kafka's own field names.
+"""Decoded messages for storage and display: copies that own their bytes, and JSON with Kafka's field names.
 
-A decoded request is full of views into the receive buffer, and an answer to a fetch of ranges of files. `detached`
-copies a message without either. `to_json` shows one in the way of Kafka's `<Message>JsonConverter`: the fields of its
-version under their names in Kafka's definitions, ids as 22 characters; bytes that are UTF-8 are a text, others
-`{"base64": ...}`, and records are `{"size": bytes, "batches": ..., "records": ...}`.
+A decoded request has views into the receive buffer, and a fetch response has file ranges. `detached` copies a message
+without either. `to_json` converts it like Kafka's `<Message>JsonConverter`: the fields of its version have their names
+in Kafka's definitions, and ids have 22 characters. Bytes are text if they are UTF-8, otherwise `{"base64": ...}`.
+Records are `{"size": bytes, "batches": ..., "records": ...}`.
 """
 
 import os
@@ -33,23 +33,23 @@ SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 """Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""
 
 SETTINGS: Final = frozenset(("AlterableConfig", "IncrementallyAlteredConfig"))
-"""Of AlterConfigs and IncrementalAlterConfigs; it may be one of a broker's passwords."""
+"""Structures of AlterConfigs and IncrementalAlterConfigs, whose value may be a broker's password."""
 _LOGINS: Final = ".sasl.jaas.config"
-"""Behind the name of a mechanism; the users' passwords are in it."""
+"""The end of a key that begins with a mechanism. Its value contains the users' passwords."""
 _SECRET_WORDS: Final = ("password", "secret", "credential", "token")
-"""In the names of keys that Kafka does not know, of which it says itself that they may be secrets."""
+"""Parts of the names of unknown keys that may be secrets, as Kafka says of unknown keys."""
 _HIDDEN: Final = "[hidden]"
 
 _VALUE_SIZE: Final = 40
-"""Bytes of memory that a value takes besides its content, by estimate."""
+"""The estimated memory of a value besides its content, in bytes."""
 _PART: Final = 65_536
-"""Bytes of a file that are read at once."""
+"""The number of bytes read from a file at a time."""
 _SHORT: Final = 4096
-"""Of a range with more bytes the heads are read on request: there may be tens of thousands."""
+"""The headers in longer file ranges are read on demand, since there can be tens of thousands."""
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
 _HEAD: Final = struct.Struct(">8xi4xB40xi")
-"""Of a batch of format v2: its length, magic and number of records."""
+"""The length, magic and number of records of a batch of format v2."""
 _unpack_head: Final = _HEAD.unpack_from
 _ATTRIBUTES_OF_MESSAGES_AT: Final = 17
 
@@ -58,10 +58,11 @@ class RecordsSummary(NamedTuple):
     """A summary of the records of one partition.
 
     Attributes:
-        size: in bytes.
-        batches: batches of format v2, or messages of formats v0 and v1; the last one may be cut. None where their file
-            had gone before the first look.
-        records: in them; None also when compressed messages of v0 or v1 are among them, which only say so inside.
+        size: The size in bytes.
+        batches: The number of batches of format v2, or of messages of formats v0 and v1. The last one may be
+            incomplete. None if the file was deleted before it was read.
+        records: The number of records. Also None if there are compressed messages of v0 or v1, which only contain their
+            number inside.
     """
 
     size: int
@@ -70,9 +71,9 @@ class RecordsSummary(NamedTuple):
 
 
 def summary(records: Any) -> RecordsSummary | None:
-    """A summary of a field of records: bytes, a range of a file, or None. Of a range it reads little but the heads.
+    """Return a summary of a records field: bytes, a file range, or None. Only the headers of a range are read.
 
-    On any thread.
+    It can be called on any thread.
     """
     if records is None or isinstance(records, RecordsSummary):
         return records
@@ -80,9 +81,9 @@ def summary(records: Any) -> RecordsSummary | None:
 
 
 def summary_or_range(records: Any) -> RecordsSummary | LogSlice | None:
-    """A summary of a field of records, or the field itself where that is a range that takes long to read.
+    """Return a summary of a records field, or the field itself if it is a file range that takes long to read.
 
-    On the broker's thread.
+    It is called on the broker's thread.
     """
     if isinstance(records, LogSlice):
         if records.size > _SHORT:
@@ -95,7 +96,7 @@ def summary_or_range(records: Any) -> RecordsSummary | LogSlice | None:
 
 
 def counts_of(records: memoryview | bytes | None) -> tuple[int, int | None, int | None] | None:
-    """Return the fields of the summary of records in memory. It is quick where they are one batch, as nearly always."""
+    """Return the summary of records in memory as a tuple. It is fast for a single batch, the usual case."""
     if records is None:
         return None
     size = len(records)
@@ -114,7 +115,7 @@ def _summary_of_bytes(view: memoryview) -> RecordsSummary:
 def _summary_of_range(records: LogSlice) -> RecordsSummary:
     try:
         fd = records.handle.reopen()
-    except (OSError, StorageError):  # its file has gone
+    except (OSError, StorageError):  # The file was deleted.
         return RecordsSummary(records.size, None, None)
     try:
         return _summary_of_file(fd, records.position, records.size)
@@ -140,7 +141,7 @@ def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:
 
 
 def _counted(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
-    """(end of the last entry, entries, records). An entry without its whole head counts only where nothing follows."""
+    """Return (end of the last entry, entries, records). An entry with an incomplete header only counts at the end."""
     end, batches = 0, 0
     count: int | None = 0
     unpack, last_head = _HEAD.unpack_from, len(view) - RECORD_BATCH_OVERHEAD
@@ -152,7 +153,7 @@ def _counted(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
         batches += 1
         count += number
     rest = view[end:]
-    for at, size in entry_bounds(rest):  # of other formats, or the cut head of the last one
+    for at, size in entry_bounds(rest):  # Entries of other formats, or the incomplete header of the last entry.
         entry = rest[at:]
         if not is_last and len(entry) < RECORD_BATCH_OVERHEAD:
             return len(view) - len(entry), batches, count
@@ -174,7 +175,7 @@ def _records_in(entry: memoryview) -> int | None:
 
 
 def detached(message: Any) -> Any:
-    """A copy of a message, or a structure of one, that shares nothing with buffers, files or other messages."""
+    """Return a copy of a message or structure that shares nothing with buffers, files or other messages."""
     if message is None:
         return None
     cls = _class(message)
@@ -185,7 +186,7 @@ def detached(message: Any) -> Any:
 
 
 def memory_of(value: Any) -> int:
-    """Return the bytes of memory that a detached message, or a value in it, takes by estimate."""
+    """Return the estimated memory of a detached message or of a value in it, in bytes."""
     if isinstance(value, list):
         return _VALUE_SIZE + sum(memory_of(each) for each in cast("Sequence[Any]", value))
     if isinstance(value, str | bytes):
@@ -195,11 +196,11 @@ def memory_of(value: Any) -> int:
 
 
 def is_password(key: str) -> bool:
-    """Whether the value of a configuration key is a secret."""
+    """Return whether the value of a configuration key is a secret."""
     if key.endswith(_LOGINS):
         return True
     row = key_of(key)
-    if row is None:  # of a plug-in of another broker
+    if row is None:  # A key of another broker's plug-in.
         return any(word in key.lower() for word in _SECRET_WORDS)
     return row.type is ConfigType.PASSWORD
 
@@ -210,7 +211,7 @@ def _copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 
 
 def _hidden(value: bytes | None) -> bytes | None:
-    """Proofs of identity, hidden from people who read the journal."""
+    """Hide a secret from readers of the journal."""
     return _HIDDEN.encode() if value else value
 
 
@@ -232,7 +233,7 @@ def _same(value: Any) -> Any:
 
 
 def to_json(message: Any, version: int) -> Any:
-    """A message as JSON can say it: what `json.dumps` takes. Only the fields of `version` are in it."""
+    """Return a message as a value for `json.dumps`, with the fields of `version` only."""
     if message is None:
         return None
     return _structure(message, version, flexible=version in schema_of(_class(message)).flexible)
@@ -247,7 +248,7 @@ def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
     for name, shown_as, is_array, to_shown in _shown_fields(_class(value), version, flexible=flexible):
         content = getattr(value, name)
         if content is not None:
-            content = [to_shown(each) for each in content] if is_array else to_shown(content)  # no element is null
+            content = [to_shown(each) for each in content] if is_array else to_shown(content)  # No element is null.
         shown[shown_as] = content
     return shown
 
@@ -256,7 +257,7 @@ def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
 def _shown_fields(
     cls: type[Any], version: int, *, flexible: bool
 ) -> tuple[tuple[str, str, bool, Callable[[Any], Any]], ...]:
-    """(name, name in JSON, whether it is an array, the JSON of a value or an element) of the fields in a version."""
+    """Return (name, name in JSON, whether it is an array, the converter of a value or element) for each field."""
     return tuple(
         (field.name, camel_case(field.name), field.is_array, _shown_as(field, version, flexible=flexible))
         for field in fields_of(cls)

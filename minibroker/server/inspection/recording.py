@@ -1,10 +1,10 @@
-"""The recording of a broker's traffic: each request and its response, for the journal, the page and whoever watches.
+"""The recording of a broker's traffic: each request and its response, for the journal, the page and other watchers.
 
-It stands before all that a request passes, while there is a journal, a page, a watcher or a fault. Without them a
-request costs nothing more. The ring has the newest exchanges: for a page with the bytes of both frames, for the journal
-in forms that are decoded when they are read (`message_forms`).
+It is the outermost interceptor while there is a journal, a page, a watcher or a fault. Without them requests have no
+additional cost. The ring has the newest exchanges: with the bytes of both frames for a page, and in forms that are
+decoded on demand for the journal (`message_forms`).
 
-`RecordedRequest.end` is the one place where a request is over. It calls the watchers, such as `log_slow_requests`.
+`RecordedRequest.end` is the only place where a request ends. It calls the watchers, such as `log_slow_requests`.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 
 
 MAX_KEPT: Final = 1 << 20
-"""Bytes that a page keeps of a request, of the memory of a response, and of the file ranges in it."""
+"""The maximum bytes kept for a page, each of a request, of a response in memory, and of the file ranges in it."""
 SHORT: Final = 4096
-"""Frames of this size are kept in any case, and of longer ones as many bytes."""
+"""Frames up to this size are always kept, and at least this much of longer ones."""
 MAX_PER_SECOND: Final = 1 << 26
-"""Bytes of longer frames that are kept in a second: more would leave the ring within the second."""
+"""The bytes of longer frames kept per second. More would leave the ring within the same second."""
 _TARGET_SIZE: Final = 120
-"""Bytes that a target of a request takes."""
+"""The estimated memory of a target of a request, in bytes."""
 _LENGTH: Final = struct.Struct(">i")
 _HEADER_SIZE: Final = 8
 _GSSAPI: Final = b"\x60"
-"""The first byte of the first token of GSSAPI, which has no header."""
+"""The first byte of the first GSSAPI token, which has no header."""
 _unpack_header: Final = struct.Struct(">hhi").unpack_from
 
 
@@ -65,12 +65,12 @@ class BrokerConnection(Origin):
     """The connection of recorded requests.
 
     Attributes:
-        address: our end, "HOST:PORT".
-        node: the id of the broker that is asked.
-        client_host: as Kafka writes addresses, "/127.0.0.1".
-        opened_after: the number of the last request before the connection's first one.
-        request: the request that was taken last, until it is over.
-        may_send_tokens: whether it has asked for SASL, after which bytes without a header may be tokens.
+        address: The broker's end, "HOST:PORT".
+        node: The id of the broker.
+        client_host: The client's address in Kafka's format, "/127.0.0.1".
+        opened_after: The number of the last request before the connection's first one.
+        request: The pending request, or None.
+        may_send_tokens: Whether the client has sent SaslHandshake, after which bytes without a header may be tokens.
     """
 
     __slots__ = ("address", "client_host", "core", "may_send_tokens", "node", "opened_after", "request")
@@ -87,19 +87,18 @@ class BrokerConnection(Origin):
         self.may_send_tokens = False
 
     def close(self) -> None:
-        """End the request that has no response yet, because the connection is over."""
+        """End the pending request, because the connection is closed."""
         self.is_closed = True
         if self.request is not None:
             self.request.end()
 
 
 class RecordedRequest(Entry):
-    """A request on its way, and its place in the journal.
+    """A request in progress, and its entry in the journal.
 
     Attributes:
-        waits_since_ms: when it began to wait for other clients, on the monotonic clock; None for a request that does
-            not wait.
-        waited_ms: for how long it waited before a fault held its response; None without such a fault.
+        waits_since_ms: When the request started to wait for other clients, on the monotonic clock, or None.
+        waited_ms: How long it waited before a fault held its response, or None without such a fault.
     """
 
     _call: Call | None = None
@@ -124,10 +123,10 @@ class RecordedRequest(Entry):
             self.header = _unpack_header(frame)
         else:
             self.kind = Kind.UNREADABLE
-        if call is not None:  # The entry outlives it, and what it holds.
+        if call is not None:  # The entry outlives the call, which holds other objects.
             self._call, self._endpoint, self._client_id = call, call.endpoint, call.client_id
 
-    # What dispatch says
+    # Called by dispatch.
 
     def keep(self, call: Call, frame: memoryview, request: Any) -> None:
         """Keep the message, which was decoded from `frame`."""
@@ -135,7 +134,7 @@ class RecordedRequest(Entry):
         self._keep_targets(call, request)
 
     def keep_plain(self, call: Call, frame: memoryview, values: tuple[Any, ...]) -> None:
-        """Keep the message in the plain shape, whose values were decoded from `frame`."""
+        """Keep a message in the plain shape, whose values were decoded from `frame`."""
         self._request_form, self.memory = plain_request_form(frame, values)
         if call.api_version in call.endpoint.with_ids:
             self._keep_targets(call, message_of(call.endpoint.request, values))
@@ -146,7 +145,7 @@ class RecordedRequest(Entry):
             self.memory += len(targets) * _TARGET_SIZE
 
     def settle(self, outcome: Outcome) -> None:
-        """Take note of the outcome, unless it is an answer: `finish` does that."""
+        """Record the outcome, unless it is an answer, which `finish` records."""
         if outcome is None:
             self.expects_response = False
             self.end()
@@ -157,7 +156,7 @@ class RecordedRequest(Entry):
                 self.waits_since_ms = self._recording.monotonic_ms()
 
     def finish(self, response: Any, frame: bytearray, splices: Splices) -> None:
-        """Record the response: `frame`, with `splices` of files at their places, goes to the client."""
+        """Record the response, which is sent as `frame` with `splices` of files in it."""
         recording = self._recording
         self.ended_ms = recording.monotonic_ms()
         size, memory = len(frame), 0
@@ -172,16 +171,16 @@ class RecordedRequest(Entry):
         self.end()
 
     def _keep_response_frame(self, frame: bytes | bytearray) -> int:
-        """Keep the bytes of the response for a page. Return their size."""
+        """Keep the bytes of the response for a page, and return their size."""
         self.response_frame = frame_without_secrets(self, frame, is_request=False)
         return len(self.response_frame)
 
     def fail(self, error: Exception, frame: memoryview | None = None) -> None:
-        """Record why the connection closes over the request, unless it is over already.
+        """Record why the request closes its connection, unless it has already ended.
 
         Args:
-            error: the reason.
-            frame: has the client id of a request whose header alone can be read.
+            error: The reason.
+            frame: The frame of a request of which only the header can be decoded. It contains the client id.
         """
         if self._is_over:
             return
@@ -194,7 +193,7 @@ class RecordedRequest(Entry):
         self.end()
 
     def end(self) -> None:
-        """Tell the watchers, once, that the request is over."""
+        """End the request, and call the watchers once."""
         if not self._is_over:
             self._is_over = True
             self._call = None
@@ -204,10 +203,10 @@ class RecordedRequest(Entry):
                 for watcher in self._recording.watchers:
                     watcher(self)
 
-    # What faults and SASL say
+    # Called by faults and SASL.
 
     def answer(self, response: Any) -> None:
-        """Keep the handler's response, of which a fault makes something else, and how long the request has waited."""
+        """Keep the handler's response, which a fault will change, and how long the request has waited."""
         kept = self._response_form = detached(response)
         self._recording.grow(self, memory_of(kept))
         self.waited_ms = 0.0
@@ -215,7 +214,7 @@ class RecordedRequest(Entry):
             self.waited_ms = self._recording.monotonic_ms() - self.waits_since_ms
 
     def sent(self, data: bytes | bytearray) -> None:
-        """Record the bytes that leave in the place of a response."""
+        """Record bytes that are sent instead of a regular response."""
         if self._recording.shows(self):
             self._recording.grow(self, self._keep_response_frame(bytes(data[: MAX_KEPT + _LENGTH.size])))
         self.ended_ms = self._recording.monotonic_ms()
@@ -224,15 +223,15 @@ class RecordedRequest(Entry):
 
 
 class Recording:
-    """The exchanges of one broker, and who wants them.
+    """The exchanges of one broker, and their users.
 
     Attributes:
-        ring: the newest exchanges; None while neither a journal nor a page needs them.
-        journal: None while none is kept.
-        has_faults: whether faults are installed: their hits are entries, too.
-        keeps_frames: whether there is a page, which shows bytes.
-        keeps_messages: whether anybody reads messages of the journal's kind.
-        watchers: called with each request that is over.
+        ring: The newest exchanges, or None if neither a journal nor a page needs them.
+        journal: The journal, or None.
+        has_faults: Whether faults are installed, whose hits are entries, too.
+        keeps_frames: Whether there is a page, which shows bytes.
+        keeps_messages: Whether messages are needed in the form of the journal.
+        watchers: Called with each request when it has ended.
     """
 
     def __init__(self, services: Services) -> None:
@@ -247,10 +246,10 @@ class Recording:
         self.watchers: tuple[Callable[[RecordedRequest], None], ...] = ()
         self._begun = 0
         self._credit: float = MAX_PER_SECOND
-        self._credit_at = perf_counter()  # it is about the load of this machine, whatever the broker's clock says
+        self._credit_at = perf_counter()  # The limit protects this machine, so it does not use the broker's clock.
 
     def keep_journal(self, capacity: int) -> Journal:
-        """Begin a journal; an old one ends.
+        """Start a new journal, replacing an existing one.
 
         Raises:
             ValueError: The capacity is below 1.
@@ -267,7 +266,7 @@ class Recording:
         return journal
 
     def drop_journal(self) -> None:
-        """Keep no journal any longer."""
+        """Stop keeping a journal."""
         self.journal = None
         if not self.keeps_frames:
             self.ring = None
@@ -276,7 +275,7 @@ class Recording:
         self._settle()
 
     def keep_frames(self) -> Ring[Entry]:
-        """Keep the bytes of frames from now on, for a page. Before a journal is kept."""
+        """Keep the bytes of frames for a page from now on. Call it before `keep_journal`."""
         self.ring = Ring(MAX_EXCHANGES)
         self.keeps_frames = True
         self._settle()
@@ -287,17 +286,17 @@ class Recording:
         return self.keeps_frames and self.ring is not None and recorded.number >= self.ring.first_shown
 
     def grow(self, recorded: RecordedRequest, size: int) -> None:
-        """Count `size` bytes more for what is kept of a request."""
+        """Add `size` bytes to the memory of a request."""
         if self.ring is not None:
             self.ring.grow(recorded, size)
 
     def watch(self, watcher: Callable[[RecordedRequest], None]) -> None:
-        """Call `watcher` with each request that is over."""
+        """Call `watcher` with each request when it has ended."""
         self.watchers = (*self.watchers, watcher)
         self._settle()
 
     def note_faults(self, *, has_faults: bool) -> None:
-        """Take note of whether faults are installed."""
+        """Set whether faults are installed."""
         self.has_faults = has_faults
         self._settle()
 
@@ -315,15 +314,15 @@ class Recording:
         call: Call | None = None,
         request: Any = None,
     ) -> RecordedRequest:
-        """Record a request that has come in `frame`.
+        """Record a request that arrived in `frame`.
 
         Args:
-            channel: the connection.
-            frame: the request.
-            session: the connection's.
-            began: when the request came, on the wall clock and on the monotonic clock.
-            call: the request's; None for a request that is refused.
-            request: the message.
+            channel: The connection.
+            frame: The request.
+            session: The session of the connection.
+            began: When the request arrived, on the wall clock and on the monotonic clock.
+            call: The context of the request, or None for a rejected request.
+            request: The message.
         """
         recorded = RecordedRequest(self, session.origin or self._meet(channel, session), frame, began, call)
         if call is not None and self.keeps_messages:
@@ -340,7 +339,7 @@ class Recording:
     def begin_plain(
         self, channel: Channel, frame: memoryview, call: Call, values: tuple[Any, ...], began: tuple[int, float]
     ) -> RecordedRequest:
-        """Record a request that was served in the plain shape, by the values of its message."""
+        """Record a request that was served in the plain shape, given the values of its message."""
         origin: BrokerConnection = call.session.origin or self._meet(channel, call.session)
         recorded = RecordedRequest(self, origin, frame, began, call)
         if self.keeps_messages:
@@ -358,7 +357,7 @@ class Recording:
             self.ring.add(recorded)
 
     def before(self, take: Take, channel: Channel) -> Take:
-        """Return `take` that records what SASL does not let pass to dispatch, where requests are recorded."""
+        """Return a `Take` that records the frames which SASL does not pass to dispatch."""
         return partial(self._record_login, take, channel)
 
     def _record_login(self, take: Take, channel: Channel, frame: memoryview, session: Session) -> Outcome:
@@ -367,7 +366,7 @@ class Recording:
             token = RecordedRequest(self, self._origin(channel, session), frame, began)
             token.kind, token.header = Kind.TOKEN, RecordedRequest.header
             token.origin.request = token
-            if self.keeps_frames:  # A journal is about requests alone.
+            if self.keeps_frames:  # The journal only contains requests.
                 self._add(token, frame)
             return take(frame, session)
         before = self._begun
@@ -379,7 +378,7 @@ class Recording:
             raise
 
     def _add_refused(self, refused: RecordedRequest, frame: memoryview, error: Exception) -> None:
-        """Record a request that may not come before a login. It may be a token, so of its bytes only a header stays."""
+        """Record a request that is not allowed yet. It may be a token, so only a valid header is kept."""
         kept = _header_alone(refused, frame)
         if not kept:
             refused.kind, refused.header = Kind.UNREADABLE, RecordedRequest.header
@@ -396,7 +395,7 @@ class Recording:
         session.origin = origin
         return origin
 
-    # Bytes for the page
+    # Bytes for the page.
 
     def room(self, size: int) -> int:
         """Return how many bytes to keep of a part of `size` bytes of a frame."""
@@ -410,7 +409,7 @@ class Recording:
         return kept if has_credit else SHORT
 
     def spliced(self, frame: bytearray, splices: Splices) -> bytearray | bytes:
-        """Return a frame with the ranges of files in their places; it ends early where one is not kept as a whole."""
+        """Return a frame with its file ranges inserted. It is truncated after a range that is not kept completely."""
         limit = MAX_KEPT + _LENGTH.size
         if not splices:
             return frame[:limit]
@@ -430,20 +429,20 @@ class Recording:
 
 
 def _without_token(refused: RecordedRequest, frame: memoryview) -> memoryview:
-    """Return the bytes of a frame that is no request, unless it may be a token of SASL: also here, without SASL."""
+    """Return the bytes of a rejected frame to keep. Clients may send SASL tokens even to a listener without SASL."""
     may_be_token = refused.origin.may_send_tokens or bytes(frame[:1]) == _GSSAPI
     return _header_alone(refused, frame) if may_be_token else frame
 
 
 def _header_alone(refused: RecordedRequest, frame: memoryview) -> memoryview:
-    """Return the bytes of a frame that no handler has taken, which may be a token, that are certainly no secret."""
+    """Return the bytes of a frame that cannot be secret, although the frame may be a token."""
     key, version, _ = refused.header
     is_known = any(route.key == key and route.first <= version <= route.last for route in ROUTES)
     return frame[: _HEADER_SIZE if is_known else 0]
 
 
 def _beginning(part: LogSlice, room: int) -> bytes:
-    """Return the first bytes of a range, or none if its file has gone."""
+    """Return the first bytes of a file range, or b"" if its file was deleted."""
     if room <= 0:
         return b""
     try:
@@ -453,28 +452,32 @@ def _beginning(part: LogSlice, room: int) -> bytes:
 
 
 def _address(end: Any) -> str:
-    """HOST:PORT of a socket's name; "?" if it is unknown."""
+    """Return a socket name as "HOST:PORT", or "?" if it is unknown."""
     return written(end[:2]) if end else "?"
 
 
-# What others ask for
+# Access for other modules.
 
 
 def recording_of(services: Services) -> Recording:
-    """Return the recording of a broker; it stands before requests once somebody wants them."""
+    """Return the recording of a broker. It becomes an interceptor when it is first used."""
     return cast("Recording | None", services.recording) or Recording(services)
 
 
 def journal_of(services: Services) -> Journal | None:
-    """Return the journal of requests, or None while none is kept."""
+    """Return the journal of requests, or None."""
     return None if services.recording is None else recording_of(services).journal
 
 
 def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
-    """Keep a journal from now on; an old one goes. ValueError for a capacity below 1."""
+    """Start a new journal, replacing an existing one.
+
+    Raises:
+        ValueError: The capacity is below 1.
+    """
     return recording_of(services).keep_journal(capacity)
 
 
 def drop_journal(services: Services) -> None:
-    """Keep no journal any longer."""
+    """Stop keeping a journal."""
     recording_of(services).drop_journal()

@@ -1,4 +1,4 @@
-"""A request and its answer in one line, for people who watch a broker.
+"""A request and its response in one line, for people who watch a broker.
 
 Produce v11 orders-0 (3 records, 182 bytes) from rdkafka 127.0.0.1:51234: ok in 0.4 ms
 JoinGroup v9 group billing from consumer-1 127.0.0.1:51236: MEMBER_ID_REQUIRED in 0.2 ms
@@ -18,7 +18,7 @@ _MOST_NAMES: Final = 5
 
 
 def line_of(entry: Entry) -> str:
-    """The line, without an end."""
+    """Return the line for an entry, without a line end."""
     words = [f"{entry.api or 'unreadable request'} v{entry.version}" if entry.version >= 0 else "unreadable request"]
     words += subjects_of(entry.targets)
     if records := records_of(entry.request):
@@ -45,7 +45,7 @@ def _outcome(entry: Entry) -> str:
 
 
 def subjects_of(targets: Sequence[Target]) -> Sequence[str]:
-    """The subjects of a request with these targets; of many the first few."""
+    """Return the subjects of a request with these targets, limited to the first few."""
     if len(targets) > _MOST_NAMES:
         return tuple(_subjects_of(targets))
     return _known_subjects(tuple(targets))
@@ -53,7 +53,7 @@ def subjects_of(targets: Sequence[Target]) -> Sequence[str]:
 
 @lru_cache(maxsize=1000)
 def _known_subjects(targets: tuple[Target, ...]) -> tuple[str, ...]:
-    """`subjects_of` for the few targets that come again and again."""
+    """Return the subjects for a few targets, which often recur."""
     return tuple(_subjects_of(targets))
 
 
@@ -84,7 +84,7 @@ def _short(prefix: str, names: Sequence[str]) -> str:
 
 
 def records_of(message: Any) -> str:
-    """The number and size of the records that a message carries; empty for none."""
+    """Return the number and size of the records in a message as text, or "" if there are none."""
     found = [each for each in _summaries(message) if each.size]
     if not found:
         return ""
@@ -109,7 +109,7 @@ def _summaries(message: Any) -> Iterator[RecordsSummary]:
 
 @cache
 def _record_places(cls: type[Any]) -> tuple[tuple[str, bool, bool], ...]:
-    """(name, whether it is an array, whether it is a structure) of the fields that are records, or have such within."""
+    """Return (name, whether it is an array, whether it is a structure) for the fields that contain records."""
     return tuple(
         (each.name, each.is_array, each.kind is not RECORDS) for each in fields_of(cls) if _has_records(each.kind)
     )

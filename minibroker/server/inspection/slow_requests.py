@@ -15,11 +15,11 @@ _LIMITS_OF_WAITS: Final = {
     "JoinGroup": "rebalance_timeout_ms",
     "SyncGroup": "",
 }
-"""The requests that wait for other clients, with the field that says for how long at most."""
+"""The requests that wait for other clients, with the field that limits the wait."""
 
 
 def log_slow_requests(services: Services, slow_ms: int) -> None:
-    """Log each request that takes longer than `slow_ms`, besides the time for which it waits by its own wish."""
+    """Log each request that takes longer than `slow_ms`, excluding the time that its client lets it wait."""
     recording_of(services).watch(partial(_log_if_slow, slow_ms))
 
 
@@ -46,7 +46,7 @@ def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
 
 
 def _waited_ms(request: RecordedRequest, took_ms: float) -> float:
-    """Return for how long a request has waited by its own wish: for records, or for other members of its group."""
+    """Return how long a request waited as its client intended: for records, or for other members of its group."""
     field = _LIMITS_OF_WAITS.get(request.api)
     if field is None or request.waits_since_ms is None:
         return 0.0

@@ -1,7 +1,7 @@
-"""Quota entities and their limits, and where they are kept.
+"""Quota entities, their limits and their storage.
 
-An entity is a user, a client id, both, or an address, each by name or by default (None). The section "quotas" of the
-cluster's metadata lists them:
+An entity is a user, a client id, both, or an address, each by name or as the default (None). The section "quotas" of
+the cluster metadata lists them:
 
     [{"entity": {"user": "alice", "client-id": null}, "values": {"producer_byte_rate": 1024.0}}]
 """
@@ -24,32 +24,37 @@ REQUEST: Final = "request_percentage"
 MUTATION: Final = "controller_mutation_rate"
 CONNECTION: Final = "connection_creation_rate"
 _INTEGRAL: Final = {
-    PRODUCE: ("a LONG", float((1 << 63) - 1)),  # as a double 2^63, which Kafka takes for no limit
+    PRODUCE: ("a LONG", float((1 << 63) - 1)),  # 2^63 as a double, which Kafka treats as unlimited.
     FETCH: ("a LONG", float((1 << 63) - 1)),
     CONNECTION: ("an INT", float((1 << 31) - 1)),
 }
-"""The keys whose values have no fraction, with the types and limits that Kafka gives them (`QuotaConfig`)."""
+"""The keys with integral values, with their types and limits in Kafka (`QuotaConfig`)."""
 _OF_CLIENTS: Final = frozenset({PRODUCE, FETCH, REQUEST, MUTATION})
 _OF_ADDRESSES: Final = frozenset({CONNECTION})
 _EPSILON: Final = 1e-6
 _SECTION: Final = "quotas"
 
 Entity = frozenset[tuple[str, str | None]]
-"""Pairs of an entity's type and its name, None for the default."""
+"""Pairs of entity type and name. The name is None for the default."""
 
 Values = Mapping[str, float]
 
 
 class QuotaError(ValueError):
-    """An entity that no quota can be for, or a value that none can have: INVALID_REQUEST."""
+    """An invalid entity or value: INVALID_REQUEST."""
 
 
 def keys_of(
     entity: Iterable[tuple[str, str | None]], addresses: Mapping[str, frozenset[str]] = MappingProxyType({})
 ) -> frozenset[str]:
-    """The keys that can be limited for an entity, where hosts have these addresses.
+    """Return the quota keys that apply to an entity.
 
-    QuotaError for an entity that there cannot be (`ClientQuotaControlManager`).
+    Args:
+        entity: Pairs of entity type and name.
+        addresses: The addresses of hosts.
+
+    Raises:
+        QuotaError: The entity is invalid (`ClientQuotaControlManager`).
     """
     seen: dict[str, str | None] = {}
     for kind, name in entity:
@@ -66,7 +71,7 @@ def keys_of(
             raise QuotaError(f"{host} is not a valid IP or resolvable host.")
         return _OF_ADDRESSES
     if IP in seen:
-        # The missing space is Kafka's.
+        # Kafka's message lacks the space, too.
         raise QuotaError("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
     if not seen:
         raise QuotaError("Invalid empty client quota entity")
@@ -74,7 +79,11 @@ def keys_of(
 
 
 def check_value(keys: frozenset[str], key: str, value: float) -> None:
-    """QuotaError unless `value` can be the limit `key`, which has to be one of `keys`."""
+    """Check that `value` is a valid limit for `key`.
+
+    Raises:
+        QuotaError: The key is not one of `keys`, or the value is invalid.
+    """
     if key not in keys:
         raise QuotaError(f"Invalid configuration key {key}")
     if not math.isfinite(value):
@@ -93,10 +102,11 @@ class QuotaTable:
     """All quotas, by entity.
 
     Args:
-        changed: called after each change, from any source.
+        metadata: The cluster metadata.
+        changed: Called after each change from any source.
 
     Attributes:
-        hosts: the limits of hosts, by address or name.
+        hosts: The limits of hosts, by address or name.
     """
 
     def __init__(self, metadata: ClusterMetadata, changed: Callable[[], None]) -> None:
@@ -112,17 +122,21 @@ class QuotaTable:
         return len(self._by_entity)
 
     def items(self) -> Iterable[tuple[Entity, Values]]:
-        """Every entity with its limits."""
+        """Return all entities with their limits."""
         return self._by_entity.items()
 
     def limit(self, key: str, user: str | None = "", client_id: str | None = "", ip: str | None = "") -> float | None:
-        """One limit of exactly this entity; a part that is "" does not belong to it, None stands for the default."""
+        """Return one limit of exactly this entity. A part that is "" does not belong to it, and None is the default."""
         named = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
         values = self._by_entity.get(frozenset((kind, name) for kind, name in named if name is None or name))
         return None if values is None else values.get(key)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
-        """Set limits, or remove those that are None, all at once. OSError, and then nothing has changed."""
+        """Set or remove limits together. A limit of None is removed.
+
+        Raises:
+            OSError: The file cannot be written. Nothing has changed.
+        """
         altered, rows = dict(self._by_entity), dict(self._rows)
         for entity, ops in changes.items():
             values = {**altered.get(entity, {}), **ops}

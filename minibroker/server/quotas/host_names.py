@@ -1,6 +1,6 @@
-"""The addresses of hosts that quotas and limits name: looked up aside from the event loop, one after the other.
+"""The addresses of hosts in quotas and limits, looked up off the event loop, one at a time.
 
-A resolver may take ten seconds for a name, or for ever. Only the request that brings the name waits for it.
+A resolver may take ten seconds for a name, or hang. Only the request with the name waits for it.
 """
 
 import socket
@@ -20,19 +20,19 @@ Done = Callable[[Addresses], None]
 
 
 def addresses_of(host: str, flags: int = 0) -> Addresses:
-    """Ask the system's resolver for the addresses of a host; none if there is no such host."""
+    """Return the addresses of a host from the system's resolver, or an empty set if the host is unknown."""
     try:
         return frozenset(str(each[4][0]) for each in socket.getaddrinfo(host, None, flags=flags))
-    except (OSError, UnicodeError):  # the latter is of a name that DNS cannot have
+    except (OSError, UnicodeError):  # UnicodeError means that DNS cannot encode the name.
         return frozenset()
 
 
 class HostNames:
-    """Names and their addresses.
+    """Host names and their addresses.
 
     Args:
-        clock: bounds how long a request waits.
-        aside: runs a function on a thread that nothing waits for, then another one on the event loop.
+        clock: Limits how long a request waits.
+        aside: Runs a function on a thread that nothing waits for, then another one on the event loop.
     """
 
     def __init__(self, clock: Clock, aside: Background) -> None:
@@ -44,14 +44,14 @@ class HostNames:
         self._is_busy = False
 
     def known(self, host: str) -> Addresses | None:
-        """The addresses of a host, if they are known without a resolver; None if it has to be asked."""
+        """Return the addresses of a host if they are known without the resolver, else None."""
         known = self._known.get(host)
         if known is None and (len(host) > _LONGEST_NAME or "\0" in host):
             return frozenset()
         return known or addresses_of(host, socket.AI_NUMERICHOST) or None
 
     def look_up(self, host: str, done: Done) -> None:
-        """Have `done` called with the addresses of a host; none if it is not found, or too many hosts are asked for."""
+        """Call `done` with the addresses of a host, or none if it is unknown or too many hosts are pending."""
         known = self.known(host)
         if known is None and host not in self._waiting and len(self._waiting) >= _MOST_WAITING:
             known = frozenset[str]()
@@ -67,11 +67,11 @@ class HostNames:
     def look_up_all(
         self, hosts: Iterable[str], timeout_ms: float, done: Callable[[dict[str, Addresses]], None]
     ) -> None:
-        """Have `done` called once with what is known of some hosts when all are looked up, or the time is over."""
+        """Call `done` once with the known addresses when all hosts have been looked up, or after the timeout."""
         _Search(self, self._clock, hosts, timeout_ms, done)
 
     def forget(self, host: str, done: Done) -> None:
-        """Do not call `done`; a host without waiting requests is not looked up."""
+        """Cancel a call of `done`. A host without waiting requests is not looked up."""
         waiting = self._waiting.get(host, [])
         if done in waiting:
             waiting.remove(done)
@@ -99,7 +99,7 @@ class HostNames:
 
 
 class _Search:
-    """Several names that requests wait for."""
+    """A look-up of several hosts."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Holds clients against their quotas, and says how long they have to wait (`ClientQuotaManager` and its kin).
+"""Measures clients against their quotas, and computes throttle times (`ClientQuotaManager` and related classes).
 
-`Services.quotas` is None until one is set; requests pass without a look at it then. A client that is over
-its quota is answered at once, with `throttle_time_ms`, and its connection is not read from for that long (KIP-219): a
-client that does not wait is made to.
+`Services.quotas` is None until a quota is set, and requests are not measured until then. A client that is over its
+quota is answered immediately, with `throttle_time_ms`, and its connection is not read for that time (KIP-219). This
+throttles even clients that ignore the field.
 """
 
 from __future__ import annotations
@@ -33,22 +33,24 @@ if TYPE_CHECKING:
 _SECOND_MS: Final = 1000
 _PERCENT: Final = 100
 _MEMORY_MS: Final = 3_600_000
-"""A client without a request for so long is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
+"""The time without a request after which a client is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
 _REMEMBERED: Final = 1000
-"""From so many clients on it is looked whom to forget."""
+"""The number of clients from which on idle ones are forgotten."""
 _MOST_REMEMBERED: Final = 10_000
-"""So many are never remembered: clients choose their ids, and as many of them as they like."""
+"""The maximum number of remembered clients. Clients can use any number of client ids."""
 _LONGEST_ID: Final = 500
-"""Of a client, in characters; ids that begin with the same ones share what they use."""
+"""In characters. Longer client ids with the same beginning share their usage."""
 Sharer = tuple[str, str]
-"""The clients that share a quota: a user's name and a client id; "" stands for all."""
+"""The clients that share a quota: a user name and a client id. "" stands for all."""
 
 
 class Quotas:
-    """The quotas of a broker, and what its clients have used of them.
+    """The quotas of a broker, and their usage by clients.
 
     Args:
-        host_names: gives what looks up the hosts that quotas name.
+        core: The core of the broker.
+        table: The quotas.
+        host_names: Returns the look-up of hosts in quotas.
     """
 
     def __init__(self, core: Core, table: QuotaTable, host_names: Callable[[], HostNames]) -> None:
@@ -66,26 +68,26 @@ class Quotas:
         self._buckets: dict[Sharer, TokenBucket] = {}
         self._addresses: dict[str, frozenset[str]] = {}
 
-    # The way of a request
+    # Called for requests.
 
     def used(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
-        """Count what a request has cost, in seconds and produced bytes: for how many ms its client has to wait."""
-        # At most one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`): a single slow request must not
-        # mute a client for minutes.
+        """Record the cost of a request in seconds and produced bytes, and return the throttle time in milliseconds."""
+        # At most one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`), so that a single slow request does
+        # not mute a client for minutes.
         wait_ms = min(self._used(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
         return max(wait_ms, self._used(PRODUCE, session, client_id, produced)) if produced else wait_ms
 
     def fetched(
         self, response: FetchResponse, request: FetchRequest, session: Client, client_id: str | None, version: int
     ) -> FetchResponse:
-        """The answer to a fetch, or an empty one if there was too much in it: nothing is lost, it is to come again."""
+        """Return the response to a fetch, or an empty one above the quota. The client fetches the records again."""
         found = self._client(FETCH, session, client_id or "")
         if found is None:
             return response
         client, limit = found
         out = bytearray()
         splices: Splices = []
-        # The size is known only in bytes on the wire, compact lengths and tags included, as Kafka counts it.
+        # Like Kafka, count the size of the encoded response, with compact lengths and tags.
         encode(response, version, out, splices)
         size = len(out) + sum(splice.size for _, splice in splices)
         now_ms = self._core.clock.monotonic_ms()
@@ -94,15 +96,16 @@ class Quotas:
         wait_ms = rate.throttle_ms(limit, now_ms)
         if not wait_ms:
             return response
-        # Not sent, so not counted (`unrecordQuotaSensor`): a client could else never come below its quota.
+        # A response that is not sent does not count (`unrecordQuotaSensor`). Otherwise the client could stay above its
+        # quota forever.
         rate.record(-size, now_ms)
         session.muted_ms = max(session.muted_ms, wait_ms)
-        # The client has not heard of a new session: with id 0 it opens another one.
+        # The client does not get the id of a new session. With id 0 it opens another one.
         goes_on = request.session_epoch > 0
         return type(response)(throttle_time_ms=wait_ms, session_id=response.session_id if goes_on else 0, responses=[])
 
     def share_fetched(self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int) -> None:
-        """Count a share fetch. Its records are acquired, so they are sent, and the connection rests afterwards."""
+        """Record a share fetch. Its records are acquired, so it is sent, and the connection is muted afterwards."""
         found = self._client(FETCH, session, client_id or "")
         if found is None:
             return
@@ -117,14 +120,15 @@ class Quotas:
         session.muted_ms = max(session.muted_ms, response.throttle_time_ms)
 
     def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
-        """As much as a fetch may have without being held back in any case; None where there is no limit."""
+        """Return how many bytes a fetch can get without being throttled, or None without a limit."""
         found = self._client(FETCH, session, client_id or "")
         return None if found is None else int(found[1] * (self._samples - 1) * self._step_ms / _SECOND_MS)
 
     def mutate(self, session: Client, client_id: str | None, partitions: int, *, strict: bool) -> int:
-        """Count partitions that are made or removed: how long to wait.
+        """Record created or deleted partitions, and return the throttle time.
 
-        With `strict` nothing is counted, and nothing may be done, if the client owes already.
+        With `strict`, a client that is over its quota is refused: nothing is recorded, and the caller must not create
+        or delete anything.
         """
         found = self._client(MUTATION, session, client_id or "")
         if found is None:
@@ -137,14 +141,14 @@ class Quotas:
                 self._buckets = dict(list(self._buckets.items())[_MOST_REMEMBERED // 2 :])
             bucket = self._buckets[client] = TokenBucket(self._mutation_window_s, limit, now_ms)
         debt_ms = bucket.debt_ms(limit, now_ms)
-        # Newer clients know THROTTLING_QUOTA_EXCEEDED and retry; older ones are served, and muted (KIP-599).
+        # Newer clients retry after THROTTLING_QUOTA_EXCEEDED. Older ones are served and then muted (KIP-599).
         if strict and debt_ms:
             return debt_ms
         bucket.take(partitions, limit, now_ms)
         return 0 if strict else bucket.debt_ms(limit, now_ms)
 
     def connected(self, address: str, node_id: int) -> int:
-        """Count a connection from an address to a broker: how long until it is closed; 0 if it may stay (KIP-612)."""
+        """Record a connection from an address. Return the delay before it is closed, or 0 if it may stay (KIP-612)."""
         limit = self._connection_limit(address)
         if limit is None:
             return 0
@@ -152,12 +156,13 @@ class Quotas:
         rate = self._rate(CONNECTION, (address, str(node_id)), now_ms)
         rate.record(1, now_ms)
         wait_ms = min(rate.throttle_ms(limit, now_ms), self._step_ms)
-        # Refused connections do not count, or a client that tries again at once would keep the rate above its limit.
+        # Refused connections do not count. Otherwise a client that retries immediately would keep the rate above the
+        # limit.
         if wait_ms:
             rate.record(-1, now_ms)
         return wait_ms
 
-    # Whose quota, and how much of it is used
+    # The applicable quotas, and their usage.
 
     def _used(self, key: str, session: Client, client_id: str, amount: float) -> int:
         found = self._client(key, session, client_id)
@@ -170,12 +175,12 @@ class Quotas:
         return rate.throttle_ms(limit, now_ms)
 
     def _client(self, key: str, session: Client, client_id: str) -> tuple[Sharer, float] | None:
-        """The clients that share the quota that counts for a client, and its limit; the most particular one counts."""
+        """Return the clients that share the most specific quota of a client, and its limit."""
         user, limit_of = session.principal.name, self._table.limit
         shared = client_id[:_LONGEST_ID]
         both, by_user, by_id = (user, shared), (user, ""), ("", shared)
-        # Kafka's order of precedence (`DefaultQuotaCallback`). A default of a user's clients counts for each client
-        # alone, so that its usage is kept for the pair.
+        # Kafka's order of precedence (`DefaultQuotaCallback`). A default for the clients of a user applies to each
+        # client separately, so its usage is tracked per user and client id.
         for client, limit in (
             (both, limit_of(key, user, client_id) if client_id else None),
             (both, limit_of(key, user, None)),
@@ -200,12 +205,12 @@ class Quotas:
         return self._table.limit(CONNECTION, ip=None)
 
     def _resolved(self, host: str) -> frozenset[str]:
-        """The addresses of a host, which are asked for once; none until they are known, or if it is gone."""
+        """Return the addresses of a host, which are looked up once, or an empty set if they are not known."""
         known = self._addresses.get(host)
         if known is None:
             known = self._addresses[host] = frozenset()
             self._host_names().look_up(host, partial(self._addresses.__setitem__, host))
-            # A host that was looked up before is answered before `look_up` returns.
+            # If the host was looked up before, `look_up` calls back before it returns.
             known = self._addresses[host]
         return known
 
@@ -218,7 +223,7 @@ class Quotas:
         return rate
 
     def _forget(self, now_ms: float) -> None:
-        """Make room: drop the entries that have been idle for long, then the longest idle ones."""
+        """Drop clients that have been idle for long, then the longest idle ones."""
         lately = [(client, each) for client, each in self._rates.items() if now_ms - each[1] < _MEMORY_MS]
         if len(lately) >= _MOST_REMEMBERED:
             lately = sorted(lately, key=lambda known: known[1][1])[_MOST_REMEMBERED // 2 :]

@@ -1,7 +1,7 @@
-"""Rates that quotas are compared with.
+"""Rates that are compared with quotas.
 
-The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), since it decides how long clients wait
-by it. Times are milliseconds of the clock's monotonic time.
+The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), since it determines the throttle times
+of clients. Times are in milliseconds on the monotonic clock.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ _SECOND_MS: Final = 1000
 
 
 class Rate:
-    """A rate per second over a window that moves on in steps.
+    """A rate per second over a sliding window.
 
     Args:
-        samples: how many steps the window has, with the one that has begun.
-        step_ms: how long each of them is.
+        samples: The number of samples in the window, including the current one.
+        step_ms: The length of a sample.
     """
 
     __slots__ = ("_samples", "_step_ms", "_steps")
@@ -24,28 +24,28 @@ class Rate:
         self._samples = samples
         self._step_ms = step_ms
         self._steps: deque[list[float]] = deque(maxlen=samples)
-        """[begin, sum] of each step, the newest one last."""
+        """[begin, sum] of each sample, the newest one last."""
 
     def record(self, value: float, now_ms: float) -> None:
-        """Count something."""
+        """Add a value to the current sample."""
         if not self._steps or now_ms - self._steps[-1][0] >= self._step_ms:
             self._steps.append([now_ms, 0.0])
         self._steps[-1][1] += value
 
     def window_ms(self, now_ms: float) -> float:
-        """The time that the rate is taken over; never less than that of all steps but one."""
+        """Return the length of the window, which is at least that of all samples but one."""
         self._forget(now_ms)
         elapsed = now_ms - self._steps[0][0] if self._steps else 0.0
         missing = self._samples - 1 - int(elapsed // self._step_ms)
         return elapsed + max(0, missing) * self._step_ms
 
     def measure(self, now_ms: float) -> float:
-        """The rate per second."""
+        """Return the rate per second."""
         window = self.window_ms(now_ms)
         return sum(each for _, each in self._steps) / (window / _SECOND_MS) if window else 0.0
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """Milliseconds without any more until the rate falls to `limit`; 0 if it is not above."""
+        """Return the time until the rate falls to `limit` if nothing is added, or 0 if it is not above it."""
         rate = self.measure(now_ms)
         if rate <= limit:
             return 0
@@ -57,10 +57,12 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens that come back evenly; taking more than there are is a debt (KIP-599).
+    """A bucket of tokens that refills at a constant rate. Taking more tokens than it has creates a debt (KIP-599).
 
     Args:
-        window_s: the bucket holds what comes back in this time.
+        window_s: The time in which an empty bucket is refilled.
+        limit: The number of tokens added per second.
+        now_ms: The current time.
     """
 
     __slots__ = ("_filled_ms", "_tokens", "_window_s")
@@ -71,12 +73,12 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def take(self, tokens: float, limit: float, now_ms: float) -> None:
-        """Take them, whether or not they are there."""
+        """Take tokens, going into debt if necessary."""
         self._fill(limit, now_ms)
         self._tokens = min(self._window_s * limit, self._tokens - tokens)
 
     def debt_ms(self, limit: float, now_ms: float) -> int:
-        """Milliseconds until nothing is owed any more."""
+        """Return the time until the debt is repaid."""
         self._fill(limit, now_ms)
         return round(-self._tokens / limit * _SECOND_MS) if self._tokens < 0 else 0
 
