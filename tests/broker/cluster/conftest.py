@@ -13,16 +13,16 @@ from tests.broker.harness import Harness
 
 
 class MakeCluster(Protocol):
-    """Makes brokers that share a directory with those made before."""
+    """Creates brokers that share a data directory with those created before."""
 
     def __call__(self, brokers: int = 3, **config: str) -> Harness:
-        """`default_replication_factor="3"` stands for default.replication.factor=3."""
+        """Create brokers. `default_replication_factor="3"` stands for default.replication.factor=3."""
         ...
 
 
 @pytest.fixture
 def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
-    """A function that makes brokers of a configuration."""
+    """Return a function that creates brokers with a configuration."""
     with ExitStack() as ends:
 
         def make(brokers: int = 3, **config: str) -> Harness:
@@ -36,7 +36,7 @@ def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 
 @pytest.fixture
 def cluster(make_cluster: MakeCluster) -> Harness:
-    """Three brokers with the ids 1 to 3 and a topic "t" of three partitions with three replicas each."""
+    """Return three brokers with ids 1 to 3 and a topic "t" of three partitions with three replicas each."""
     made = make_cluster()
     assert create(made).error_code == 0
     return made
@@ -44,7 +44,7 @@ def cluster(make_cluster: MakeCluster) -> Harness:
 
 @pytest.fixture
 def sick(monkeypatch: pytest.MonkeyPatch) -> Iterator[SickDisk]:
-    """The disk of all files, which is well at first."""
+    """Return the disk of all files, which works at first."""
     disk = SickDisk(monkeypatch)
     yield disk
     disk.close()

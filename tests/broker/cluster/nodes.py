@@ -1,4 +1,4 @@
-"""Three brokers without sockets, and what a client of any of them sees."""
+"""Three brokers without sockets, from the view of a client of each of them."""
 
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ TRANSACTION: Final = 1
 
 
 def at(cluster: Harness, node_id: int | None) -> Harness:
-    """The same brokers; what is asked from now on goes to this one."""
+    """Direct further requests to this node, and return the same brokers."""
     cluster.asks = node_id
     return cluster
 
@@ -34,7 +34,7 @@ def create(
     by_hand: tuple[tuple[int, ...], ...] = (),
     **configs: str,
 ) -> CreatableTopicResult:
-    """Ask for a topic; `min_insync_replicas="2"` stands for min.insync.replicas=2."""
+    """Create a topic. `min_insync_replicas="2"` stands for min.insync.replicas=2."""
     topic = CreatableTopic(
         name=name,
         num_partitions=-1 if by_hand else partitions,
@@ -50,20 +50,20 @@ def create(
 
 
 def partition(cluster: Harness, index: int = 0, topic: str = "t") -> Partition:
-    """A partition as the brokers know it."""
+    """Return a partition."""
     known = cluster.core.topics.get(topic)
     assert known is not None
     return known.partitions[index]
 
 
 def leader(cluster: Harness, index: int = 0, topic: str = "t") -> int:
-    """The leader of a partition; -1 for none."""
+    """Return the leader of a partition, or -1."""
     node = partition(cluster, index, topic).leader
     return -1 if node is None else node.id
 
 
 def metadata(cluster: Harness, *topics: str, version: int = 12) -> MetadataResponse:
-    """The metadata of the cluster that a client gets."""
+    """Return the cluster's metadata as a client gets it."""
     named = [MetadataRequestTopic(name=name) for name in topics]
     response = cluster.ask(MetadataRequest(topics=named), version)
     assert isinstance(response, MetadataResponse)
@@ -71,19 +71,19 @@ def metadata(cluster: Harness, *topics: str, version: int = 12) -> MetadataRespo
 
 
 def described(cluster: Harness, topic: str = "t", version: int = 12) -> list[Any]:
-    """The partitions of a topic as Metadata tells them."""
+    """Return the partitions of a topic in a Metadata response."""
     (described_topic,) = metadata(cluster, topic, version=version).topics
     assert described_topic.error_code == 0
     return list(described_topic.partitions)
 
 
 def coordinator(cluster: Harness, key: str, key_type: int = GROUP) -> Coordinator:
-    """The coordinator of a group or a transactional id."""
+    """Return the coordinator of a group or a transactional id."""
     (found,) = cluster.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), 4).coordinators
     assert isinstance(found, Coordinator)
     return found
 
 
 def others(*node_ids: int) -> tuple[int, ...]:
-    """All nodes but these."""
+    """Return all nodes except these."""
     return tuple(each for each in NODES if each not in node_ids)

@@ -8,33 +8,33 @@ import pytest
 
 
 class SickDisk:
-    """A disk whose fsyncs fail while it is sick, as Linux has them fail.
+    """A disk whose fsyncs fail while it is sick, as on Linux.
 
     After a failed fsync the next one of the same inode succeeds, although its bytes are lost.
 
     Attributes:
-        is_sick: whether fsyncs fail.
-        lost: the inodes whose bytes are lost.
+        is_sick: Whether fsyncs fail.
+        lost: The inodes whose bytes are lost.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_sick = False
         self.lost: set[int] = set()
         self._spares_files = False
-        self._kept: list[int] = []  # descriptors of the lost inodes, so that no new file gets their numbers
+        self._kept: list[int] = []  # Open descriptors, so no new file gets the number of a lost inode.
         self._real = os.fsync
         monkeypatch.setattr(os, "fsync", self._fsync)
 
     def spare_files(self) -> None:
-        """Let only the fsyncs of directories fail."""
+        """Make only fsyncs of directories fail."""
         self._spares_files = True
 
     def holds(self, path: str) -> bool:
-        """Whether the file's bytes can be on disk."""
+        """Return whether the file's bytes can be on disk."""
         return os.stat(path).st_ino not in self.lost
 
     def close(self) -> None:
-        """Let go of the lost files."""
+        """Close the lost files."""
         while self._kept:
             os.close(self._kept.pop())
 

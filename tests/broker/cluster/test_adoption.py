@@ -1,4 +1,4 @@
-"""Directories in the data directory that are not ours, or only look like partitions."""
+"""Foreign directories in the data directory, some of which only look like partitions."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from tests.broker.harness import Harness, batch, values_in
 
 
 def restarted(harness: Harness) -> set[str]:
-    """The names of the topics after a restart."""
+    """Restart the broker, and return the names of its topics."""
     harness.restart()
     return {topic.name for topic in harness.core.topics}
 
@@ -112,13 +112,13 @@ def test_a_leftover_that_is_a_file_or_a_link_goes(harness: Harness, tmp_path: Pa
 
 
 def test_empty_partitions_that_a_crash_has_left_to_a_topic_do_not_outlive_its_deletion(harness: Harness) -> None:
-    harness.restart()  # a clean stop makes the directory of t-0
+    harness.restart()  # A clean stop creates the directory of t-0.
     for index, (name, records) in enumerate((("t-1", b""), ("t-2", b"records")), 1):
         shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/t-{index}")
         Path(harness.data_dir, name, f"{0:020}.log").write_bytes(records)
     for name, content in (("t-3", ""), ("t-4", f"version: 0\ntopic_id: {uuid_text(new_uuid())}\n")):
         shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/{name}")
-        Path(harness.data_dir, name, PARTITION_METADATA).write_text(content)  # a crash may take the id along
+        Path(harness.data_dir, name, PARTITION_METADATA).write_text(content)  # A crash may lose the id, too.
     for name, file in (("t-20261122", "notes"), ("t-5", "notes"), ("t-6", f"{7:020}.log")):
         shutil.copytree(f"{harness.data_dir}/t-0", f"{harness.data_dir}/{name}")
         Path(harness.data_dir, name, file).touch()

@@ -1,6 +1,6 @@
-"""Metadata that was altered at run time outlives the run, and goes back where it was.
+"""Metadata changed at run time survives a restart, and is restored by a reset.
 
-Feature levels: what a fresh cluster has, what is kept, and what a damaged file says.
+Feature levels: those of a new cluster, what is stored, and damaged files.
 """
 
 import json
@@ -104,7 +104,7 @@ def test_a_change_encodes_only_the_entries_that_are_new(tmp_path: Path) -> None:
     entries: list[dict[str, Any]] = [{"id": number} for number in range(3)]
     metadata = ClusterMetadata(str(tmp_path))
     metadata.write("a", entries)
-    entries[0]["id"] = -1  # would be seen if it were encoded again
+    entries[0]["id"] = -1  # The new value would be visible if the entry were encoded again.
     metadata.write("a", [*entries[:2], {"id": "new"}])
     assert ClusterMetadata(str(tmp_path)).read("a") == [{"id": 0}, {"id": 1}, {"id": "new"}]
 

@@ -1,4 +1,4 @@
-"""Groups and transactions in a cluster: who coordinates them, and what becomes of them when that changes."""
+"""Groups and transactions in a cluster: their coordinators, and their state when a coordinator moves."""
 
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +55,7 @@ def at_coordinator(cluster: Harness, key: str = "g", key_type: int = GROUP) -> H
 
 
 def move_group(cluster: Harness) -> int:
-    """Another node coordinates the group "g"; its id."""
+    """Move the coordinator of the group "g" to another node, and return its id."""
     place = group_place(cluster)
     to = others(leader(cluster, place, OFFSETS))[0]
     cluster.core.cluster.move_leader(OFFSETS, place, to)
@@ -186,11 +186,11 @@ def test_nothing_can_be_committed_while_too_few_replicas_are_in_sync(make_cluste
     assert commit(at(cluster, home)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-# Transactions
+# Transactions.
 
 
 class Spread:
-    """A client of the whole cluster: each request goes to the node that it belongs to."""
+    """A client of the whole cluster that sends each request to the right node."""
 
     def __init__(self, cluster: Harness) -> None:
         self._cluster = cluster

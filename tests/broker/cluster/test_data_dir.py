@@ -1,4 +1,4 @@
-"""The data directory as a whole: the lock, whose it is, and how the last run ended."""
+"""The data directory: its lock, its identity, and how the last run ended."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE, M
 
 @pytest.fixture(autouse=True)
 def boot(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """The machine's present run; a test may begin another one."""
+    """Return the boot ids of the machine. Appending one simulates a reboot."""
     present: list[str | None] = ["first-boot"]
     monkeypatch.setattr(module, "boot_id", lambda: present[-1])
     return present
@@ -25,13 +25,13 @@ def boot(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A data directory with a log in it."""
+    """Return a data directory with a log."""
     (tmp_path / "t-0").mkdir()
     return tmp_path
 
 
 def ended(path: Path, *, clean: bool = False, recovered: bool = False) -> LastStop:
-    """A run that begins, perhaps opens every log, and ends; returns how it found the directory."""
+    """Simulate a run that opens every log if `recovered`, and return how the previous run ended."""
     held = DataDir(str(path))
     found = held.last_stop
     held.take_over()
@@ -79,7 +79,7 @@ def test_a_refused_start_leaves_everything_as_it_was(tmp_path: Path) -> None:
 
 
 LOCKING = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"
-"""As Java's FileLock does it."""
+"""A program that locks a file like Java's FileLock."""
 posix_locks = pytest.mark.skipif(sys.platform == "darwin", reason="the two kinds of locks exclude each other")
 
 
@@ -163,10 +163,10 @@ def test_a_crash_counts_until_every_log_was_opened(path: Path, boot: list[str | 
     ended(path)
     boot.append("second-boot")
     assert ended(path) is LastStop.CRASHED
-    assert ended(path, clean=True) is LastStop.CRASHED  # killed before it had opened all, on the same machine
+    assert ended(path, clean=True) is LastStop.CRASHED  # Killed before all logs were opened.
     assert not (path / CLEAN_SHUTDOWN).exists()
     assert ended(path, recovered=True) is LastStop.CRASHED
-    assert how_it_was_left(path) is LastStop.KILLED  # it was killed as well, but after it had opened all
+    assert how_it_was_left(path) is LastStop.KILLED  # It was killed, too, but after it had opened all logs.
     assert ended(path, recovered=True, clean=True) is LastStop.KILLED
     assert how_it_was_left(path) is LastStop.CLEAN
 
@@ -179,7 +179,7 @@ def test_a_stop_is_not_clean_while_a_log_is_as_a_killed_process_left_it(path: Pa
     assert how_it_was_left(path) is LastStop.KILLED
 
 
-# Whose it is.
+# Identity.
 
 
 def test_a_new_directory_is_described_as_kafka_does(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_damaged_description_is_named(tmp_path: Path, text: str, because: str)
         DataDir(str(tmp_path))
     assert str(tmp_path / META_PROPERTIES) in str(caught.value)
     (tmp_path / META_PROPERTIES).unlink()
-    DataDir(str(tmp_path)).release()  # the refused start has let go of it
+    DataDir(str(tmp_path)).release()  # The failed start has released the lock.
 
 
 @pytest.mark.parametrize("left", [b"", b"\0" * 80, b"\x93\x00garbage\xff", b"vers"])
@@ -301,14 +301,14 @@ def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_other_files_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """`--data-dir .` in a project leaves logs among its sources."""
+    """`--data-dir .` in a project would put logs among its sources."""
     (tmp_path / "main.py").touch()
     (tmp_path / "setup.py").touch()
     DataDir(str(tmp_path)).release()
     assert f"{tmp_path} has other files, such as main.py: is it the directory that you mean?" in caplog.text
     caplog.clear()
     DataDir(str(tmp_path)).release()
-    assert not caplog.text  # it has an identity now
+    assert not caplog.text  # The directory has an identity now.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Metadata is on disk before it is acknowledged, and a file that a crash of the machine has torn is survived."""
+"""Metadata is on disk before it is acknowledged, and a file torn by a crash of the machine is recovered."""
 
 import errno
 import json
@@ -29,7 +29,7 @@ ACLS = {
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what was forced to disk."""
+    """Return the names of the files and directories that were forced to disk."""
     real, seen = os.fsync, list[str]()
 
     def fsync(fd: int) -> None:
@@ -41,7 +41,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 class Threads:
-    """A thread for fsyncs that runs when a test says so."""
+    """A thread for fsyncs that runs when a test lets it."""
 
     def __init__(self, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
         self.due: list[tuple[Callable[[], None], Callable[[], None]]] = []
@@ -49,7 +49,7 @@ class Threads:
         monkeypatch.setattr(harness.core.durability, "_background", lambda work, then: self.due.append((work, then)))
 
     def run(self) -> None:
-        """One round."""
+        """Run one round."""
         work, then = self.due.pop(0)
         work()
         then()
@@ -78,7 +78,7 @@ def test_topics_acls_and_producer_ids_are_forced_to_disk_with_their_directory(
     )  # fmt: skip
     synced.clear()
     harness.ask(CreateAclsRequest(creations=[rule]), 3)
-    assert synced == [f"{CLUSTER}.tmp", "data"]  # the first generation goes to disk at once
+    assert synced == [f"{CLUSTER}.tmp", "data"]  # The first generation is forced to disk immediately.
     synced.clear()
     harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4)
     assert synced == [f"{TOPICS}.tmp", "data"]
@@ -106,7 +106,7 @@ def test_an_answer_waits_for_the_disk_and_others_share_the_next_round(harness: H
     assert isinstance(first, Pending)
     assert not first.is_answered
     second, third = harness.send(creation("b"), 7), harness.send(creation("c"), 7)
-    assert harness.ask(MetadataRequest(topics=None), 9).topics  # reads do not wait
+    assert harness.ask(MetadataRequest(topics=None), 9).topics  # Reads do not wait.
     threads.run()
     assert (first.is_answered, second.is_answered, third.is_answered) == (True, False, False)
     threads.run()
@@ -131,14 +131,14 @@ def test_a_change_whose_fsync_fails_is_refused_and_the_next_one_is_on_disk_with_
     threads.run()
     assert [topic.error_code for topic in first.response.topics] == [STORAGE_ERROR]
     assert len(sick.lost) == 1
-    threads.run()  # the second round is about a new file, which is not on disk either
+    threads.run()  # The second round writes a new file, which does not reach the disk either.
     assert len(sick.lost) == 2
     assert not sick.holds(path)
     assert [topic.error_code for topic in second.response.topics] == [STORAGE_ERROR]
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert line.startswith(f"{path} cannot be forced to disk: [Errno 5] Input/output error")
     sick.is_sick = False
-    third = harness.send(creation("a"), 7)  # which changes nothing, and must not be told of what is not on disk
+    third = harness.send(creation("a"), 7)  # This changes nothing, but must not report a topic that is not on disk.
     assert not third.is_answered
     threads.run()
     assert [topic.error_code for topic in third.response.topics] == [TOPIC_ALREADY_EXISTS]
@@ -185,7 +185,7 @@ def test_a_torn_topics_file_is_replaced_by_the_generation_before(
     kept = harness.core.topics.get("kept")
     assert kept is not None
     assert (len(kept.partitions), dict(kept.config.overrides)) == (3, {"retention.ms": "60000"})
-    new = harness.core.topics.get("new")  # its directory is there, since it holds a record
+    new = harness.core.topics.get("new")  # Its directory exists, since it has a record.
     assert new is not None
     assert dict(new.config.overrides) == {"retention.ms": "-1", "retention.bytes": "-1"}
     assert harness.core.producer_ids.next() >= first + 2000
@@ -215,7 +215,7 @@ def test_a_mistake_of_somebody_who_edits_the_file_is_no_torn_file(harness: Harne
     harness.start()
 
 
-# The file alone.
+# The file by itself.
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_the_backup_is_the_last_generation_that_is_on_disk(file: MetadataFile) -
     file.write(b"{2}")
     assert (backup(file), file.is_behind) == ("{1}", True)
     file.write(b"{3}")
-    assert backup(file) == "{1}"  # 2 never was
+    assert backup(file) == "{1}"  # Generation 2 never was on disk.
     file.sync()
     assert not file.is_behind
     file.write(b"{4}")

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): the cache by itself, and whole fetches through it."""
+"""Fetch sessions (KIP-227): the cache by itself, and complete fetches through it."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ WRONG_EPOCH = ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 class Session:
-    """A consumer with a session of its own."""
+    """A consumer with its own session."""
 
     def __init__(self, harness: Harness, *partitions: tuple[str, int, int]) -> None:
         self._harness = harness
@@ -30,14 +30,14 @@ class Session:
         self.epoch = 1
 
     def fetch(self, *partitions: tuple[str, int, int], **fields: Any) -> FetchResponse:
-        """The next incremental fetch; it names what is new or has changed."""
+        """Send the next incremental fetch, which names new and changed partitions."""
         fields = {"session_id": self.id, "session_epoch": self.epoch, **fields}
         response = self._harness.fetch(*partitions, **fields)
         self.epoch += 1
         return response
 
     def fetched_partitions(self, *partitions: tuple[str, int, int], **fields: Any) -> list[tuple[str, int]]:
-        """Which partitions the next incremental fetch tells of."""
+        """Return the partitions in the response to the next incremental fetch."""
         response = self.fetch(*partitions, **fields)
         assert (response.error_code, response.session_id) == (0, self.id)
         return partitions_of(response.responses)
@@ -45,7 +45,7 @@ class Session:
 
 @pytest.fixture(params=[12, 18])
 def harness(harness: Harness, request: pytest.FixtureRequest) -> Harness:
-    """Each test with topics that go by names, and with topics that go by ids."""
+    """Run each test with topic names and with topic ids."""
     harness.fetch_version = request.param
     return harness
 
@@ -126,7 +126,7 @@ def test_a_new_high_watermark_alone_is_news(many: Harness) -> None:
     many.produce(batch(b"a" * 100), "many", 0)
     session = Session(many, *ALL)
     many.produce(batch(b"b"), "many", 1)
-    # Partition 0 takes all the bytes; of partition 1 only the high watermark can be told.
+    # Partition 0 uses all the bytes, so only the high watermark of partition 1 can be sent.
     response = session.fetch(max_bytes=1)
     partitions = {data.partition_index: data for data in response.responses[0].partitions}
     assert sorted(partitions) == [0, 1]
@@ -151,7 +151,7 @@ def test_partitions_with_errors_are_always_told(many: Harness) -> None:
 
 
 def test_the_end_of_an_error_is_told_even_when_nothing_else_is_new(many: Harness) -> None:
-    many.fetch_version = 12  # nobody knows the id of a topic before there is one
+    many.fetch_version = 12  # A topic has no id before it exists.
     session = Session(many, ("later", 0, 0), ("many", 0, 0))
     assert session.fetched_partitions() == [("later", 0)]
     many.create("later")
@@ -204,7 +204,7 @@ def test_epochs_go_on_at_1_after_the_largest(many: Harness) -> None:
     session = Session(many, *ALL)
     many.core.cluster.first.fetch_sessions._sessions[session.id].epoch = (
         2**31 - 1
-    )  # two billion fetches would take a while
+    )  # Two billion fetches would take too long.
     session.epoch = 2**31 - 1
     assert session.fetched_partitions() == []
     session.epoch = 1
@@ -285,14 +285,14 @@ def test_a_waiting_fetch_is_refused_once_a_newer_one_of_its_session_has_come(man
 
 
 class Cache:
-    """A cache on a clock that a test moves."""
+    """A cache with a clock that a test moves."""
 
     def __init__(self, slots: int) -> None:
         self.sessions = FetchSessionCache(slots)
         self.now_ms = 0
 
     def open(self, size: int = 1) -> int:
-        """The id of a new session for `size` partitions, 0 when there is no room for it."""
+        """Return the id of a new session for `size` partitions, or 0 if the cache is full."""
         partitions = [("t", partition, 0) for partition in range(size)]
         return self.sessions.context(fetch_request(*partitions, session_epoch=0), self.now_ms).session_id
 
@@ -403,7 +403,7 @@ def test_after_an_error_the_same_high_watermark_is_news_again() -> None:
 
 
 def recreated(harness: Harness, *, again: bool = True) -> None:
-    """Delete the topic "t", and have another one of the same name."""
+    """Delete the topic "t", and create another one with its name if `again`."""
     (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5).responses
     assert outcome.error_code == 0
     if again:
@@ -431,7 +431,7 @@ def test_a_name_that_another_topic_has_now_is_not_the_one_that_a_session_has_kno
     by_id = harness.fetch_version >= 13
     recreated(harness)
     codes = [each.error_code for topic in session.fetch().responses for each in topic.partitions]
-    # A session that goes by names reads the new topic, which is as empty as the old one was.
+    # A session with names reads the new topic, which is as empty as the old one.
     assert codes == ([ErrorCode.INCONSISTENT_TOPIC_ID] if by_id else [])
 
 
@@ -474,12 +474,12 @@ def test_faults_and_the_journal_know_the_partitions_of_a_session_after_each_chan
     kept = held.targets
     session.fetch()
     assert targets() == KEYS[:3]
-    assert held.targets is kept  # nothing has changed, and nothing was made again
+    assert held.targets is kept  # Nothing has changed, so the targets are not created again.
     assert targets(forgotten={"many": [1]}) == [KEYS[0], KEYS[2]]
     session.fetch(ALL[3])
     assert targets() == KEYS
     many.produce(batch(b"a"), "many", 0)
-    session.fetch()  # what was served goes to the end
+    session.fetch()  # Served partitions move to the end.
     assert targets() == [*KEYS[1:], KEYS[0]]
     session.fetch(forgotten={"many": [1]})
     assert targets() == [*KEYS[2:], KEYS[0]]

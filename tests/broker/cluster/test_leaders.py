@@ -1,4 +1,4 @@
-"""Leaders that move, nodes that go and come back, and what their clients are told."""
+"""Leaders that move, nodes that stop and start again, and what clients get."""
 
 from collections.abc import Callable
 
@@ -88,7 +88,7 @@ def test_only_the_leader_serves(cluster: Harness, ask: Callable[[Harness], int])
 
 def test_a_node_without_a_replica_serves_nobody(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
-    create(cluster, factor=2)  # of partition 0 on nodes 1 and 2
+    create(cluster, factor=2)  # Partition 0 is on nodes 1 and 2.
     at(cluster, 3)
     assert (cluster.fetch_one().error_code, describe_producers(cluster), produce(cluster)) == (NOT_LEADER,) * 3
 
@@ -110,7 +110,7 @@ def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Ha
 def test_a_consumer_that_asks_the_wrong_node_learns_of_the_right_one_since_version_16(cluster: Harness) -> None:
     cluster.core.cluster.move_leader("t", 0, 3)
     for version in (15, 16, 18):
-        # A replica that does not lead serves consumers; only an old epoch is against it.
+        # Followers serve consumers, too. Only the old epoch is an error.
         response = at(cluster, 1).fetch(("t", 0, 0), current_leader_epoch=0, version=version)
         data = only_partition(response)
         assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -124,7 +124,7 @@ def test_every_leader_has_an_epoch_of_its_own(cluster: Harness) -> None:
     cluster.core.cluster.move_leader("t", 0, 2)
     at(cluster, 2).produce(batch(b"b"))
     cluster.core.cluster.move_leader("t", 0, 1)
-    cluster.core.cluster.move_leader("t", 0, 1)  # it is there already
+    cluster.core.cluster.move_leader("t", 0, 1)  # The node is already the leader.
     at(cluster, 1).produce(batch(b"c"))
     log = partition(cluster).log
     assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(0, 0), (1, 1), (2, 2)]
@@ -158,7 +158,7 @@ def test_a_move_that_cannot_be_is_refused_with_its_reason(
     assert str(refused.value) == reason
 
 
-# Those who wait
+# Waiting requests.
 
 
 def test_a_fetch_that_waits_at_the_old_leader_ends_when_the_leader_moves(cluster: Harness) -> None:
@@ -173,7 +173,7 @@ def test_a_fetch_that_waits_at_the_old_leader_ends_when_the_leader_moves(cluster
 
 
 def test_a_fetch_of_what_a_node_has_led_ends_when_the_node_goes(cluster: Harness) -> None:
-    waiting = at(cluster, 2).send(fetch_request(("t", 0, 0), current_leader_epoch=0), 12)  # from a follower
+    waiting = at(cluster, 2).send(fetch_request(("t", 0, 0), current_leader_epoch=0), 12)  # A fetch from a follower.
     assert isinstance(waiting, Pending)
     cluster.core.cluster.stop_node(1)
     cluster.run_soon()
@@ -192,7 +192,7 @@ def test_a_produce_that_waits_for_its_flush_fails_when_the_leader_moves_meanwhil
     assert pending.response.responses[0].partition_responses[0].error_code == NOT_LEADER
 
 
-# Nodes that go and come back
+# Nodes that stop and start again.
 
 
 def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeCluster) -> None:
@@ -210,7 +210,7 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     )
     asked = api.TopicRequest(name="t")
     page = cluster.ask(api.DescribeTopicPartitionsRequest(topics=[asked]), 0)
-    offline = page.topics[0].partitions[0]  # which makes no error of it
+    offline = page.topics[0].partitions[0]  # This API does not report it as an error.
     assert (offline.error_code, offline.leader_id, offline.offline_replicas) == (0, -1, [1])
     response = cluster.ask(produce_request(batch(b"a")), 10)
     assert response.responses[0].partition_responses[0].current_leader.leader_id == -1
@@ -227,7 +227,7 @@ def test_only_the_last_replica_in_sync_may_lead_again(cluster: Harness) -> None:
     cluster.core.cluster.start_node(1)
     assert (leader(cluster), partition(cluster).isr) == (-1, (3,))
     cluster.core.cluster.start_node(3)
-    assert (leader(cluster), partition(cluster).isr) == (3, (1, 3))  # node 1 was only waiting for a leader
+    assert (leader(cluster), partition(cluster).isr) == (3, (1, 3))  # Node 1 was only waiting for a leader.
 
 
 def test_with_unclean_elections_any_replica_may_lead(make_cluster: MakeCluster) -> None:
@@ -302,7 +302,7 @@ def test_fetch_sessions_belong_to_a_node_and_go_with_it(cluster: Harness) -> Non
     assert at(cluster, 1).fetch(session_id=session, session_epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-# How many replicas are in sync
+# In-sync replicas.
 
 
 def test_with_acks_of_all_enough_replicas_have_to_be_in_sync(make_cluster: MakeCluster) -> None:

@@ -1,4 +1,4 @@
-"""Requests about many topics: one write for all of them."""
+"""Requests about many topics, with a single write for all of them."""
 
 import errno
 import json
@@ -33,7 +33,7 @@ CONFIG = BrokerConfig.from_properties({})
 
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that were replaced."""
+    """Return the names of the replaced files."""
     real, seen = os.replace, list[str]()
 
     def replace(source: str, target: str) -> None:
@@ -130,7 +130,7 @@ def noted(harness: Harness) -> set[str]:
 
 
 class Full:
-    """No room for the topics file as long as a directory of this name is there."""
+    """A disk without space for the topics file until a condition holds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, until_gone: Callable[[], bool]) -> None:
         real = MetadataFile.write

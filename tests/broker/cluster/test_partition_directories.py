@@ -1,4 +1,4 @@
-"""Partitions get their directories with their first records, or at a clean stop; until then they are empty."""
+"""Partitions get their directories with their first records, or at a clean stop. Until then they are empty."""
 
 import errno
 import os
@@ -40,7 +40,7 @@ def partitions(harness: Harness, topic: str = "new") -> int:
 
 @pytest.fixture
 def new(harness: Harness) -> Harness:
-    """A topic "new" of three partitions."""
+    """Return a broker with a topic "new" of three partitions."""
     harness.create("new", 3)
     return harness
 
@@ -84,7 +84,7 @@ def test_a_kill_leaves_partitions_without_directories_which_are_empty(new: Harne
 
 def test_a_clean_stop_makes_the_directories_as_kafka_expects_them(new: Harness) -> None:
     new.produce(batch(b"a"), "new", 1)
-    new.fetch_one(0, "new", 2)  # a log that is open, but not on disk
+    new.fetch_one(0, "new", 2)  # The log is open, but not on disk.
     new.close()
     assert directories(new) == {"new-0", "new-1", "new-2"}
     ids = {Path(new.data_dir, name, PARTITION_METADATA).read_text() for name in directories(new)}
@@ -101,7 +101,7 @@ def test_a_partition_that_a_stop_gave_a_directory_is_unused_until_its_first_reco
     empty = files(new, 0)
     answer = new.fetch_one(0, "new", 0)
     assert (answer.error_code, answer.high_watermark, answer.records or b"") == (0, 0, b"")
-    new.restart()  # its log was open
+    new.restart()  # Its log was open.
     assert files(new, 0) == empty == {PARTITION_METADATA}
     identity = Path(new.data_dir, "new-1", PARTITION_METADATA).read_text()
     assert new.produce(batch(b"a"), "new", 0).base_offset == 0
@@ -177,7 +177,7 @@ def test_what_a_failed_attempt_has_left_is_no_obstacle(new: Harness, monkeypatch
 
 
 def test_something_in_the_place_of_a_directory_refuses_records(new: Harness) -> None:
-    new.fetch_one(0, "new")  # the log is open
+    new.fetch_one(0, "new")  # The log is open.
     Path(new.data_dir, "new-0").mkdir()
     Path(new.data_dir, "new-0", "README").write_text("mine")
     assert new.produce(batch(b"a"), "new").error_code == ErrorCode.KAFKA_STORAGE_ERROR

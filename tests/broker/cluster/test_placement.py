@@ -1,4 +1,4 @@
-"""Which brokers keep a partition, and what a client may wish for; the refusals are those of Kafka 3.9.1."""
+"""The brokers of a partition, and the assignments that a client may request. Errors are those of Kafka 3.9.1."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_defaults_go_as_far_as_there_are_nodes(make_cluster: MakeCluster) -> Non
     cluster = make_cluster(2, default_replication_factor="3")
     assert create(cluster, factor=-1).replication_factor == 2
     coordinator(cluster, "g")
-    assert len(partition(cluster, 0, "__consumer_offsets").replicas) == 2  # of the 3 that Kafka's default wants
+    assert len(partition(cluster, 0, "__consumer_offsets").replicas) == 2  # Kafka's default is 3.
 
 
 def test_a_broker_that_is_alone_takes_any_replication_factor(make_cluster: MakeCluster) -> None:

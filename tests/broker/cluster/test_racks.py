@@ -1,4 +1,4 @@
-"""Brokers in racks: what clients see of them, where replicas are, and which replica a consumer is sent to (KIP-392)."""
+"""Brokers in racks: their metadata, the placement of replicas, and the preferred read replica (KIP-392)."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,7 +28,7 @@ BROKER = 4
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Harness]:
-    """Brokers 1 to 3 in the racks a, b and c, and a topic "t" that 1 leads and 1 and 2 keep."""
+    """Return brokers 1 to 3 in racks a, b and c, and a topic "t" on brokers 1 and 2, led by 1."""
     made = Harness(str(tmp_path / "data"), SELECTOR, brokers=3, racks=["a", "b", "c"])
     with closing(made):
         assert create(made, by_hand=((1, 2),)).error_code == 0
@@ -37,7 +37,7 @@ def cluster(tmp_path: Path) -> Iterator[Harness]:
 
 
 def fetched(cluster: Harness, rack: str, *, offset: int = 0, version: int = 12, **fields: Any) -> PartitionData:
-    """The outcome of a fetch by a consumer in a rack."""
+    """Return the result of a fetch by a consumer in a rack."""
     response = cluster.ask(fetch_request(("t", 0, offset), max_wait_ms=0, rack_id=rack, **fields), version)
     return only_partition(response)
 
@@ -137,7 +137,7 @@ def test_a_group_assigns_again_when_replicas_move_to_another_rack_but_not_at_a_r
         assert joined.error_code == 0
 
         def beat() -> int:
-            """The epoch after a heartbeat."""
+            """Return the epoch after a heartbeat."""
             answer = consumers.beat(member, epoch, {"t": [0, 1]}, version=version)
             assert answer.error_code == 0
             return int(answer.member_epoch)

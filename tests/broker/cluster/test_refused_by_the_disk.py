@@ -1,4 +1,4 @@
-"""Changes of metadata that the disk refuses are not acknowledged, whatever API has made them."""
+"""Metadata changes that cannot be written to disk are not acknowledged, for every API."""
 
 import errno
 import os
@@ -125,10 +125,10 @@ CHANGES: Final[list[tuple[Any, int]]] = [
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
-    """Two brokers, whose next change will not be on disk."""
+    """Return two brokers whose next change will not be on disk immediately."""
     made = Harness(str(tmp_path / "data"), CONFIG, brokers=2)
     create_topic(made, by_hand=((1, 2),))
-    made.ask(CreateAclsRequest(creations=[_ACL]), 3)  # the next generation has a backup, and may be synced later
+    made.ask(CreateAclsRequest(creations=[_ACL]), 3)  # The next generation has a backup, so it is synced later.
     made.core.cluster.move_leader("t", 0, 2)
     made.run_soon()
     yield made
@@ -136,7 +136,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 
 def codes(response: Any) -> set[int]:
-    """All error codes of a response, of whatever part."""
+    """Return all error codes in a response."""
     found = set[int]()
     for field in fields(response):
         value = getattr(response, field.name)

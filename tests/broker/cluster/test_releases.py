@@ -1,4 +1,4 @@
-"""A broker that is taken for a release of Kafka: how it is named, and what is told and served."""
+"""The emulation of Kafka's releases: their names, and the APIs that are advertised and served."""
 
 import socket
 import struct
@@ -127,7 +127,7 @@ def _range(*ends: int) -> str:
 
 
 def comparison() -> list[str]:
-    """The tables of `docs/releases.md`: APIs and features of Kafka 4.4, which `--emulate 4.4` has, and ours."""
+    """Return the tables of `docs/releases.md`: APIs and features of Kafka 4.4, which `--emulate 4.4` has, and ours."""
     newest = release(RELEASES[-1])
     apis = [
         f"| {route.message} | {_range(*newest.advertised.get(route.key, ()))} | {_range(route.first, route.last)} |"

@@ -1,4 +1,4 @@
-"""Where partitions are placed, held against what Kafka's AdminUtils does from the same start."""
+"""The placement of partitions, compared with Kafka's AdminUtils for the same start."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def test_leaders_go_round_over_the_nodes() -> None:
 
 
 def test_followers_are_a_step_further_with_each_round() -> None:
-    """The example in the comment on Kafka's `AdminUtils`: 5 brokers, 10 partitions, 3 replicas."""
+    """The example in the comment of Kafka's `AdminUtils`: 5 brokers, 10 partitions, 3 replicas."""
     assert assign_replicas([0, 1, 2, 3, 4], 10, 3) == [
         (0, 1, 2),
         (1, 2, 3),
@@ -52,7 +52,7 @@ def test_partitions_that_come_later_are_placed_as_if_they_had_always_been_there(
 def test_replicas_are_on_the_racks_that_kafka_with_zookeeper_has_them_on(
     racks: str, placed: list[tuple[int, ...]]
 ) -> None:
-    """The result of `AdminUtils.assignReplicasToBrokers` of 3.9.1 with a fixed start index of 1."""
+    """The result of `AdminUtils.assignReplicasToBrokers` in 3.9.1 with a fixed start index of 1."""
     by_node = dict(enumerate(racks, 1))
     assert assign_replicas(list(by_node), len(placed), len(placed[0]), start=1, racks=by_node) == placed
 

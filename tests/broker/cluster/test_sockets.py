@@ -1,4 +1,4 @@
-"""Brokers of one process on their sockets: where they are found, and nodes that go and come back."""
+"""The brokers of a process on their sockets: their addresses, and nodes that stop and start again."""
 
 import socket
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def test_each_broker_listens_where_the_others_say(three: Broker) -> None:
 
 def test_ports_and_node_ids_count_up() -> None:
     with ExitStack() as held:
-        while True:  # until there are three in a row that nobody has
+        while True:  # Repeat this until three consecutive ports are free.
             with socket.create_server(("127.0.0.1", 0)) as free:
                 base = free.getsockname()[1]
             try:

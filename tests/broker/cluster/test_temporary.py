@@ -1,4 +1,4 @@
-"""The folder for temporary files when a program ends without stopping its broker."""
+"""The folder for temporary files after a program ends without stopping its broker."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ ENDINGS = {
 
 
 def run(program: str, folder: Path) -> str:
-    """The output of a program that starts a broker, and then does this."""
+    """Return the output of a program that starts a broker and then runs these lines."""
     start = (
         "import os, sys\nfrom minibroker import AsyncBroker, Broker\nbroker = Broker(topics=['a'])\nbroker.start()\n"
     )
@@ -75,7 +75,7 @@ def test_a_child_takes_its_own_directory_away(tmp_path: Path) -> None:
 
 
 def killed(folder: Path) -> str:
-    """The directory of a broker that was killed."""
+    """Return the directory of a broker that was killed."""
     program = (
         "import os; from minibroker import Broker; b = Broker(topics=['a']); b.start(); print(b.data_dir, flush=True)"
     )

@@ -1,4 +1,4 @@
-"""The topics of a data directory: what is kept, what is adopted, what is refused."""
+"""The topics of a data directory: what is stored, adopted and rejected."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 class FakeLogManager:
-    """Opens logs, and notes what else the topics have to say."""
+    """Opens logs, and records the other calls."""
 
     def __init__(self) -> None:
         self.let_go_of: list[str] = []
@@ -209,11 +209,11 @@ def test_the_configuration_of_a_topic_is_that_of_its_logs(data_dir: Path) -> Non
     )
 
 
-# Directories that the file does not know, such as those of an Apache Kafka.
+# Directories missing from the topics file, such as those of an Apache Kafka.
 
 
 def foreign(harness: Harness, name: str, partitions: int = 1) -> bytes:
-    """Partition directories with data and ids, and no file that names them; returns the topic's id."""
+    """Create partition directories with data and ids without a topics file, and return the topic's id."""
     harness.create(name, partitions)
     for partition in range(partitions):
         harness.produce(batch(b"%d" % partition), name, partition)
@@ -279,12 +279,12 @@ def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> 
     topic = topics.get("a")
     assert topic is not None
     left = topics.delete(topic)
-    assert all(os.path.isdir(directory) for directory in left)  # as if the process died before they were removed
+    assert all(os.path.isdir(directory) for directory in left)  # The process seems to have died before removing them.
     assert contents(opened(data_dir)) == {}
     assert os.listdir(data_dir) == [FILE]
 
 
-# A file that cannot be read stops the start with a message that names it.
+# An unreadable file stops the start with a message that names it.
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_a_kill_while_a_topic_is_deleted_does_not_bring_it_back_without_its_conf
             harness.ask(DeleteTopicsRequest(topic_names=["old"], timeout_ms=20_000), 3)
     harness.crash()
     topic = harness.core.topics.get("old")
-    assert topic is not None  # the deletion was not answered
+    assert topic is not None  # The deletion was not acknowledged.
     assert topic.config.overrides == {"cleanup.policy": "compact"}
     assert harness.fetch_one(0, "old").high_watermark == 0
 

@@ -1,4 +1,4 @@
-"""A broker without sockets behind the journal and the faults, and a connection that notes what happens to it."""
+"""A broker without sockets, with a journal and faults, and a connection that records its events."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
 
 class Channel:
-    """One connection; `events` holds what was done to it, bytes or the verb."""
+    """A connection. `events` has the bytes that were sent and the names of the methods that were called."""
 
     def __init__(self) -> None:
         self.events: list[bytes | str] = []
@@ -42,7 +42,7 @@ class Channel:
 
 
 class Asking:
-    """A request on its way: its response once there is one, and what became of its connection."""
+    """A pending request: its response, if it has arrived, and the events of its connection."""
 
     def __init__(self, request: Any, version: int) -> None:
         self.channel = Channel()
@@ -57,19 +57,19 @@ class Asking:
 
     @property
     def response(self) -> Any:
-        """The client's next frame, None until it is whole."""
+        """The first response, or None."""
         for event in self.events:
             if isinstance(event, bytes):
                 return response_of(self._request, self._version, event)
         return self._response
 
     def is_answered(self) -> bool:
-        """Has it a whole response?"""
+        """Return whether the response is complete."""
         return self.response is not None
 
     @property
     def verbs(self) -> list[str]:
-        """The outcomes without the bytes."""
+        """The events without the sent bytes."""
         return [event for event in self.events if isinstance(event, str)]
 
     def take(self, outcome: Outcome) -> None:
@@ -85,7 +85,7 @@ class Asking:
 
 
 class Tapped(Harness):
-    """A broker whose requests go the way that connections send them."""
+    """A broker whose requests take the same path as those of real connections."""
 
     def __init__(self, data_dir: str, config: Mapping[str, str] | None = None) -> None:
         super().__init__(data_dir, config)
@@ -96,15 +96,15 @@ class Tapped(Harness):
         return faults_of(self.services)
 
     def is_tapped(self) -> bool:
-        """Do requests pass by the journal or the faults?"""
+        """Return whether requests pass through the recording."""
         return self.services.recording is not None
 
     def fault(self, **fields: Any) -> Fault:
-        """Add a fault of these fields."""
+        """Add a fault with these fields."""
         return self.faults.add(Fault(**fields))
 
     def start_asking(self, request: Any, version: int, client_id: str | None = "test") -> Asking:
-        """One request in a wake-up of its own."""
+        """Send a request in a separate wake-up."""
         asking = Asking(request, version)
         frame = memoryview(bytearray(frame_of(request, version, client_id=client_id)))
         take = compose(self.services, None, asking.channel)
@@ -115,7 +115,7 @@ class Tapped(Harness):
         return asking
 
     def ask(self, request: Any, version: int) -> Any:
-        """One request that must be answered at once."""
+        """Return the response to a request that must be answered immediately."""
         response = self.start_asking(request, version).response
         assert response is not None
         return response

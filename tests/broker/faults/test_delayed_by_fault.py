@@ -1,4 +1,4 @@
-"""Faults other than errors: responses are late, lost, damaged, throttled or out of date."""
+"""Faults other than errors: responses are delayed, lost, damaged, throttled or out of date."""
 
 import struct
 from typing import Any
@@ -16,7 +16,7 @@ BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 def end_of_log(tapped: Tapped) -> int:
-    """The number of records in the log of "t", by a request that no fault of these tests is about."""
+    """Return the number of records in "t", with a request that no fault of these tests matches."""
     return only_partition(tapped.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)).high_watermark
 
 

@@ -1,4 +1,4 @@
-"""The page about faults: its tables are those of the code, and its examples run."""
+"""The page about faults: its tables match the code, and its examples run."""
 
 import json
 import re

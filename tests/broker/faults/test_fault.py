@@ -1,4 +1,4 @@
-"""The kinds of faults, and the requests that they hit."""
+"""The validation of faults, and the requests that they match."""
 
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def test_brackets_in_a_pattern_are_no_wildcards() -> None:
 
 
 def firings(made: Fault, requests: int) -> list[int]:
-    """The numbers of the requests that it hits, from 1 on."""
+    """Return the numbers of the requests that the fault hits, starting at 1."""
     found: list[int] = []
     for number in range(1, requests + 1):
         if made.is_due(asked()):

@@ -1,4 +1,4 @@
-"""Requests that are answered with an error, as a whole or in part."""
+"""Requests answered with an error, as a whole or in part."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_any_request_in_any_version_is_answered_with_an_error(
         try:
             response = tapped.ask(request, version)
         except UnservedRequestError:
-            assert route.key is ApiKey.PRODUCE  # acks=0
+            assert route.key is ApiKey.PRODUCE  # The request has acks=0.
             assert request.acks == 0
             return
     if fault.fired and route.key is not ApiKey.METADATA:

@@ -1,4 +1,4 @@
-"""Faults on real connections: what is behind a request that was hit, and how connections end."""
+"""Faults on real connections: the requests after one that was hit, and how connections end."""
 
 import selectors
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.broker.socket_client import SocketClient
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 MOMENT_S = 0.05
-"""The time for which nothing must come."""
+"""How long to wait for data that must not arrive."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def client(broker: Broker) -> Iterator[SocketClient]:
 
 
 def is_silent(client: SocketClient) -> bool:
-    """Does nothing come, and is the connection still there?"""
+    """Return whether nothing arrives and the connection stays open."""
     with selectors.DefaultSelector() as selector:
         selector.register(client.socket, selectors.EVENT_READ)
         return not selector.select(MOMENT_S)

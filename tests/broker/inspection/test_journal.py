@@ -1,6 +1,6 @@
-"""The journal of requests: what it keeps, what it finds again, and how it looks as JSON.
+"""The journal of requests: what it keeps, how entries are found, and their JSON.
 
-One file, since most tests follow an entry from the request to its JSON.
+It is one file, since most tests follow an entry from the request to its JSON.
 """
 
 import json
@@ -58,7 +58,7 @@ from tests.protocol.message_strategies import message_class, messages
 from tests.sweeps import few_examples
 
 CORE = Mock(topics=MagicMock(**{"with_id.return_value": None}), **{"clock.monotonic_ms.return_value": 0.0})
-"""Of a broker that knows no topic."""
+"""The core of a broker without topics."""
 SERVICES = Mock(core=CORE, served=None, chain_version=0)
 SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
 
@@ -201,7 +201,7 @@ def test_an_entry_as_json_has_the_field_names_of_kafka(tapped: Tapped, journal: 
 
 
 def without_secrets(shown: Any) -> Any:
-    """A message as JSON, without what a journal never keeps."""
+    """Return a message as JSON, without the fields that the journal never keeps."""
     return json.loads(
         json.dumps(shown),
         object_hook=lambda fields: {name: each for name, each in fields.items() if name not in SECRETS},
@@ -221,7 +221,7 @@ def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.Dat
 
 
 def recorded(frame: bytes, request: Any) -> RecordedRequest:
-    """An entry as the recording makes it; its broker is never asked."""
+    """Return an entry as the recording creates it, for a broker that serves nothing."""
     recording = Recording(SERVICES)
     recording.keep_journal(1)
     view = memoryview(bytearray(frame))
@@ -232,7 +232,7 @@ def recorded(frame: bytes, request: Any) -> RecordedRequest:
 
 
 def call_for(frame: bytes) -> Call:
-    """The call of a request to a broker that is never asked."""
+    """Return the call of a request to a broker that serves nothing."""
     return call_of(
         memoryview(frame), Session(SERVICES, Mock(**{"fetch_sessions.get.return_value": None}), advertised=("", 0))
     )[0]
@@ -261,7 +261,7 @@ def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: R
 
 
 def held_by(entry: Entry) -> str:
-    """All that an entry keeps, as a text."""
+    """Return everything that an entry keeps, as text."""
     return repr([value for name, value in vars(entry).items() if name not in {"_call", "_recording", "origin"}])
 
 
@@ -292,7 +292,7 @@ def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, jou
             assert not isinstance(outcome, Waiting)
             encode_answers([outcome])
             frame[:] = bytes(len(frame))
-    if size > 1:  # small requests are kept as they are
+    if size > 1:  # Small requests are kept unchanged.
         assert "R3C0RD" not in "".join(map(held_by, journal))
     shown: list[dict[str, Any]] = [{**each.to_json(), "number": 0} for each in journal]
     assert "R3C0RD" not in str(shown)
@@ -369,7 +369,7 @@ def test_many_batches_of_a_file_are_counted_when_somebody_asks(tapped: Tapped, j
         encode_answers([answer])
     (entry,) = journal
     size = 100 * len(batch(b"a", b"b"))
-    with ThreadPoolExecutor(1) as others:  # a test's thread is not the broker's
+    with ThreadPoolExecutor(1) as others:  # The thread of a test is not that of the broker.
         assert others.submit(fetched_records, entry).result() == RecordsSummary(size, 100, 200)
     tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
     assert fetched_records(entry) == RecordsSummary(size, 100, 200)
@@ -426,7 +426,7 @@ def test_ids_and_bytes_are_shown_as_texts() -> None:
 
 
 def test_memory_is_bounded_in_bytes(tapped: Tapped, journal: Journal) -> None:
-    """A request of 800,000 bytes counts as it is kept: decoded. The newest one always stays."""
+    """A request of 800,000 bytes counts with its decoded size. The newest request always stays."""
     topics = [DeleteTopicState(name=f"{number:0200}") for number in range(4000)]
     ring = recording_of(tapped.services).ring
     assert ring is not None
@@ -436,7 +436,7 @@ def test_memory_is_bounded_in_bytes(tapped: Tapped, journal: Journal) -> None:
     assert [entry.number for entry in journal] == [3, 4, 5][-len(journal) :]
     assert 1 <= len(journal) <= 3
     for _ in range(3):
-        tapped.produce(batch(b"a" * 900_000))  # of records a summary is kept
+        tapped.produce(batch(b"a" * 900_000))  # Only a summary of the records is kept.
     assert len(journal) >= 4
     journal.clear()
     tapped.produce(batch(b"a"))
@@ -508,7 +508,7 @@ def test_the_number_of_requests_is_that_of_the_newest(tapped: Tapped, *, has_pag
 
 @pytest.mark.parametrize("kind", [bytes, tuple])
 def test_reading_large_entries_keeps_none_of_what_is_read(tapped: Tapped, journal: Journal, kind: type[Any]) -> None:
-    """Whoever reads a journal holds the copies; entries do not grow."""
+    """Readers of a journal own the copies, and the entries do not grow."""
     topics = [MetadataRequestTopic(name=f"{number:050}") for number in range(50 if kind is bytes else 2000)]
     tapped.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
     (entry,) = journal
@@ -522,7 +522,7 @@ def test_reading_large_entries_keeps_none_of_what_is_read(tapped: Tapped, journa
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Tapped]:
-    """A broker that logs requests of more than 100 ms."""
+    """Return a broker that logs requests that take more than 100 ms."""
     made = Tapped(str(tmp_path / "slow"))
     log_slow_requests(made.services, 100)
     yield made

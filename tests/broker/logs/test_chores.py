@@ -1,4 +1,4 @@
-"""Chores: their periods, their slices, and what ends them."""
+"""Chores: their periods, their slices, and how they end."""
 
 import errno
 import logging
@@ -12,7 +12,7 @@ from minibroker.cluster.logs.chores import Chores
 
 
 class Rig:
-    """Chores on a clock that a test moves, and the calls that they put off."""
+    """Chores on a clock that a test moves, and their deferred calls."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(0)
@@ -21,7 +21,7 @@ class Rig:
         self.done: list[int] = []
 
     def note(self) -> Iterator[None]:
-        """A chore of one step that notes when it was done."""
+        """Run a chore of one step that records the time."""
         self.done.append(self.clock.now_ms())
         yield
 

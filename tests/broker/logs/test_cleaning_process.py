@@ -1,4 +1,4 @@
-"""A cleaning in a process of its own: its result, its end, and a broker that stops meanwhile."""
+"""A cleaning in a separate process: its result, its end, and a broker that stops meanwhile."""
 
 import asyncio
 import errno
@@ -31,7 +31,7 @@ ROUNDS = 10
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[Process]":
-    """The processes that are started, as they are."""
+    """Return a queue of the started processes."""
     started: asyncio.Queue[Process] = asyncio.Queue()
     real = asyncio.create_subprocess_exec
 
@@ -50,7 +50,7 @@ def record(number: int) -> bytearray:
 
 @pytest.fixture
 def log(harness: Harness) -> Log:
-    """A log of several segments in which only the newest record counts."""
+    """Return a log of several segments in which only the newest record is needed."""
     harness.create("c", 1, cleanup_policy="compact", segment_bytes="200")
     for number in range(ROUNDS):
         assert harness.produce(record(number), "c").error_code == 0

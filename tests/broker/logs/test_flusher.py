@@ -1,4 +1,4 @@
-"""Group commit: who asks, what one fsync covers, and how errors are told."""
+"""Group commit: which requests an fsync covers, and how errors are reported."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.broker.harness import Harness, batch
 
 
 class Rig:
-    """Flushes that run when a test says so, on the logs of a broker."""
+    """Flushes of a broker's logs that run when a test lets them."""
 
     def __init__(self, path: Path) -> None:
         self.harness = Harness(str(path))
@@ -63,7 +63,7 @@ def test_what_is_asked_for_in_one_wake_up_is_one_fsync(rig: Rig) -> None:
         rig.produce(partition)
     for name, partition in (("a", 0), ("b", 1), ("c", 0)):
         rig.ask(name, partition)
-    assert not rig.running  # what the wake-up still appends belongs to it
+    assert not rig.running  # Later appends of the wake-up belong to it, too.
     rig.produce(0)
     rig.wake_up_ends()
     assert (len(rig.running), rig.finished) == (1, [])

@@ -1,6 +1,6 @@
-"""The logs of a broker beside requests: retention, flushing, checkpoints, and what fails meanwhile.
+"""The logs of a broker outside requests: retention, flushing, checkpoints and their failures.
 
-The offsets of all logs in the checkpoints.
+The checkpoints contain offsets of all logs.
 """
 
 import errno
@@ -313,7 +313,7 @@ def test_a_deleted_file_that_cannot_be_removed_is_named_and_the_others_go(
 def test_chores_look_at_the_logs_in_use_alone(configured: Make, errors: Callable[[], list[str]]) -> None:
     harness = configured(BROKER | {"log.retention.bytes": "300"})
     fill(harness)
-    pass_time(harness, HOUR_MS)  # a round of each chore: by now every log on disk has been opened
+    pass_time(harness, HOUR_MS)  # Each chore has run once, so every log on disk has been opened.
     for number in range(3):
         harness.create(f"unused{number}", 500)
     used = harness.core.topics.get("unused1")
@@ -351,7 +351,7 @@ PARTITIONS = 6
 
 @pytest.fixture
 def noted(harness: Harness) -> Checkpoints:
-    """The checkpoints of six partitions with ten records each."""
+    """Return the checkpoints of six partitions with ten records each."""
     harness.create("many", PARTITIONS)
     for index in range(PARTITIONS):
         fill(harness, "many", index)

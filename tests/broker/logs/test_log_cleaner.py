@@ -1,4 +1,4 @@
-"""Compaction by the broker: which log, when, and what ends it."""
+"""Compaction by the broker: which log is cleaned, when, and how a cleaning ends."""
 
 import errno
 import os
@@ -30,14 +30,14 @@ Make = Callable[[dict[str, str]], Harness]
 
 @pytest.fixture
 def compacting(configured: Make) -> Harness:
-    """A broker of small segments with an empty compacted topic "c" beside "t"."""
+    """Return a broker with small segments and an empty compacted topic "c" beside "t"."""
     harness = configured({"log.segment.bytes": "250"})
     harness.create("c", 1, cleanup_policy="compact")
     return harness
 
 
 def put(harness: Harness, topic: str, *pairs: tuple[str, str]) -> None:
-    """A batch for each (key, value)."""
+    """Produce a batch for each (key, value)."""
     now_ms = harness.clock.now_ms()
     for key, value in pairs:
         records = build_batch([NewRecord(key.encode(), value.encode(), now_ms)])
@@ -45,13 +45,13 @@ def put(harness: Harness, topic: str, *pairs: tuple[str, str]) -> None:
 
 
 def rewrite(harness: Harness, topic: str = "c", rounds: int = 10) -> None:
-    """The same two keys again and again: several segments in which hardly anything counts."""
+    """Produce the same two keys repeatedly, filling several segments with mostly obsolete records."""
     for number in range(rounds):
         put(harness, topic, ("a", f"a{number}"), ("b", f"b{number}"))
 
 
 def all_values(harness: Harness, topic: str = "c", offset: int = 0) -> list[bytes | None]:
-    """Everything in a log from `offset` on; a fetch ends with a segment."""
+    """Return the values of all records from `offset` on. A fetch ends with its segment."""
     found: list[tuple[int, bytes | None]] = []
     while more := values_in(harness.fetch_one(offset, topic).records):
         found += more
@@ -202,7 +202,7 @@ def test_a_log_of_both_policies_loses_old_segments_as_well(compacting: Harness) 
 def test_retention_waits_for_a_cleaning(compacting: Harness) -> None:
     compacting.create("both", 1, cleanup_policy="compact,delete", retention_bytes="1")
     rewrite(compacting, "both")
-    compacting.clock.advance(BACKOFF_MS)  # the cleaning has begun and is not done
+    compacting.clock.advance(BACKOFF_MS)  # The cleaning has started but not ended.
     assert compacting.core.logs.apply_retention() == 0
     assert log_of(compacting, "both").log_start_offset == 0
     compacting.run_soon()
@@ -226,7 +226,7 @@ def test_segments_that_delete_records_takes_away_meanwhile_end_the_cleaning(
     assert all_values(compacting, "both", 15)[-2:] == [b"a9", b"b9"]
 
 
-# What ends a cleaning.
+# The end of a cleaning.
 
 
 def test_a_topic_that_is_deleted_ends_its_cleaning(compacting: Harness, caplog: pytest.LogCaptureFixture) -> None:

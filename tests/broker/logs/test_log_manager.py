@@ -1,6 +1,6 @@
-"""The logs of a broker beside requests: how they are opened and closed.
+"""The logs of a broker outside requests: how they are opened and closed.
 
-A coordinator's topic is made with its first use, and its directories with their first records.
+A coordinator's topic is created at its first use, and its directories with their first records.
 """
 
 import errno
@@ -52,7 +52,7 @@ def test_a_log_is_opened_as_the_last_run_has_ended(harness: Harness, openings: O
     machine_crash(harness)
     assert log_of(harness).log_end_offset == 10
     stops = [LastStop.CLEAN, LastStop.KILLED, LastStop.CRASHED]
-    assert openings[-3:] == [("t-0", stop, 10, 0) for stop in stops]  # the clean stop has forced all to disk
+    assert openings[-3:] == [("t-0", stop, 10, 0) for stop in stops]  # The clean stop forced everything to disk.
 
 
 def test_a_stop_notes_where_the_logs_are(harness: Harness) -> None:
@@ -156,7 +156,7 @@ def test_a_stop_is_clean_only_when_every_log_with_data_was_opened_since_a_crash(
     assert not is_marked_clean(harness)
     harness.services = harness._open()
     assert harness.core._data_dir.last_stop is LastStop.KILLED
-    pass_time(harness, MINUTE_MS)  # the first chore looks after all logs
+    pass_time(harness, MINUTE_MS)  # The first chore visits all logs.
     assert partition_of(harness, "u").opened_log is not None
     assert partition_of(harness, "empty").opened_log is None
     harness.close()
@@ -208,7 +208,7 @@ def directories(harness: Harness) -> int:
 
 @pytest.fixture
 def asked(harness: Harness) -> Harness:
-    """A client was told the coordinator of its group."""
+    """Return a broker that a client has asked for its group coordinator."""
     answer = harness.accept(FindCoordinatorRequest(key="g"), 0)
     assert isinstance(answer, Answer)
     assert answer.response.error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Wake-ups of delayed fetches: a few at once, the others later, and errors of theirs."""
+"""Wake-ups of delayed fetches: the first few immediately, the others later, and their errors."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from minibroker.cluster.logs.write_group import Wakeups, WriteGroup
 
 
 class Loop(list[Callable[[], None]]):
-    """The calls that an event loop has to make in its next turn."""
+    """The calls that an event loop makes in its next turn."""
 
     def turn(self) -> None:
         calls, self[:] = tuple(self), []

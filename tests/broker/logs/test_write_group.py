@@ -1,4 +1,4 @@
-"""The appends of one wake-up: written together, refused together."""
+"""The appends of one wake-up, which are written together or fail together."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ Refuse = Callable[[], None]
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Refuse:
-    """Call it, and from then on the disk takes no more bytes of a log."""
+    """Return a function that makes all further writes to logs fail."""
 
     def refuse() -> None:
         def no_space(*args: object) -> int:
@@ -38,7 +38,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Refuse:
 
 
 def wake_up(harness: Harness, records: Sequence[bytearray], topic: str = "t") -> list[PartitionProduceResponse]:
-    """Produce requests that arrive together, as from several connections or pipelined."""
+    """Send Produce requests that arrive together, from several connections or pipelined."""
     answers = [harness.accept(produce_request(each, topic), 9) for each in records]
     harness.core.writes.commit()
     harness.run_soon()
@@ -46,7 +46,7 @@ def wake_up(harness: Harness, records: Sequence[bytearray], topic: str = "t") ->
 
 
 def outcome_of(answer: Outcome) -> PartitionProduceResponse:
-    """The outcome of the only partition, as the client reads it."""
+    """Return the result for the only partition, as decoded by the client."""
     assert isinstance(answer, Answer)
     response = response_of(produce_request(None), 9, bytes_of(answer))
     outcome: PartitionProduceResponse = response.responses[0].partition_responses[0]
@@ -69,7 +69,7 @@ def test_batches_that_arrive_together_are_written_together(harness: Harness, mon
         writes.append(1)
         return pwrite(fd, data, offset)
 
-    harness.produce(batch(b"first"))  # opens the log
+    harness.produce(batch(b"first"))  # This opens the log.
     monkeypatch.setattr(os, "pwritev", counted)
     monkeypatch.setattr(os, "pwrite", counted_one)
     answers = wake_up(harness, [batch(b"a"), batch(b"b"), batch(b"c")])
@@ -159,7 +159,7 @@ def test_a_repeated_batch_fails_with_the_batch_that_it_repeats(harness: Harness,
     assert [(answer.error_code, answer.base_offset) for answer in answers] == [
         (ErrorCode.KAFKA_STORAGE_ERROR, -1),
         (ErrorCode.KAFKA_STORAGE_ERROR, -1),
-        (0, 0),  # that one has been in the file for long
+        (0, 0),  # This batch was written earlier.
     ]
 
 
@@ -184,13 +184,13 @@ def test_batches_before_a_roll_are_kept_when_the_disk_fills_after_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness.create("small", 1, segment_bytes="400")
-    records = [batch(b"x" * 100) for _ in range(4)]  # two fit into a segment
+    records = [batch(b"x" * 100) for _ in range(4)]  # Two of them fit into a segment.
     harness.produce(batch(b"x" * 100), "small")
     pwrite = os.pwrite
     room = [1]
 
     def take_one(fd: int, data: memoryview, offset: int) -> int:
-        if len(data) > 100:  # the indexes' entries are smaller
+        if len(data) > 100:  # Index entries are smaller.
             if not room:
                 raise OSError(28, "No space left on device")
             room.pop()

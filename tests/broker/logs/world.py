@@ -1,4 +1,4 @@
-"""Logs beside requests: logs to fill, files to look at, time that passes, crashes."""
+"""Logs outside requests: filling them, inspecting their files, passing time, and crashes."""
 
 import os
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def log_of(harness: Harness, name: str = "t", index: int = 0) -> Log:
 
 
 def fill(harness: Harness, name: str = "t", index: int = 0, count: int = 10, size: int = 20) -> None:
-    """Batches of one record each, two of which fill a segment; their time is the clock's."""
+    """Produce batches of one record each, two of which fill a segment, with timestamps of the clock."""
     now_ms = harness.clock.now_ms()
     for _ in range(count):
         assert harness.produce(batch(b"x" * size, timestamp=now_ms), name, index).error_code == 0
@@ -59,7 +59,7 @@ def checkpoint(harness: Harness, name: str) -> dict[tuple[str, int], int]:
 
 
 def machine_crash(harness: Harness) -> None:
-    """Start again as after a crash of the machine: the lock file names another run of it."""
+    """Restart as after a crash of the machine, with the boot id of another run in the lock file."""
     harness.core.logs.stop_chores()
     harness.core._data_dir.release()
     (Path(harness.data_dir) / LOCK_FILE).write_text("another-run-of-the-machine\n")
@@ -77,7 +77,7 @@ class Openings(list[tuple[str, LastStop, int, int]]):
         self._real = Log.open
 
     def open(self, directory: str, **options: Any) -> Log:
-        """Note it, and open the log."""
+        """Record the arguments, and open the log."""
         self.append(
             (os.path.basename(directory), options["last_stop"], options["recovery_point"], options["log_start_offset"])
         )

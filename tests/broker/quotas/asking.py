@@ -1,4 +1,4 @@
-"""Requests about quotas, and a client that is metered as a connection does it."""
+"""Requests about quotas, and a client that is metered like a connection."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def set_quota(harness: Harness, entity: Entity, **values: float | None) -> None:
 
 
 class Metered:
-    """A client on a connection of its own."""
+    """A client with its own connection."""
 
     def __init__(self, harness: Harness, client_id: str = "c", user: str = "ANONYMOUS") -> None:
         self.harness = harness
@@ -43,7 +43,7 @@ class Metered:
         self.session: Session = harness.session(principal=Principal("User", user))
 
     def ask(self, request: Any, version: int) -> tuple[Any, int]:
-        """(response, for how many ms the connection is to be muted)."""
+        """Return the response, and how long the connection is muted, in milliseconds."""
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0

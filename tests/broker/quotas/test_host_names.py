@@ -1,4 +1,4 @@
-"""Hosts that quotas and limits name, with a resolver that takes its time."""
+"""Hosts in quotas and limits, with a slow resolver."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ IP_RATE = {"connection_creation_rate": 1000.0}
 
 
 class Resolver:
-    """Finds `a.test` and `b.test`, when the test wants it to."""
+    """A resolver that finds `a.test` and `b.test` when the test lets it answer."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -31,14 +31,14 @@ class Resolver:
         self._left.append((work, then))
 
     def find(self, host: str, flags: int = 0) -> Addresses:
-        """Stand in the place of the system's resolver."""
+        """Replace the system's resolver."""
         if flags:
             return frozenset({host} if host[0].isdecimal() else ())
         self.asked.append(host)
         return {"a.test": frozenset({"10.0.0.1"}), "b.test": frozenset({"10.0.0.2"})}.get(host, frozenset())
 
     def answer(self) -> None:
-        """Answer the oldest question."""
+        """Answer the oldest pending look-up."""
         work, then = self._left.pop(0)
         work()
         assert then is not None
@@ -100,7 +100,7 @@ def test_too_many_hosts_are_not_asked_for(resolver: Resolver, monkeypatch: pytes
 
 
 def test_others_are_served_while_a_resolver_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also a quota, an override of a limit, and the stop of the broker do not wait for it."""
+    """A quota, an override of a limit and the stop of the broker do not wait for it either."""
     answering = threading.Event()
 
     def find_late(host: str, flags: int = 0) -> Addresses:

@@ -1,4 +1,4 @@
-"""A client that does not wait as it is told is not heard."""
+"""Nothing is read from a throttled client that keeps sending."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def test_any_request_may_have_cost_too_much() -> None:
 
 
 def test_a_request_that_was_delayed_may_have_cost_too_much() -> None:
-    config = {"minibroker.client.workarounds.enable": "false"}  # the fetch waits, whatever stands behind it
+    config = {"minibroker.client.workarounds.enable": "false"}  # The fetch keeps waiting.
     with Broker(topics=["t"], clock=ManualClock(), config=config) as broker, SocketClient(broker.address) as client:
         client.ask(alter_request(({"client-id": "test"}, {"request_percentage": 0.000001})), 1)
         client.send(fetch_request(("t", 0, 0), max_wait_ms=5000), 12)

@@ -1,6 +1,6 @@
-"""Clients that are over their quota wait, and are told for how long.
+"""Clients over their quota are throttled, and get the throttle time.
 
-Rates, as Kafka works them out.
+Rates are computed as in Kafka.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ RECORDS = batch(b"x" * 20_000)
 
 
 def produced_by(harness: Harness, client_id: str = "c", user: str = "ANONYMOUS") -> int:
-    """The time for which a client is muted after 20 KB."""
+    """Return how long a client is muted after producing 20 KB."""
     response, muted = Metered(harness, client_id, user).ask(produce_request(RECORDS), 9)
     assert response.throttle_time_ms == muted
     return muted
@@ -43,7 +43,7 @@ def test_nobody_is_metered_while_there_are_no_quotas(harness: Harness) -> None:
 def test_a_producer_waits_until_its_rate_is_right(harness: Harness) -> None:
     set_quota(harness, {"client-id": "c"}, producer_byte_rate=1000)
     wait = produced_by(harness)
-    assert 10_000 < wait < 10_400  # 20 KB take 20 s, of which 10 s are taken to have passed
+    assert 10_000 < wait < 10_400  # 20 KB take 20 s, and 10 s are assumed to have passed.
     assert produced_by(harness, "another") == 0
 
 
@@ -140,7 +140,7 @@ def test_a_fetch_asks_for_no_more_than_the_quota_has(harness: Harness) -> None:
 def test_requests_cost_time_and_may_be_limited(harness: Harness) -> None:
     set_quota(harness, {"client-id": "c"}, request_percentage=0.000001)
     response, muted = Metered(harness).ask(MetadataRequest(topics=None), 12)
-    assert response.throttle_time_ms == muted == 1000  # never more than a step of the window
+    assert response.throttle_time_ms == muted == 1000  # The throttle time is at most one step of the window.
 
 
 def test_a_client_that_makes_too_many_partitions_is_refused(harness: Harness) -> None:
@@ -181,7 +181,7 @@ def test_clients_that_change_their_ids_are_remembered_in_bounded_memory(
     monkeypatch.setattr(manager, "_REMEMBERED", 10)
     monkeypatch.setattr(manager, "_MOST_REMEMBERED", 40)
     set_quota(harness, {"client-id": None}, producer_byte_rate=1000, controller_mutation_rate=1000)
-    quotas: Any = harness.services.quotas  # which tells nobody whom it remembers
+    quotas: Any = harness.services.quotas  # The remembered clients are private.
     for number in range(100):
         client = Metered(harness, f"{number}-" + "x" * 1000)
         client.ask(produce_request(RECORDS), 9)
@@ -200,7 +200,7 @@ SAMPLES, STEP_MS = 11, 1000
 def test_a_rate_is_taken_over_the_whole_window_from_its_first_moment() -> None:
     rate = Rate(SAMPLES, STEP_MS)
     rate.record(5000, 0)
-    assert rate.measure(0) == 500  # ten whole steps are assumed to lie behind
+    assert rate.measure(0) == 500  # Ten whole steps are assumed to have passed.
     assert rate.measure(5_000) == 500
     assert rate.measure(10_500) == pytest.approx(5000 / 10.5)
 
@@ -214,7 +214,7 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
 def test_a_wait_brings_the_rate_down_to_the_limit() -> None:
     rate = Rate(SAMPLES, STEP_MS)
     rate.record(30_000, 0)
-    assert rate.throttle_ms(1000, 0) == 20_000  # 3000/s over 10 s: (3000 - 1000) / 1000 * 10 s
+    assert rate.throttle_ms(1000, 0) == 20_000  # 3000/s over 10 s: (3000 - 1000) / 1000 * 10 s.
     assert rate.throttle_ms(3000, 0) == 0
 
 
@@ -223,7 +223,7 @@ def test_steps_go_one_by_one() -> None:
     for second in range(20):
         rate.record(100, second * STEP_MS)
     assert rate.measure(19_000) == pytest.approx(1100 / 10)
-    assert rate.measure(25_500) == pytest.approx(500 / 10.5)  # those of seconds 15 to 19 are left
+    assert rate.measure(25_500) == pytest.approx(500 / 10.5)  # The samples of seconds 15 to 19 remain.
 
 
 def test_a_bucket_gives_what_a_window_brings_back_and_then_owes() -> None:

@@ -1,4 +1,4 @@
-"""The dispatch table, and the way of a request from bytes to its answer."""
+"""The dispatch table, and the path of a request from its bytes to its response."""
 
 import re
 import struct
@@ -52,7 +52,7 @@ def handed_in(harness: Harness, frame: bytes) -> Answer | Waiting | None:
     return accept(memoryview(bytearray(frame)), harness.session())
 
 
-# Every row of the table is whole: declarations, handler, documentation, tests.
+# Every route has declarations, a handler, documentation and tests.
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=ids)
@@ -63,7 +63,7 @@ def test_a_route_has_declarations_for_all_of_its_versions(route: Route) -> None:
 
 
 def versions_of(route: Route) -> str:
-    """As the documentation says them."""
+    """Return the served versions in the form of the documentation."""
     return f"{route.first}-{route.last}" if route.first < route.last else f"{route.first}"
 
 
@@ -116,7 +116,7 @@ def test_an_api_has_one_handler_in_the_module_of_its_name() -> None:
     assert sorted(declared) == sorted((route.key, MODULES[route.key]) for route in ROUTES)
 
 
-# What is no request closes the connection.
+# Invalid requests close the connection.
 
 
 @pytest.mark.parametrize("key", [-1, 52, 500, 32_767])
@@ -136,7 +136,7 @@ def test_a_version_outside_of_the_range_is_not_served(harness: Harness, route: R
 def test_a_request_without_a_body_is_no_request(harness: Harness, route: Route) -> None:
     for version in range(route.first, route.last + 1):
         if route.key in {ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS} and version < 3:
-            continue  # those have no body
+            continue  # These versions have no body.
         with pytest.raises(DecodeError):
             handed_in(harness, header(route.key, version))
 
@@ -198,7 +198,7 @@ def test_flexible_versions_have_flexible_response_headers_but_for_api_versions(r
         assert served.has_flexible_response_header(version) is (flexible and route.key is not ApiKey.API_VERSIONS)
 
 
-# Answers.
+# Responses.
 
 
 def test_answers_leave_in_one_piece_and_in_order(harness: Harness) -> None:
@@ -234,7 +234,7 @@ def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, 
     try:
         harness.send(request, version)
     except UnservedRequestError:
-        # Without acks, an error closes the connection; so do rules and filters with a 0 in them.
+        # Without acks an error closes the connection, and so do ACL rules and filters with the value 0.
         assert route.key in {ApiKey.PRODUCE, ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
 
 
@@ -245,11 +245,11 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Ha
     response_of(ApiVersionsRequest(), 0, bytes_of(outcome))
 
 
-# Failures of a handler.
+# Handlers that fail.
 
 
 def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> HeartbeatResponse:
-    """The response of a handler that raises an error, at once or in its second step."""
+    """Return the response of a handler that raises an error, immediately or in its second step."""
 
     def handle(request: Any, call: Call) -> Any:
         def steps() -> Steps[Any]:
@@ -278,7 +278,7 @@ def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> 
 def test_an_error_that_a_handler_lets_through_is_answered(
     harness: Harness, caplog: pytest.LogCaptureFixture, error: Exception, code: ErrorCode, *, in_steps: bool
 ) -> None:
-    """`KafkaApis.handle` answers each exception, too. Only one that nobody expects is logged with its traceback."""
+    """`KafkaApis.handle` also answers each exception. Only unexpected ones are logged with their traceback."""
     assert answer_of_failing(harness, error, in_steps=in_steps).error_code == code
     (logged,) = caplog.records
     assert logged.getMessage() == f"HEARTBEAT failed: {error}"

@@ -1,4 +1,4 @@
-"""Requests in the plain shape are answered byte for byte as in their full form."""
+"""Requests in the plain shape get the same response, byte for byte, as in their full form."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -80,7 +80,7 @@ REQUESTS: list[Any] = [
     fetch_request(("t", 0, 0), max_wait_ms=0, session_epoch=0),
     fetch_request(("t", 0, 0), ("t", 0, 1), max_wait_ms=0),
 ]
-"""One story: each request meets what those before it have done."""
+"""A sequence: each request depends on the effects of the earlier ones."""
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[Harness, Harness]]:
 
 
 def answered(harness: Harness, take: Any, request: Any, version: int) -> bytes | str:
-    """The bytes of an answer, or what has become of the request instead."""
+    """Return the bytes of a response, or the name of another outcome or error."""
     try:
         outcome: Outcome = take(memoryview(bytearray(frame_of(request, version))), harness.session())
     except UnservedRequestError as error:
@@ -117,7 +117,7 @@ def test_the_plain_shape_is_answered_as_the_full_form(pair: tuple[Harness, Harne
         if version < 4 and isinstance(request, FetchRequest):
             continue
         if isinstance(request, FetchRequest) and request.session_epoch == 0:
-            continue  # ids of sessions are random
+            continue  # Session ids are random.
         assert answered(plain, accept_plain, request, version) == answered(full, accept, request, version), number
 
 
@@ -166,7 +166,7 @@ def test_the_journal_shows_the_plain_shape_as_the_full_form(pair: tuple[Harness,
 
 
 def test_an_error_that_the_handler_lets_through_is_answered(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in `dispatch.serve`, and in `KafkaApis.handle`."""
+    """The same holds in `dispatch.serve` and in `KafkaApis.handle`."""
 
     def fail(*_: object) -> None:
         raise LookupError("a fault of ours")

@@ -1,4 +1,4 @@
-"""Responses that say nothing but an error; `tests/kafka/test_error_answers.py` holds them against Kafka's."""
+"""Responses that only contain an error. `tests/kafka/test_error_answers.py` compares them with Kafka's."""
 
 import random
 from typing import Any, Final
@@ -28,7 +28,7 @@ CODE: Final = ErrorCode.NOT_COORDINATOR
 
 
 def codes_of(message: Any) -> list[int]:
-    """All error codes of a response, from the top down."""
+    """Return all error codes of a response, outermost first."""
     return [int(code) for _, code in codes_in(message)]
 
 
@@ -48,7 +48,7 @@ def test_every_version_of_every_api_can_say_an_error(route: Route) -> None:
 
 
 SAY_NOTHING: Final = {("DescribeLogDirs", 0), ("DescribeLogDirs", 1), ("DescribeLogDirs", 2)}
-"""Their responses have errors only of directories."""
+"""Responses with errors for directories only."""
 
 
 @pytest.mark.parametrize(

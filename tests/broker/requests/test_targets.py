@@ -11,7 +11,7 @@ from minibroker_protocol.schema import fields_of
 
 
 def kind_at(cls: type[Any], path: str) -> Any:
-    """The type at the end of a path of fields."""
+    """Return the type at the end of a path of fields."""
     for name in filter(None, path.split(".")):
         cls = {field.name: field.kind for field in fields_of(cls)}[name]  # type: ignore[assignment] # a WireType ends it
     return cls

@@ -1,4 +1,4 @@
-"""Answers that the protocol has no form for cost their connection and one line of the log, and nothing else."""
+"""Responses that cannot be encoded close their connection and log one line, without other effects."""
 
 import logging
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 def grow_a_value_beyond_what_text_can_be(client: SocketClient) -> None:
-    """Append to a list until it is longer than the protocol's text, although each request was not."""
+    """Append to a list until it exceeds the protocol's text limit, with requests that are below the limit."""
     for first in (10_000, 20_000):
         value = ",".join(f"{number}:0" for number in range(first, first + 3000))
         resource = IncrementallyAlteredResource(

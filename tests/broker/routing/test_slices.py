@@ -1,4 +1,4 @@
-"""Work in slices: whose turn it is, what is done in order, and what becomes of results, errors and clients that go."""
+"""Work in slices: scheduling, order, results, errors and disconnected clients."""
 
 import logging
 import math
@@ -17,11 +17,11 @@ from tests.broker.harness import Harness, Pending, batch, fetch_request, produce
 from tests.broker.socket_client import SocketClient
 
 MANY = 2500
-"""More elements than a request has that is decoded at once."""
+"""More elements than a request that is decoded immediately has."""
 
 
 class Turns:
-    """An event loop whose turns a test takes, with slices of a single step."""
+    """An event loop driven by a test, with slices of a single step."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -33,7 +33,7 @@ class Turns:
         self.commits += 1
 
     def take_all(self) -> int:
-        """Take turns until nothing is left to do; returns how many there were."""
+        """Run turns until nothing is left to do, and return their number."""
         taken = 0
         while self.soon:
             self.soon.pop(0)()
@@ -54,7 +54,7 @@ def test_work_that_needs_much_memory_waits_until_other_such_work_has_ended() -> 
     works.append(work_of(turns.slices.begin(counting("c", 3, log))))
     for work in works:
         work.then(results.append, unexpected)
-    turns.slices.slice_s = math.inf  # a work that waits ends its slice all the same
+    turns.slices.slice_s = math.inf  # Work that waits ends its slice even so.
     turns.take_all()
     assert log == ["a0", "c0", "a1", "a2", "b0", "b1", "b2", "c1", "c2"]
     assert results == ["a", "b", "c"]
@@ -62,7 +62,7 @@ def test_work_that_needs_much_memory_waits_until_other_such_work_has_ended() -> 
     turns = Turns()
     log.clear()
     works = [work_of(turns.slices.begin(turns.slices.large(counting(name, 3, log)))) for name in "ab"]
-    assert turns.take_all() > 6  # a slice of the second between those of the first
+    assert turns.take_all() > 6  # Slices of the second work come between those of the first.
     assert log == ["a0", "a1", "a2", "b0", "b1", "b2"]
 
 
@@ -144,12 +144,12 @@ def test_a_stop_ends_works_where_they_have_yielded() -> None:
     assert "a3" not in log
 
 
-# Requests
+# Requests.
 
 
 @pytest.fixture
 def sliced(tmp_path: Path) -> Iterator[Harness]:
-    """A broker that takes a single step in each turn."""
+    """Return a broker that runs a single step in each turn."""
     harness = Harness(str(tmp_path))
     harness.create("t", 40)
     harness.core.slices.slice_s = 0.0
@@ -158,7 +158,7 @@ def sliced(tmp_path: Path) -> Iterator[Harness]:
 
 
 def answered(outcome: Any) -> Any:
-    """The response, of a request that had to wait for it or not."""
+    """Return the response of a request that may have been delayed."""
     response = outcome.response if isinstance(outcome, Pending) else outcome
     assert response is not None
     return response
@@ -185,7 +185,7 @@ def served() -> Iterator[Broker]:
 
 
 def slow_down(broker: Broker) -> None:
-    """Have each step be a turn of its own."""
+    """Make each step a separate turn."""
     server = broker._asynchronous._server
     assert server is not None
     server.services.core.slices.slice_s = 0.0
@@ -208,7 +208,7 @@ def test_a_client_that_goes_while_its_request_is_served_leaves_nothing_undone(se
     with SocketClient(served.address) as leaving:
         leaving.send(CreateTopicsRequest(topics=topics), 7)
     with SocketClient(served.address) as client:
-        # Requests that change the cluster wait for each other.
+        # Requests that change the cluster are served in order.
         last = CreatableTopic(name="last", num_partitions=1, replication_factor=1)
         assert client.ask(CreateTopicsRequest(topics=[last]), 7).topics[0].error_code == 0
         names = {topic.name for topic in client.ask(MetadataRequest(topics=None), 12).topics}

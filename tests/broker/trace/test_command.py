@@ -1,4 +1,4 @@
-"""The command line of the proxy: its ends, its messages, and what it does not do to slow clients."""
+"""The command line of the proxy: how it ends, its messages, and its handling of slow clients."""
 
 import asyncio
 import contextlib
@@ -72,7 +72,7 @@ def test_a_broker_that_is_not_there_and_a_taken_port_are_told(
     behind: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))  # a port that nobody listens on, and that nobody else gets
+        silent.bind(("127.0.0.1", 0))  # Nothing listens on this port, and no other process gets it.
         port = silent.getsockname()[1]
         message = complaint(capsys, "--to", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0")
     assert message.startswith(f"minibroker: --to: the broker at 127.0.0.1:{port} cannot be reached: ")
@@ -121,7 +121,7 @@ def test_the_documented_command_has_a_line_for_each_request(behind: Broker) -> N
 
 
 def test_unknown_apis_pass_as_bytes(tmp_path: Path) -> None:
-    """A server that answers anything stands in for a broker of another make."""
+    """The server stands for a broker of another vendor, and accepts any request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE_S)
         to = f"127.0.0.1:{server.getsockname()[1]}"
@@ -129,7 +129,7 @@ def test_unknown_apis_pass_as_bytes(tmp_path: Path) -> None:
             TraceProcess(to, tmp_path) as trace,
             closing(socket.create_connection(address_of(trace.bootstrap))) as client,
         ):
-            server.accept()[0].close()  # it only tries whether the broker is there
+            server.accept()[0].close()  # The proxy first checks that the broker is reachable.
             request = struct.pack(">ihhih", 13, 999, 3, 77, 1) + b"xyz"
             response = struct.pack(">ii", 9, 77) + b"hello"
             client.sendall(request)
@@ -153,7 +153,7 @@ def received(connection: socket.socket, count: int) -> bytes:
 
 
 def test_a_client_that_reads_nothing_holds_up_the_broker_and_not_the_memory() -> None:
-    """A broker that sends without end is stopped by the sockets' buffers, as if no proxy were there."""
+    """The socket buffers stop a broker that sends endlessly, as they would without a proxy."""
 
     async def check() -> None:
         accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
@@ -180,7 +180,7 @@ def test_a_client_that_reads_nothing_holds_up_the_broker_and_not_the_memory() ->
 
 
 def on_a_free_port(to: str, directory: Path) -> TraceProcess:
-    """A proxy on a port that it is told; another process may take the port first, and then it is another one's turn."""
+    """Start a proxy on a given free port. If another process takes the port first, try again with another one."""
     for _ in range(ATTEMPTS):
         with contextlib.suppress(AssertionError):
             return TraceProcess(to, directory, listen=f"127.0.0.1:{free_ports(1)[0]}")
@@ -229,6 +229,6 @@ def test_tls_towards_the_broker_and_logins_that_pass_masked(tmp_path: Path) -> N
     text = lines.read_text()
     assert "hunter2" not in text
     logins = [entry for entry in trace.entries() if entry["api"] == "SaslAuthenticate"]
-    assert len(logins) >= 3  # a token of PLAIN and two of SCRAM, for each connection
+    assert len(logins) >= 3  # Each connection sends one PLAIN token or two SCRAM tokens.
     assert {entry["request"]["authBytes"] for entry in logins} == {"[hidden]"}
     assert {error for entry in logins for error in entry["errors"]} == set()

@@ -1,4 +1,4 @@
-"""Requests and responses of one connection: how they are matched, and whose addresses are replaced."""
+"""Requests and responses of one connection: how they are matched, and which addresses are replaced."""
 
 import struct
 from typing import Any
@@ -17,7 +17,7 @@ from tests.broker.socket_client import framed
 
 
 class Ends:
-    """Notes the exchanges that are over, and the complaints."""
+    """Records the completed exchanges and the complaints."""
 
     def __init__(self) -> None:
         self.over: list[Exchange] = []

@@ -1,4 +1,4 @@
-"""Exchanges decoded: as the journal shows them, unknown ones as bytes, and never a secret."""
+"""Decoded exchanges: as in the journal, with unknown ones as bytes, and never with secrets."""
 
 import io
 import json
@@ -65,7 +65,7 @@ def test_every_api_is_shown_as_the_journal_shows_it(route: Route) -> None:
     @given(st.data())
     @few_examples
     def check(data: st.DataObject) -> None:
-        # The header of ControlledShutdown 0 is of its own kind.
+        # ControlledShutdown v0 has a special header.
         version = data.draw(st.integers(max(route.first, route.key == ApiKey.CONTROLLED_SHUTDOWN), route.last))
         request = data.draw(messages(message_class(route, "Request"), version))
         response = data.draw(messages(message_class(route, "Response"), version))
@@ -219,7 +219,7 @@ def test_a_line_tells_what_when_and_how_long() -> None:
 
 
 class _Full(io.StringIO):
-    """A file on a disk that is full."""
+    """A file on a full disk."""
 
     def write(self, text: str, /) -> int:
         raise OSError(28, "No space left on device")
@@ -246,7 +246,7 @@ def test_the_line_writer_shows_what_came_when_the_time_has_come() -> None:
     assert exchange.ended_ms is not None
     assert exchange.ended_ms - exchange.began_ms == 3
     clock.advance(20)
-    for _ in range(MOST_WAITING + 5):  # more than may wait are shown at once
+    for _ in range(MOST_WAITING + 5):  # Above the limit of waiting exchanges, all are shown immediately.
         other = Exchange(Kind.REQUEST, Origin("c", "b"))
         writer.begin(other, b"")
         writer.end(other, b"")

@@ -1,4 +1,4 @@
-"""Streams that are cut into frames while they pass: no byte changes, wherever the network cuts it."""
+"""Streams that are split into frames on their way: no byte changes, wherever the network splits them."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ MOST_KEPT = 20
 
 
 class Seen:
-    """A conversation that notes its frames and holds those of an even length."""
+    """A conversation that records its frames and holds those with an even length."""
 
     def __init__(self) -> None:
         self.frames: list[tuple[bytes, int]] = []
@@ -37,7 +37,7 @@ def with_length(frame: bytes) -> bytes:
 
 
 def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
-    """The data in pieces of these sizes, over and over."""
+    """Yield the data in pieces of these sizes, which repeat."""
     position, number = 0, 0
     while position < len(data):
         size = cuts[number % len(cuts)]
