@@ -7,7 +7,7 @@ first changes all its topics, then writes the file once.
 
 A log is opened at its first use, so the start-up time does not depend on the number of partitions.
 
-The file exceeds 500 lines because all changes of topics must keep the topics file and the directories consistent.
+This is one long file because all changes of topics must keep the topics file and the directories consistent.
 """
 
 import contextlib
