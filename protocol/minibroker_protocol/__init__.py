@@ -1,7 +1,7 @@
-"""Kafka's wire protocol and record formats: bytes to typed values and back, without I/O.
+"""Kafka's wire protocol and record formats: conversion between bytes and typed values, without I/O.
 
-- `frame` has frames and headers, `messages` a module for each API, `schema` the language of their declarations.
-- `codec` reads and writes messages by functions that `compiler` makes of declarations; `primitives` has the types.
-- `records` has the three message formats, `coordinator_records` what coordinators write in them.
-- `api_keys` and `error_codes` are Kafka's tables. `fields` shows bytes to people.
+- `frame` has frames and headers, `messages` the messages of each API, and `schema` the decorators that declare them.
+- `codec` reads and writes messages with functions that `compiler` generates. `primitives` has the wire types.
+- `records` has the three record formats, and `coordinator_records` the records of the coordinators' topics.
+- `api_keys` and `error_codes` are Kafka's tables. `fields` explains bytes field by field.
 """

@@ -1,11 +1,11 @@
-"""The addresses in a response: where they stand in its bytes, and the same bytes with others in their place.
+"""Replacing the addresses in an encoded response.
 
-`with_addresses` changes nothing but the field `host` that a field `port` follows, that port, and the sizes of tagged
-fields around them. All other bytes stay as they are, also tagged fields that no declaration knows. It walks over the
-bytes along the declaration of the message, as far as the last address may stand.
+`with_addresses` changes only a field `host` that is followed by a field `port`, that port, and the sizes of tagged
+fields around them. All other bytes are unchanged, including tagged fields that the message does not declare. The
+message is walked along its declaration, up to the last possible address.
 
-A walk is a chain of steps that are made once for each (class, version). A step takes (bytes, position, finds) and
-returns the position behind its field.
+A walk is a chain of steps, built once per (class, version). A step gets (bytes, position, finds) and returns the
+position after its field.
 """
 
 import struct
@@ -18,14 +18,14 @@ from minibroker_protocol.primitives import read_uvarint, write_uvarint
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
 Translate = Callable[[str, int], tuple[str, int] | None]
-"""From an address to the one that stands in its place; None leaves the address as it is."""
+"""Maps an address to its replacement, or to None to keep it."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
 
 class _Address(NamedTuple):
-    """An address within the bytes: its host with the length is at `start`, its port at `port_at`."""
+    """An address in the bytes: the length of its host is at `start`, its port at `port_at`."""
 
     start: int
     port_at: int
@@ -33,7 +33,7 @@ class _Address(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """The size of a tagged field at `start`, and its content from `begin` to `end`."""
+    """A tagged field whose size is at `start`, and whose content extends from `begin` to `end`."""
 
     start: int
     begin: int
@@ -53,10 +53,18 @@ _Step = Callable[[memoryview, int, _Finds], int]
 def with_addresses(
     cls: type[Any], version: int, message: memoryview, position: int, translate: Translate
 ) -> bytearray | None:
-    """The bytes of `message` with other addresses; None when they stay as they are.
+    """Return a copy of a response with its addresses replaced, or None if no address changes.
 
-    `position` is where the body of the response begins. DecodeError for bytes that do not fit the declaration,
-    ValueError for a version that the class does not have.
+    Args:
+        cls: the class of the response.
+        version: its version.
+        message: the response, including its header.
+        position: the start of the response body.
+        translate: maps each address to its replacement.
+
+    Raises:
+        DecodeError: the bytes do not match the declaration.
+        ValueError: the class has no such version.
     """
     finds: _Finds = []
     try:
@@ -87,7 +95,7 @@ def _edits(message: memoryview, address: _Address, translate: Translate) -> Sequ
         else:
             host = str(message[address.start + _INT16.size : address.port_at], "utf-8")
     except UnicodeDecodeError:
-        return ()  # no client can connect there
+        return ()  # Clients cannot connect to such a host.
     port: int = _INT32.unpack_from(message, address.port_at)[0]
     other = translate(host, port)
     if other is None:
@@ -131,19 +139,19 @@ def _new_walk(cls: type[Any], version: int) -> _Step:
         raise ValueError(f"{cls.__name__} has no version {version}")
     steps = _Steps(version, flexible=version in schema.flexible).of(cls)
     while steps and not steps[-1][1]:
-        steps.pop()  # nothing behind the last address matters
+        steps.pop()  # The fields after the last address do not matter.
     return _chain([step for step, _ in steps])
 
 
 class _Steps:
-    """Makes the steps of one version; each comes with whether it may find addresses."""
+    """Builds the steps of one version, each with a flag that says whether it can find addresses."""
 
     def __init__(self, version: int, *, flexible: bool) -> None:
         self._version = version
         self._flexible = flexible
 
     def of(self, cls: type[Any]) -> list[tuple[_Step, bool]]:
-        """The steps of a message or a structure."""
+        """Return the steps of a message or a structure."""
         steps: list[tuple[_Step, bool]] = []
         tags: dict[int, tuple[_Step, bool]] = {}
         fields = [field for field in fields_of(cls) if self._version in field.present]
@@ -267,7 +275,7 @@ def _nullable_step(content: _Step) -> _Step:
 
 
 def _address_step(*, compact: bool) -> _Step:
-    """A host and the port behind it."""
+    """Return a step that records a host and the port after it."""
     skip = _compact_step if compact else _int16_sized_step
 
     def step(data: memoryview, position: int, finds: _Finds) -> int:

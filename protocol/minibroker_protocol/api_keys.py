@@ -1,4 +1,4 @@
-"""Every API of Kafka's protocol by number: what the `api_key` field of a request header may hold."""
+"""The keys of all APIs of Kafka's protocol, as in the `api_key` field of a request header."""
 
 from enum import IntEnum
 
@@ -6,9 +6,9 @@ from enum import IntEnum
 class ApiKey(IntEnum):
     """An `api_key` (INT16), named as in `org.apache.kafka.common.protocol.ApiKeys` of Kafka 4.x.
 
-    4 to 7 went between the brokers of a ZooKeeper cluster and are gone since Kafka 4.0. 74 was called
-    LIST_CLIENT_METRICS_RESOURCES before Kafka 4.1 (KIP-1142). Which of them a broker serves, and in which versions, is
-    said by its dispatch table and not here.
+    Keys 4 to 7 were used between the brokers of a ZooKeeper-based cluster, and were removed in Kafka 4.0. Key 74 was
+    named LIST_CLIENT_METRICS_RESOURCES before Kafka 4.1 (KIP-1142). A broker's dispatch table decides which APIs and
+    versions it serves.
     """
 
     PRODUCE = 0
@@ -109,5 +109,5 @@ class ApiKey(IntEnum):
 
     @property
     def message(self) -> str:
-        """The name of its messages, as Kafka writes it: "ListOffsets"."""
+        """The name of the API's messages in Kafka, such as "ListOffsets"."""
         return "".join(word.capitalize() for word in self.name.split("_"))

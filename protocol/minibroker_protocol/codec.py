@@ -1,10 +1,10 @@
-"""Decoding and encoding of messages: one flat decoder and one flat encoder per (message class, version).
+"""Decoding and encoding of messages, with one flat decoder and one flat encoder per (message class, version).
 
-They are generated on first use. What a version needs is known before the first byte arrives, so the generated functions
-hold no decisions about versions: runs of fixed-size fields, together with the length that follows them, become one
-`struct` call, nested structures become nested loops in the same function. `source()` shows what was generated.
+They are generated on first use. The fields of a version are known in advance, so the generated functions never check
+versions. A run of fixed-size fields, together with the length that follows, becomes one `struct` call. Nested
+structures become nested loops in the same function. `source()` returns the generated code.
 
-The rules of the generated code stand in `compiler`.
+`compiler` describes the rules of the generated code.
 """
 
 import struct
@@ -26,7 +26,7 @@ from minibroker_protocol.schema import Splice, fields_of, schema_of
 T = TypeVar("T")
 
 Splices = list[tuple[int, Splice]]
-"""Holes to fill when the message is sent: (position in the encoded bytes, what belongs there), in order."""
+"""Data to insert when the message is sent, as (position in the encoded bytes, splice) in ascending order."""
 
 
 Decoder = Callable[[memoryview, int, int, int], tuple[Any, int]]
@@ -36,11 +36,11 @@ PlainDecoder = Callable[[memoryview, int, int], tuple[Any, ...] | None]
 _Version = tuple[type[Any], int]
 
 NO_LIMIT: Final = 1 << 62
-"""More elements than any buffer holds."""
+"""More elements than any buffer can contain."""
 
 
-# A broker decodes requests and encodes responses. So each direction is compiled by itself: the first request of an API
-# waits for two of four functions.
+# A broker decodes requests and encodes responses. Each direction is compiled separately, so the first request of an API
+# waits for two functions instead of four.
 _DECODERS: dict[_Version, Decoder] = {}
 _ENCODERS: dict[_Version, Encoder] = {}
 _RESPONSE_ENCODERS: dict[_Version, ResponseEncoder] = {}
@@ -48,7 +48,11 @@ _PLAIN: dict[_Version, tuple[PlainDecoder, ResponseEncoder]] = {}
 
 
 def decoder_for(cls: type[Any], version: int) -> Decoder:
-    """The decoder behind `decode`, compiled on first use. ValueError for a version that the message does not have."""
+    """Return the decoder used by `decode`, compiled on first use.
+
+    Raises:
+        ValueError: the message has no such version.
+    """
     decoder = _DECODERS.get((cls, version))
     if decoder is None:
         decoder = _DECODERS[cls, version] = compile_decoder(_checked(cls, version), version)
@@ -56,7 +60,11 @@ def decoder_for(cls: type[Any], version: int) -> Decoder:
 
 
 def encoder_for(cls: type[Any], version: int) -> Encoder:
-    """The encoder behind `encode`, compiled on first use. ValueError for a version that the message does not have."""
+    """Return the encoder used by `encode`, compiled on first use.
+
+    Raises:
+        ValueError: the message has no such version.
+    """
     encoder = _ENCODERS.get((cls, version))
     if encoder is None:
         encoder = _ENCODERS[cls, version] = compile_encoder(_checked(cls, version), version)
@@ -67,7 +75,7 @@ def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool)
     """Return the encoder of whole response frames, compiled on first use.
 
     Raises:
-        ValueError: The response has no such version.
+        ValueError: the response has no such version.
     """
     encoder = _RESPONSE_ENCODERS.get((cls, version))
     if encoder is None:
@@ -79,7 +87,7 @@ def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool)
 def plain_codec_for(
     request: type[Any], response: type[Any], version: int, *, flexible_header: bool
 ) -> tuple[PlainDecoder, ResponseEncoder]:
-    """Return the decoder of requests and the encoder of responses in the plain shape: see `compiler`."""
+    """Return the decoder of requests and the encoder of responses in the plain shape, which `compiler` explains."""
     codec = _PLAIN.get((request, version))
     if codec is None:
         codec = _PLAIN[request, version] = (
@@ -92,10 +100,11 @@ def plain_codec_for(
 def decode(
     cls: type[T], buffer: memoryview, version: int, position: int = 0, most_elements: int = NO_LIMIT
 ) -> tuple[T, int]:
-    """Decode one message.
+    """Decode one message and return it with the position after it.
 
-    Returns (message, position after it). DecodeError names the message, the version and the fault;
-    TooManyElementsError when the arrays of the message hold more than `most_elements` elements in all.
+    Raises:
+        DecodeError: the bytes are invalid; the error names the message, the version and the fault.
+        TooManyElementsError: the arrays of the message have more than `most_elements` elements in total.
     """
     try:
         return decoder_for(cls, version)(buffer, position, len(buffer), most_elements)
@@ -104,11 +113,11 @@ def decode(
 
 
 UNDECODABLE: Final = (DecodeError, struct.error, IndexError, UnicodeDecodeError)
-"""Errors that decoders raise; `decode_error` explains them."""
+"""Exceptions that decoders raise; `decode_error` turns them into a DecodeError."""
 
 
 def decode_error(cls: type[Any], version: int, error: Exception, size: int) -> DecodeError:
-    """Return the error of a message of `size` bytes, with the names of the message and the version."""
+    """Return the DecodeError for a message of `size` bytes, with the names of the message and the version."""
     if isinstance(error, UnicodeDecodeError):
         return DecodeError(f"{cls.__name__} v{version}: text that is not UTF-8: {error.reason}")
     if isinstance(error, TooManyElementsError):
@@ -119,7 +128,11 @@ def decode_error(cls: type[Any], version: int, error: Exception, size: int) -> D
 
 
 def encode(value: object, version: int, out: bytearray, splices: Splices) -> None:
-    """Append one message to `out`. EncodeError names the message, the version and the fault."""
+    """Append one message to `out`.
+
+    Raises:
+        EncodeError: the message cannot be encoded; the error names the message, the version and the fault.
+    """
     cls = type(value)
     try:
         encoder_for(cls, version)(value, out, splices)
@@ -128,16 +141,16 @@ def encode(value: object, version: int, out: bytearray, splices: Splices) -> Non
 
 
 UNENCODABLE: Final = (ProtocolError, struct.error, TypeError, AttributeError, UnicodeEncodeError)
-"""Errors that encoders raise."""
+"""Exceptions that encoders raise."""
 
 
 def source(cls: type[Any], version: int) -> str:
-    """Return the generated Python source of both functions, for readers and tests."""
+    """Return the generated Python source of the decoder and the encoder, for readers and tests."""
     return generated_source(cls, version)
 
 
 def message_of(cls: type[T], values: Sequence[Any]) -> T:
-    """Return the message that values in the plain shape stand for."""
+    """Return the message with these plain-shape values."""
     return _message_of(cls, iter(values))
 
 
@@ -164,7 +177,7 @@ _COPIERS: Final[dict[type[Any], Callable[[Any], Any]]] = {}
 
 
 def shallow_copy(message: T) -> T:
-    """A new message, or structure of one, with the same values: lists and structures in it are shared."""
+    """Return a copy of a message or structure that shares its lists and nested structures."""
     cls = cast("type[Any]", type(message))
     copier = _COPIERS.get(cls)
     if copier is None:

@@ -1,22 +1,21 @@
-"""The compiler behind `codec`: the source of one flat decoder and one flat encoder for a message class in one version.
+"""The compiler behind `codec`. It generates a flat decoder and a flat encoder per message class and version.
 
 Rules of the generated code:
 
 - A decoder is called as `decode(buffer, position, end, most_elements)` and returns (value, position after it). It
-  copies nothing but text: bytes and records are slices of the memoryview it was given, so they live no longer than
-  the caller's buffer.
-- Every length is held against the bytes that are left before anything is allocated for it.
+  copies text only. Bytes and records are slices of the given memoryview, and are valid as long as the caller's buffer.
+- Every length is checked against the remaining bytes before anything is allocated for it.
 - Tagged fields that the class does not declare are skipped (KIP-482).
-- A decoder counts the elements of all arrays against a limit: an element may take a byte of a frame, and takes a
-  hundred of memory.
-- An encoder is called as `encode(value, out, splices)`. It appends to `out`; records that are not in memory
-  (`schema.Splice`) get their length written and an entry (position in `out`, splice) in `splices`.
-- The *plain shape* of a message has one element in each array that the message must be given, and no elements, nulls
-  and no tagged fields wherever that is the default: a request for one partition, and its response. It is a flat tuple
-  of all other values of all versions, in the order of their declarations.
-- The encoder of a response is called as `encode(value, correlation_id, out, splices)`, and appends a whole frame.
+- A decoder counts the elements of all arrays against a limit, because an element of one byte in a frame can occupy a
+  hundred bytes of memory.
+- An encoder is called as `encode(value, out, splices)` and appends to `out`. For records that are not in memory
+  (`schema.Splice`), it writes the length and appends (position in `out`, splice) to `splices`.
+- The *plain shape* of a message has one element in each required array. Optional arrays are empty, the optional
+  strings of a response are null, and there are no tagged fields. A request for one partition usually has this shape,
+  and so has its response. The values are a flat tuple of all other fields of all versions, in declaration order.
+- The encoder of a response is called as `encode(value, correlation_id, out, splices)` and appends a whole frame.
 
-It is long, since both directions and both shapes follow the same declarations, and are read side by side.
+The module is long because both directions and both shapes follow the same declarations, and are read side by side.
 """
 
 import struct
@@ -29,20 +28,20 @@ from minibroker_protocol.records.varint import decode_varint, decode_varlong, en
 from minibroker_protocol.schema import NEVER, Field, fields_of, schema_of
 
 _CUT_TO_FIT: Final = frozenset(("error_message", "batch_index_error_message"))
-"""Fields whose text is for people, and may repeat what a client sent: too long, it is cut instead of refused."""
+"""Fields with text for people, which can repeat a client's input. Text that is too long is truncated, not rejected."""
 _LITERALS: Final = (int, float, str, bytes)
-"""Types of defaults that stand in the generated code as they are."""
+"""Types of defaults that the generated code contains as literals."""
 _NULL_STRUCTURE: Final = 255
 _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 
 def compile_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """Compile the decoder of a message class in one version."""
+    """Compile the decoder of a message class for one version."""
     return _Decoder(cls, version).function("decode")
 
 
 def compile_encoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """Compile the encoder of a message class in one version."""
+    """Compile the encoder of a message class for one version."""
     return _Encoder(cls, version).function("encode")
 
 
@@ -52,22 +51,22 @@ def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: b
 
 
 def compile_plain_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """Compile the decoder of requests in the plain shape: see `_PlainDecoder`."""
+    """Compile the decoder of requests in the plain shape, as described in `_PlainDecoder`."""
     return _PlainDecoder(cls, version).function("decode")
 
 
 def compile_plain_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
-    """Compile the encoder of response frames from values in the plain shape: see `_PlainEncoder`."""
+    """Compile the encoder of response frames from plain-shape values, as described in `_PlainEncoder`."""
     return _PlainEncoder(cls, version, flexible_header=flexible_header).function("encode")
 
 
 def generated_source(cls: type[Any], version: int) -> str:
-    """The Python source of both functions, for readers and tests."""
+    """Return the Python source of the decoder and the encoder, for readers and tests."""
     return _Decoder(cls, version).text + "\n\n" + _Encoder(cls, version).text
 
 
 class _Generator:
-    """The base of both directions' generators: lines with indentation, fresh names, and runs of fixed-size values."""
+    """The base of all generators. It provides indented lines, unique names, and runs of fixed-size values."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         self.cls = cls
@@ -98,7 +97,7 @@ class _Generator:
         return f"{prefix}{self.counter}"
 
     def bind(self, prefix: str, value: object) -> str:
-        """A name in the function's globals for `value`; the same value keeps its name."""
+        """Return a global name for `value` in the generated function. The same value always gets the same name."""
         for name, known in self.names.items():
             if known is value:
                 return name
@@ -107,7 +106,7 @@ class _Generator:
         return name
 
     def fixed(self, fmt: str, expression: str) -> None:
-        """Add a fixed-size value to the run that one struct call will take."""
+        """Add a fixed-size value to the current run, which becomes one `struct` call."""
         self.run.append((fmt, expression))
 
     def bind_struct(self, formats: str, method: str) -> str:
@@ -116,7 +115,7 @@ class _Generator:
         return name
 
     def here(self, field: Field) -> bool:
-        """Is it an ordinary field of this version?"""
+        """Return whether this version has the field as an ordinary (untagged) field."""
         return self.version in field.present and not self.is_tagged(field)
 
     def is_tagged(self, field: Field) -> bool:
@@ -124,7 +123,7 @@ class _Generator:
 
 
 class _Decoder(_Generator):
-    """Emits reads of values straight into the slots of their messages: a target is a variable or an attribute."""
+    """Generates code that reads each value directly into its target: a variable or an attribute of the message."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         super().__init__(cls, version)
@@ -158,7 +157,7 @@ class _Decoder(_Generator):
         self.run.clear()
 
     def structure(self, cls: type[Any], target: str) -> None:
-        """Emit the read of a structure into a variable."""
+        """Emit code that reads a structure into a variable."""
         bound, fields = self.bind("C", cls), fields_of(cls)
         if cls.__dataclass_params__.frozen:
             values = {field.name: self.fresh("v") for field in fields}
@@ -178,7 +177,7 @@ class _Decoder(_Generator):
             self.line(f"{target} = {bound}({arguments})")
 
     def default(self, field: Field) -> str:
-        """Return the expression of a field's default: lists and structures are new ones each time."""
+        """Return the expression of a field's default, which creates a new list or structure each time."""
         value = field.default()
         if value is None or isinstance(value, _LITERALS):
             return repr(value)
@@ -200,9 +199,9 @@ class _Decoder(_Generator):
             self.line(f"{target}, p = decode_{kind.name.lower()}(buf, p)")
 
     def nested(self, field: Field, cls: type[Any], target: str, *, null: bool) -> None:
-        """Emit the read of a structure within another one.
+        """Emit code that reads a nested structure.
 
-        One that may be null starts with an int8: -1 is null, 1 is present; 0 is null in a tagged field.
+        A nullable structure starts with an int8: -1 is null and 1 is present. In a tagged field, 0 is null.
         """
         name = target if target.isidentifier() else self.fresh("s")
         if null:
@@ -220,7 +219,7 @@ class _Decoder(_Generator):
             self.depth -= 1
 
     def length(self, prefix: str) -> str:
-        """Emit the read of a length or count, which is -1 for null; in flexible versions it is one more."""
+        """Emit code that reads a length or count; null is -1. Flexible versions encode it plus one."""
         length = self.fresh("n")
         self.fixed("B" if self.flexible else prefix, length)
         self.flush()
@@ -234,7 +233,7 @@ class _Decoder(_Generator):
         if self.flexible:
             self.line(f"{length} -= 1")
         self.line(f"q = p + {length}")
-        # The compact form has room for more, but Kafka keeps to what the older form can hold.
+        # The compact form allows longer strings, but Kafka limits them to the maximum of the plain form.
         fits = (
             f"p <= q <= end and {length} <= {p.LONGEST_STRING}"
             if kind is p.STRING and self.flexible
@@ -250,7 +249,7 @@ class _Decoder(_Generator):
         count, values, element = self.length("i"), self.fresh("a"), self.fresh("e")
         if self.flexible:
             self.line(f"{count} -= 1")
-        # Every element takes at least a byte, so a count over the bytes that are left is a lie.
+        # Every element takes at least one byte, so a count above the number of remaining bytes is invalid.
         self.line(f"if 0 <= {count} <= end - p: {target} = {values} = []")
         if null:
             self.line(f"elif {count} == -1: {target} = None; {count} = 0")
@@ -338,7 +337,7 @@ class _Encoder(_Generator):
         self.run.clear()
 
     def packed(self, *more: tuple[str, str]) -> str:
-        """Return the statement that appends the run, and more values."""
+        """Return the statement that appends the current run and `more` values."""
         run = (*self.run, *more)
         if {fmt for fmt, _ in run} == {"x"}:
             return f"out += {bytes(len(run))!r}"
@@ -385,7 +384,7 @@ class _Encoder(_Generator):
         self.depth -= 1
 
     def length(self, prefix: str, expression: str) -> None:
-        """Write a length or count that is not null."""
+        """Emit code that writes a length or count that is not null."""
         if self.flexible:
             short = self.packed(("B", f"{expression} + 1")) if self.run else f"out.append({expression} + 1)"
             self.line(f"if {expression} < 127: {short}")
@@ -401,7 +400,7 @@ class _Encoder(_Generator):
             self.line(f"out += {_NULL_LENGTH[prefix]!r}")
 
     def guard_null(self, name: str, value: str, prefix: str, *, null: bool) -> None:
-        """Emit the branch for None and open the one for a value."""
+        """Emit the branch for None, and open the branch for a value."""
         self.flush()
         self.line(f"if {value} is None:")
         self.depth += 1
@@ -416,7 +415,7 @@ class _Encoder(_Generator):
     def sized(self, name: str, kind: p.WireType, expression: str, *, null: bool) -> None:
         value = self.fresh("v")
         self.line(f"{value} = {expression}")
-        guarded = null or kind is not p.STRING  # a None that reaches .encode() fails by itself
+        guarded = null or kind is not p.STRING  # a None fails in .encode() anyway
         if guarded:
             self.guard_null(name, value, kind.prefix, null=null)
         if kind is p.STRING:
@@ -467,7 +466,8 @@ class _Encoder(_Generator):
             self.fixed("x", "")
             return
         self.flush()
-        # Each field is encoded aside, because its size comes before it. In most messages none of them is needed.
+        # Tagged fields are encoded separately, because each is preceded by its size. Most messages do not need any of
+        # them.
         values = [(field, f"{owner}.{field.name}", self.bind("default", field.default())) for field in known]
         absent = " and ".join(f"({value} is {default} or {value} == {default})" for _, value, default in values)
         self.line(f"if {absent}: out.append(0)")
@@ -493,7 +493,7 @@ class _Encoder(_Generator):
 
 
 class _PlainDecoder(_Decoder):
-    """Emits a function that returns the values of a message in the plain shape, or None for any other message."""
+    """Generates a decoder that returns the plain-shape values of a message, or None if it has another shape."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         super().__init__(cls, version)
@@ -506,7 +506,7 @@ class _PlainDecoder(_Decoder):
         for field in fields_of(cls):
             kind = field.kind
             if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
-                continue  # structures that stand alone are tagged fields, in all messages with a plain shape
+                continue  # messages with a plain shape have nested structures in tagged fields only
             if field.is_array and self.here(field):
                 count = self.length("i")
                 self.line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")
@@ -528,7 +528,7 @@ class _PlainDecoder(_Decoder):
 
 
 class _PlainEncoder(_Encoder):
-    """Emits a function that encodes the values of a response in the plain shape."""
+    """Generates an encoder of a response from its plain-shape values."""
 
     def message(self, cls: type[Any]) -> None:
         self.values: list[str] = []

@@ -1,8 +1,8 @@
-"""Every error code of Kafka's protocol: number, name, whether a client may retry, and what it means.
+"""All error codes of Kafka's protocol: number, name, retriable flag and meaning.
 
-This is the only list of them in the project. Names, numbers and the retriable flag are those of
-`org.apache.kafka.common.protocol.Errors` (Kafka 3.9.1 up to 127, Kafka 4.x above); an error is retriable there when its
-exception is a `RetriableException`. The meanings are in our own words.
+This is the project's only list of error codes. Names, numbers and flags are those of
+`org.apache.kafka.common.protocol.Errors` (up to 127 from Kafka 3.9.1, above from Kafka 4.x). An error is retriable if
+its exception in Kafka is a `RetriableException`. The meanings are in our own words.
 """
 
 from enum import IntEnum
@@ -10,18 +10,21 @@ from typing import Self
 
 
 class ErrorCode(IntEnum):
-    """An `error_code` field (INT16) of a response; `ErrorCode(3)` looks one up, ValueError where Kafka has none.
+    """An `error_code` field (INT16) of a response. `ErrorCode(3)` returns the member with a given code.
 
-    `retriable` says whether Kafka's own clients send the same request again, `meaning` is one sentence for a human.
+    `retriable` is true if Kafka's own clients send the same request again. `meaning` is one sentence for people.
+
+    Raises:
+        ValueError: Kafka has no error with this code.
     """
 
     _value_: int
     retriable: bool
     meaning: str
 
-    # The defaults are for type checkers only, to whom the look-up `ErrorCode(3)` is a call of this.
+    # The defaults exist for type checkers only, which treat the look-up `ErrorCode(3)` as a call of __new__.
     def __new__(cls, value: int, retriable: bool = False, meaning: str = "") -> Self:  # noqa: FBT001, FBT002 - a table row
-        """Make a member from its row: code, retriable, meaning."""
+        """Create a member from its row: code, retriable, meaning."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.retriable = retriable

@@ -1,7 +1,7 @@
-"""Errors in bytes that a peer sent, or in a value to be written.
+"""Errors in received bytes, or in values to write.
 
-`DecodeError` and its children are the peer's fault; `EncodeError` is ours. None of them carries a wire code: the
-broker maps them to Kafka's error codes in one place.
+`DecodeError` and its subclasses are the peer's fault, `EncodeError` is ours. None of them has a wire code: the broker
+maps them to Kafka's error codes in one place.
 """
 
 from collections.abc import Iterable
@@ -9,36 +9,36 @@ from typing import NamedTuple
 
 
 class ProtocolError(Exception):
-    """Base of everything this package raises on purpose."""
+    """The base of all errors that this package raises deliberately."""
 
 
 class EncodeError(ProtocolError):
-    """A value cannot be written: out of its field's range, or null in a version without it. The broker's mistake."""
+    """A value that cannot be written: out of range, or null in a version without null. A bug in the broker."""
 
 
 class DecodeError(ProtocolError):
-    """The bytes are not what the schema says: truncated, a negative length, a bad varint. The peer's fault."""
+    """Bytes that violate the schema: truncated, a negative length, an invalid varint. The peer's fault."""
 
 
 class TooManyElementsError(DecodeError):
-    """The arrays of a message hold more elements than the reader takes."""
+    """A message whose arrays have more elements than the reader allows."""
 
 
 class CorruptRecordError(DecodeError):
-    """A record batch whose size or checksum is wrong (Kafka's `CorruptRecordException`)."""
+    """A record batch with a wrong size or checksum (Kafka's `CorruptRecordException`)."""
 
 
 class RecordError(NamedTuple):
-    """The error of one record: its place in its batch, from 0, and why it was refused (KIP-467)."""
+    """The error of one record: its index in its batch, from 0, and the reason why it was rejected (KIP-467)."""
 
     batch_index: int
     message: str
 
 
 class RecordValidationError(DecodeError):
-    """A batch with a right checksum whose contents break a rule (Kafka's `RecordValidationException`).
+    """A batch with a correct checksum whose contents break a rule (Kafka's `RecordValidationException`).
 
-    `record_errors` names the records that were refused one by one; it is empty when the whole batch is at fault.
+    `record_errors` lists individually rejected records. It is empty if the whole batch is invalid.
     """
 
     def __init__(self, message: str, record_errors: Iterable[RecordError] = ()) -> None:
@@ -47,24 +47,24 @@ class RecordValidationError(DecodeError):
 
 
 class InvalidRecordError(RecordValidationError):
-    """Such as a count that is not that of the records, or no key on a compacted topic (`InvalidRecordException`)."""
+    """An invalid batch, such as a wrong record count or no key on a compacted topic (`InvalidRecordException`)."""
 
 
 class DecompressedSizeError(InvalidRecordError):
-    """Compressed records that would grow beyond the reader's limit. They may be sound."""
+    """Compressed records that would exceed the reader's size limit. They can still be valid."""
 
 
 class DecompressionError(InvalidRecordError):
-    """Compressed records that Kafka's decoder cannot read. To clients of Kafka that is an unknown error."""
+    """Compressed records that Kafka's decoder cannot read. Kafka's clients get UNKNOWN_SERVER_ERROR for them."""
 
 
 class InvalidTimestampError(RecordValidationError):
-    """Timestamps that the topic does not take (`InvalidTimestampException`)."""
+    """Timestamps that the topic does not accept (`InvalidTimestampException`)."""
 
 
 class UnsupportedMagicError(DecodeError):
-    """A message format that this reader does not take (`UnsupportedForMessageFormatException`)."""
+    """A message format that this reader does not accept (`UnsupportedForMessageFormatException`)."""
 
 
 class UnsupportedCodecError(DecodeError):
-    """A compression codec that does not exist, or is not allowed here (`UnsupportedCompressionTypeException`)."""
+    """A compression codec that does not exist or is not allowed here (`UnsupportedCompressionTypeException`)."""

@@ -1,22 +1,22 @@
-"""Frames and headers: what stands around every request and response.
+"""Frames and headers of requests and responses.
 
-A frame is an int32 length and that many bytes. `FrameReader` cuts a stream of bytes into frames without doing I/O:
-the caller receives into `buffer()`, says how much came with `received(n)`, takes frames with `next_frame()`, and ends
-each round with `settle()`. Frames are views into memory that is used again: copy bytes that you keep past
+A frame is an int32 length followed by that many bytes. `FrameReader` cuts a stream of bytes into frames without I/O.
+The caller receives into `buffer()`, reports the number of bytes with `received(n)`, takes frames with `next_frame()`,
+and ends each round with `settle()`. Frames are views of memory that is reused, so copy bytes that you need after
 `settle()`.
 
-Most frames are whole when they arrive, so all connections receive into one shared scratch buffer, and a connection
-owns memory only while a frame of its is incomplete. That makes idle connections free, and memory proportional to what
-peers really sent: a length prefix of 100 MB alone allocates nothing of that size. With a buffer each, a thousand idle
-connections would take a gigabyte of address space, and the processor's cache would be cold.
+Most frames are complete when they arrive. All connections therefore receive into one shared scratch buffer, and a
+connection owns memory only while it has an incomplete frame. Idle connections take no memory, and a length prefix of
+100 MB alone allocates nothing of that size. With one buffer per connection, a thousand idle connections would take a
+gigabyte of address space, and the processor's cache would be cold.
 
-A frame of more than `FIRST_GRANT` bytes gets addresses for all of it: the system gives memory page by page as the bytes
-arrive. A buffer that doubles would copy them, and a `bytearray` fills its memory with zeros first, which takes 100 ms
-for 64 MiB. Such a frame is received in pieces of `SCRATCH_SIZE`, so that others have their turns.
+A frame of more than `FIRST_GRANT` bytes gets address space for all of it, and the system provides memory page by page
+as bytes arrive. A buffer that doubles would copy them. A `bytearray` would be filled with zeros first, which takes 100
+ms for 64 MiB. Such a frame is received in parts of `SCRATCH_SIZE`, to let other connections proceed.
 
 A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills it.
-Once one of its requests is delayed it starts small again: bytes behind a delayed request have to be kept, so few of
-them may come in one read.
+After one of its requests is delayed, it starts small again: bytes that follow a delayed request must be stored, so each
+read should receive only a few.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ from typing import Final, NamedTuple
 from minibroker_protocol.errors import DecodeError
 
 SCRATCH_SIZE: Final = 1 << 20
-"""Large enough for a produce request with a batch of librdkafka's default size (1,000,000 bytes)."""
+"""Large enough for a Produce request with a batch of librdkafka's default size (1,000,000 bytes)."""
 
 SMALLEST_READ: Final = 1 << 14
-"""Bytes that a new connection, or one with a delayed request, is read from at once."""
+"""Bytes per read of a new connection, or of one with a delayed request."""
 _READ_GROWTH: Final = 4
 
 _LENGTH: Final = struct.Struct(">i")
@@ -40,12 +40,12 @@ _CLIENT_ID_LENGTH: Final = 2
 _CONTROLLED_SHUTDOWN: Final = 7
 _SMALLEST_BUFFER: Final = 1 << 12
 FIRST_GRANT: Final = 1 << 21
-"""Bytes that a client is granted ahead of what it sends, once it has logged in."""
+"""Bytes of memory that an authenticated client is granted before it sends them."""
 _POOLED_BYTES: Final = 1 << 23
 
 
 class RequestHeader(NamedTuple):
-    """The fields of request headers v1 and v2; v0, of ControlledShutdown v0 alone, has no client id.
+    """The fields of request headers v1 and v2. Header v0, used by ControlledShutdown v0 only, has no client id.
 
     Attributes:
         body: position of the first byte after the part that v1 and v2 share.
@@ -59,10 +59,14 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(frame: memoryview) -> RequestHeader:
-    """Read what all headers share. DecodeError when it is cut or the client id is not text."""
+    """Read the fields that all request headers have.
+
+    Raises:
+        DecodeError: the header is truncated, or the client id is not UTF-8.
+    """
     try:
         api_key, api_version, correlation_id, length = _REQUEST_START.unpack_from(frame)
-        # Header version 0, of this one request: it has no client id.
+        # This request uses header v0, which has no client id.
         if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
             return RequestHeader(api_key, api_version, correlation_id, None, _REQUEST_START.size - _CLIENT_ID_LENGTH)
         end = _REQUEST_START.size + max(length, 0)
@@ -77,18 +81,18 @@ def read_request_header(frame: memoryview) -> RequestHeader:
 
 
 class BufferPool:
-    """The scratch buffer of all connections, and buffers for incomplete frames that are used again while warm."""
+    """The scratch buffer shared by all connections, and a pool of reusable buffers for incomplete frames."""
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))
-        #: The start of the scratch buffer, for connections that may not have all of it.
+        # The start of the scratch buffer, for connections that start with small reads.
         self.small = self.scratch[:SMALLEST_READ]
         self._free: dict[int, list[memoryview]] = {}
         self._free_bytes = 0
 
     def acquire(self, size: int) -> memoryview:
-        """A buffer of at least `size` bytes, with undefined content."""
-        # Powers of two: few sizes, so that a buffer that is free is likely to fit.
+        """Return a buffer of at least `size` bytes with undefined contents."""
+        # Sizes are powers of two: with few sizes, a free buffer is likely to fit.
         capacity = max(_SMALLEST_BUFFER, 1 << (size - 1).bit_length())
         free = self._free.get(capacity)
         if free:
@@ -97,18 +101,21 @@ class BufferPool:
         return memoryview(bytearray(capacity))
 
     def reserve(self, size: int) -> memoryview | None:
-        """As `acquire` for a large frame, in memory that the system gives when it is used. None where it refuses."""
+        """Return a buffer for a large frame, or None if the system refuses the address space.
+
+        The system allocates its memory page by page on first use.
+        """
         capacity = 1 << (size - 1).bit_length()
         if self._free.get(capacity):
             return self.acquire(size)
-        with contextlib.suppress(OSError):  # a limit on addresses
+        with contextlib.suppress(OSError):  # a limit on the address space
             return memoryview(mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         return None
 
     def release(self, buffer: memoryview) -> None:
-        """Give a buffer back; kept for the next one who asks unless enough are kept already, or its size is odd."""
+        """Return a buffer to the pool. It is dropped if the pool is full or its size is not a power of two."""
         capacity = len(buffer)
-        # Not one of the pool's: a paused connection keeps its bytes in a buffer of just their size.
+        # A paused connection keeps its bytes in a buffer of their exact size, which is not from the pool.
         if capacity & (capacity - 1):
             return
         if self._free_bytes + capacity <= _POOLED_BYTES:
@@ -117,13 +124,13 @@ class BufferPool:
 
 
 class FrameReader:
-    """The incoming half of one connection.
+    """Cuts the incoming bytes of one connection into frames.
 
-    `max_size` bounds a frame's length (Kafka's `socket.request.max.bytes`), and `grant` the memory that is given to a
-    frame of which next to nothing has come.
+    `max_size` limits the length of a frame (Kafka's `socket.request.max.bytes`). `grant` limits the memory allocated
+    for a frame before its bytes arrive.
 
     Attributes:
-        pending: bytes received and not yet taken.
+        pending: number of bytes that were received but not yet taken.
     """
 
     __slots__ = ("_end", "_offer", "_own", "_pool", "_start", "_view", "grant", "max_size", "pending")
@@ -132,15 +139,18 @@ class FrameReader:
         self._pool = pool
         self.max_size = max_size
         self.grant = FIRST_GRANT
-        self._own: memoryview | None = None  # a buffer of this connection alone, while a frame is incomplete
-        self._offer = pool.small  # the part of the scratch buffer that the next read may fill
-        self._view = pool.scratch  # what is being parsed: `_own` or the scratch buffer
+        self._own: memoryview | None = None  # a buffer of this connection only, while a frame is incomplete
+        self._offer = pool.small  # the part of the scratch buffer that the next read can fill
+        self._view = pool.scratch  # the buffer being parsed: `_own` or the scratch buffer
         self._start = 0
         self._end = 0
         self.pending = 0
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go; never empty. Within an incomplete frame it ends with that frame."""
+        """Return the memory for the next bytes, which is never empty.
+
+        Within an incomplete frame, it ends with that frame.
+        """
         own = self._own
         if own is None:
             return self._offer
@@ -150,11 +160,11 @@ class FrameReader:
         return own[self._end :]
 
     def received(self, count: int) -> None:
-        """`count` bytes were put into the last `buffer()`."""
+        """Record that `count` bytes were received into the last `buffer()`."""
         if self._own is None:
             self._view, self._start, self._end = self._pool.scratch, 0, count
             self.pending = count
-            # The read filled all that it was offered, so more is likely to come at once.
+            # The read filled the whole offer, so more bytes are probably waiting.
             if count == len(self._offer) < SCRATCH_SIZE:
                 self._offer = self._pool.scratch[: count * _READ_GROWTH]
         else:
@@ -162,12 +172,16 @@ class FrameReader:
             self.pending += count
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its length, or None. DecodeError when its length is negative or too large."""
+        """Return the next complete frame without its length, or None.
+
+        Raises:
+            DecodeError: the length is negative or above the limit.
+        """
         start = self._start + _LENGTH_SIZE
         if start > self._end:
             return None
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
-        # Before anything is allocated: the first bytes of a TLS handshake or of HTTP are a length of gigabytes.
+        # Checked before any allocation: the first bytes of a TLS handshake or of HTTP are a length of gigabytes.
         if not 0 <= length <= self.max_size:
             raise DecodeError(f"frame length {length} is not in 0..{self.max_size}")
         stop = start + length
@@ -190,10 +204,10 @@ class FrameReader:
         return self._view[self._start + _LENGTH_SIZE : self._start + size]
 
     def settle(self, *, paused: bool = False) -> None:
-        """End of a round: what is left moves out of the shared buffer, and memory that is not needed goes back.
+        """End a round: move remaining bytes out of the shared buffer and release unneeded memory.
 
-        With `paused` the owner takes no frames for a while, and reads nothing as long as bytes are `pending`: those are
-        kept in a buffer of just their size.
+        If `paused` is true, the caller takes no frames for a while, and reads nothing while bytes are `pending`. These
+        are kept in a buffer of their exact size.
         """
         if paused:
             self._offer = self._pool.small
@@ -205,7 +219,7 @@ class FrameReader:
                 self._own = None
             self._start = self._end = 0
             return
-        # The rest of an incomplete frame is where it belongs already.
+        # The start of an incomplete frame is already in the right place.
         if own is not None and self._start == 0 and (self._end < len(own) or paused):
             return
         if paused:
@@ -219,16 +233,16 @@ class FrameReader:
         self._start, self._end = 0, left
 
     def _grant(self, left: int) -> memoryview:
-        """A buffer for the first frame, of which `left` bytes are here."""
+        """Return a buffer for the first frame, of which `left` bytes have been received."""
         size = self._frame_size()
         if self.grant and size > FIRST_GRANT and (reserved := self._pool.reserve(size)) is not None:
             return reserved
-        # A peer is granted twice what it has sent, so that a length alone costs no memory.
+        # A peer gets at most twice the memory of what it has sent, so a length alone costs no memory.
         return self._pool.acquire(max(left + 1, min(size, max(self.grant, 2 * left))))
 
     def keep(self, frame: memoryview) -> memoryview:
-        """The bytes of the frame that was taken last, in writable memory that outlives the round."""
-        # A large frame alone in its buffer can be given away without a copy.
+        """Return the frame that was taken last, in writable memory that outlives the round."""
+        # A large frame that is alone in its buffer can be returned without a copy.
         if self._own is None or len(frame) < SCRATCH_SIZE or self.pending:
             return memoryview(bytearray(frame))
         self._own = None
@@ -237,18 +251,21 @@ class FrameReader:
         return frame
 
     def close(self) -> None:
-        """Give all memory back; what was not taken is lost."""
+        """Release all memory and discard the bytes that were not taken."""
         self._start = self._end
         self.pending = 0
         self.settle()
 
     def _frame_size(self) -> int:
-        """Bytes that the first frame takes as far as is known; a bad length is left for `next_frame` to refuse."""
+        """Return the size of the first frame, or of its length field if the length is still unknown.
+
+        An invalid length counts as 0; `next_frame` rejects it.
+        """
         if self._end - self._start < _LENGTH.size:
             return _LENGTH.size
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
         return _LENGTH.size + (length if 0 <= length <= self.max_size else 0)
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, at most so many."""
+        """Return the next bytes, at most `size` of them."""
         return bytes(self._view[self._start : min(self._end, self._start + size)])

@@ -1,14 +1,14 @@
-"""Names of Kafka's own topics, as `org.apache.kafka.common.internals.Topic` has them."""
+"""Names of Kafka's internal topics, as in `org.apache.kafka.common.internals.Topic`."""
 
 from typing import Final
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
-"""The group coordinator's topic: groups and their committed offsets."""
+"""The group coordinator's topic, with groups and their committed offsets."""
 TRANSACTION_STATE: Final = "__transaction_state"
-"""The transaction coordinator's topic: transactional ids and their transactions."""
+"""The transaction coordinator's topic, with transactional ids and their transactions."""
 SHARE_GROUP_STATE: Final = "__share_group_state"
-"""The topic of the share coordinator: the states of share-partitions."""
+"""The share coordinator's topic, with the states of share-partitions."""
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
-"""The topics of the coordinators, which make them: they know how."""
+"""The topics of the coordinators, which create them themselves."""
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""The metadata log of an Apache Kafka in KRaft mode. It lies beside the topics, and no client sees it."""
+"""The metadata log of Kafka in KRaft mode. Its directory is next to those of topics, but hidden from clients."""

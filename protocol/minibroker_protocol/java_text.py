@@ -1,4 +1,4 @@
-"""Text as Java trims, compares, orders and parses it, where Python does otherwise."""
+"""Trimming, comparing, ordering and parsing of text as in Java, where Python differs."""
 
 import re
 from collections.abc import Mapping
@@ -13,34 +13,37 @@ _DOUBLE: Final = re.compile(
     r"[+-]?(?:NaN|Infinity|(?P<decimal>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"
     r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)"
 )
-"""Java's FloatingPointLiteral with a sign (`Double.valueOf`)."""
+"""A FloatingPointLiteral of Java with an optional sign (`Double.valueOf`)."""
 
 
 def trim(text: str) -> str:
-    """Remove all characters up to the blank from both ends (`String.trim`)."""
+    """Remove all characters up to the space (U+0020) from both ends, like `String.trim`."""
     return text.strip(_TRIMMED)
 
 
 def is_true(text: str) -> bool:
-    """Return whether a text is "true" in upper or lower case (`Boolean.parseBoolean`)."""
+    """Return whether a text is "true", ignoring case, like `Boolean.parseBoolean`."""
     return fold(text) == "true"
 
 
 def fold(text: str) -> str:
-    """Make equal what `String.equalsIgnoreCase` takes for equal, unit by unit."""
+    """Return a key that is the same for all texts that `String.equalsIgnoreCase` considers equal.
+
+    Java compares single UTF-16 units.
+    """
     upper = (letter.upper() if len(letter.upper()) == 1 else letter for letter in text)
     return "".join(letter.lower()[0] for letter in upper)
 
 
 def utf16_order(text: str) -> bytes:
-    """Return the key by which strings sort as in Java, by the units of UTF-16 (`String.compareTo`)."""
+    """Return a sort key that orders strings as Java does, by UTF-16 units (`String.compareTo`)."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def parse_integer(text: str, bits: int = BITS_OF_LONG) -> int | None:
-    """Read a number of so many bits and a sign (`Integer.parseInt`, `Long.parseLong`); None for what is none.
+    """Parse a signed integer with at most `bits` bits, or return None (`Integer.parseInt`, `Long.parseLong`).
 
-    Java takes the digits of all scripts, if they are single units of UTF-16, but no blanks and underscores.
+    Java accepts the digits of all scripts if they are single UTF-16 units, but no spaces or underscores.
     """
     digits = text[1:] if text.startswith(("-", "+")) else text
     if not digits.isdecimal() or max(digits) > "\uffff":
@@ -53,7 +56,11 @@ def parse_integer(text: str, bits: int = BITS_OF_LONG) -> int | None:
 
 
 def long_of(text: str) -> int:
-    """Read a long. ValueError."""
+    """Parse a long.
+
+    Raises:
+        ValueError: the text is not a long.
+    """
     number = parse_integer(text)
     if number is None:
         raise ValueError(f'For input string: "{text}"')
@@ -61,7 +68,7 @@ def long_of(text: str) -> int:
 
 
 def parse_double(text: str) -> float | None:
-    """Read a double (`Double.parseDouble`); None for what is none."""
+    """Parse a double like `Double.parseDouble`, or return None."""
     trimmed = trim(text)
     match = _DOUBLE.fullmatch(trimmed)
     if match is None:
@@ -76,7 +83,11 @@ def parse_double(text: str) -> float | None:
 
 
 def double_of(text: str) -> float:
-    """Read a double. ValueError."""
+    """Parse a double.
+
+    Raises:
+        ValueError: the text is not a double.
+    """
     number = parse_double(text)
     if number is None:
         raise ValueError(f'For input string: "{text}"')
@@ -84,5 +95,5 @@ def double_of(text: str) -> float:
 
 
 def in_java_order(named: Mapping[str, T]) -> list[tuple[str, T]]:
-    """List the entries of a map as a `TreeMap` of strings does."""
+    """Return the entries of a mapping in the order of a Java `TreeMap` of strings."""
     return sorted(named.items(), key=lambda entry: utf16_order(entry[0]))

@@ -1,4 +1,4 @@
-"""Values as JSON shows them: names of Kafka's definitions, bytes, and large numbers."""
+"""Values in JSON: names from Kafka's definitions, bytes, and large numbers."""
 
 import base64
 from functools import cache
@@ -8,7 +8,7 @@ _LARGEST: Final = 2**53
 
 
 def bytes_json(data: bytes) -> str | dict[str, str]:
-    """Bytes as a text when they are one that can be read, else in base64."""
+    """Return bytes as text if they are printable, or else as Base64."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -20,11 +20,11 @@ def bytes_json(data: bytes) -> str | dict[str, str]:
 
 @cache
 def camel_case(name: str) -> str:
-    """A field's name in Kafka's definitions: `throttle_time_ms` is `throttleTimeMs` there."""
+    """Return a field name as in Kafka's definitions, such as `throttleTimeMs` for `throttle_time_ms`."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
 
 
 def number_json(value: int) -> int | str:
-    """A number; one that JavaScript lacks, beyond 2**53, as a text."""
+    """Return a number, or a string if it is beyond 2**53, where JavaScript loses precision."""
     return value if -_LARGEST <= value <= _LARGEST else str(value)

@@ -1,13 +1,13 @@
-"""Imports that load a module of minibroker when it is first used: a start pays for nothing that it may not need.
+"""Imports that load a minibroker module on its first use, to keep start-up fast.
 
     with lazy:
         from minibroker.server.faults import registry
 
     registry.faults_of(...)  # The module is loaded here.
 
-A block imports modules, not names of theirs: Python looks those up at once, and so loads the module. Other packages are
-imported as everywhere else: a program that uses minibroker has them, too, and may look at them as it likes. So are
-modules that are missing, and the imports of other threads meanwhile. Python 3.15 has `lazy import` for this.
+A block imports modules only. Importing a name from a module would load it immediately, because Python looks the name
+up. Other packages are imported as usual, because the program that uses minibroker shares them and can inspect them. The
+same holds for missing modules, and for imports of other threads meanwhile. Python 3.15 has `lazy import` for this.
 """
 
 import importlib
@@ -19,11 +19,11 @@ from types import ModuleType
 from typing import Any, Final
 
 _OURS: Final = "minibroker"
-"""The beginning of the names of all our packages."""
+"""The prefix of the names of all our packages."""
 
 
 class _LazyModule(ModuleType):
-    """A module that is executed when an attribute is looked up. Other threads wait until all of it is there."""
+    """A module that is executed on the first attribute access. Other threads wait until it is fully loaded."""
 
     def __getattribute__(self, name: str) -> Any:
         # Programs look up names such as __file__ in all modules, which must not load them.
@@ -33,7 +33,7 @@ class _LazyModule(ModuleType):
 
 
 class _LazyLoader:
-    """A loader that leaves its module as it is until it is used. `loader` executes it then."""
+    """A loader that delays the execution of its module. On first use, the original `loader` executes it."""
 
     def __init__(self, loader: SourceFileLoader | SourcelessFileLoader) -> None:
         self.loader = loader
@@ -44,15 +44,15 @@ class _LazyLoader:
         return _LazyModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module as it is."""
+        """Do nothing; the module is executed later."""
 
     def __getattr__(self, name: str) -> Any:
-        """What else loaders can do: resources, sources."""
+        """Delegate other loader attributes, such as resources and sources."""
         return getattr(self.loader, name)
 
 
 class _Lazy(local):
-    """The context manager, and the finder of modules that are imported in it. Each thread is in it or not."""
+    """The context manager, and the finder of modules imported within it. Its state is per thread."""
 
     depth = 0
 
@@ -63,7 +63,7 @@ class _Lazy(local):
         self.depth -= 1
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find a module as Python does, with a loader that waits."""
+        """Find a module like Python, but with a loader that delays its execution."""
         if not self.depth or not name.startswith(_OURS):
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -82,7 +82,7 @@ def is_loaded(name: str) -> bool:
 
 
 def load(name: str) -> None:
-    """Import a module, and execute it if only lazy imports have named it."""
+    """Import a module, and execute it if it was imported lazily."""
     module = importlib.import_module(name)
     if type(module) is _LazyModule:
         _execute(module)
@@ -90,11 +90,11 @@ def load(name: str) -> None:
 
 def _execute(module: ModuleType) -> None:
     lazily: Any = module.__spec__ and module.__spec__.loader
-    with lazily.lock:  # Another thread waits for the whole module; this one may be in an import cycle.
+    with lazily.lock:  # Another thread waits for the whole module. This thread can be in an import cycle.
         if lazily.is_started:
             return
         lazily.is_started = True
-        depth, lazy.depth = lazy.depth, 0  # Its own imports are what they say, also if a block has looked into it.
+        depth, lazy.depth = lazy.depth, 0  # The module's own imports are not lazy.
         try:
             lazily.loader.exec_module(module)
         except BaseException:

@@ -1,9 +1,9 @@
-"""The primitive types of Kafka's protocol, and the unsigned varint that the compact forms are built from.
+"""The primitive types of Kafka's protocol, and the unsigned varint of the compact forms.
 
-A type is either *fixed* (a `struct` format letter says all) or *sized* (a length comes first). Sized types have two
-forms: in plain versions the length is a signed int16 or int32 and -1 is null; in flexible versions (KIP-482) it is an
-unsigned varint of length + 1 and 0 is null. Which form is used is decided by the message's version, never by the
-field, so the table names each type once:
+A type is either *fixed* (described by a `struct` format letter) or *sized* (preceded by its length). Sized types have
+two forms. In plain versions, the length is a signed int16 or int32, and -1 is null. In flexible versions (KIP-482), it
+is an unsigned varint of length + 1, and 0 is null. The message's version decides the form, so the table lists each type
+once:
 
 ========== ============================== =========================== =================================
 type       plain form                     flexible form               Python value
@@ -30,13 +30,14 @@ ZERO_UUID: Final = bytes(16)
 """The topic id that means "no topic id"."""
 
 LONGEST_STRING: Final = 0x7FFF
-"""Bytes of the longest text that clients read, in both of its forms."""
+"""The longest string that clients can read in either form, in bytes."""
 _ELLIPSIS: Final = b"..."
 
 MOST_TAGGED_FIELDS: Final = 127
-"""A section with more tagged fields is refused: each costs a walk in Python, and no message declares a tenth of it.
+"""The maximum number of tagged fields in a section; longer sections are rejected.
 
-The largest count that takes one byte.
+Each field takes time in Python, and no message declares a tenth of this number. It is the largest count that fits in
+one byte.
 """
 
 _UVARINT_MAX_BYTES: Final = 5
@@ -44,9 +45,9 @@ _UVARINT_MAX: Final = 0xFFFFFFFF
 
 
 class WireType(NamedTuple):
-    """One primitive type.
+    """A primitive type.
 
-    `fmt` is the `struct` letter of a fixed type, `prefix` that of a sized type's plain length.
+    `fmt` is the `struct` letter of a fixed type. `prefix` is that of a sized type's length in the plain form.
     """
 
     name: str
@@ -72,9 +73,10 @@ RECORDS: Final = WireType("RECORDS", None, prefix="i")
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Read an unsigned varint.
+    """Read an unsigned varint and return (value, position after it).
 
-    Returns (value, position after it). DecodeError when it is longer than 5 bytes or cut.
+    Raises:
+        DecodeError: the varint is longer than 5 bytes, or truncated.
     """
     value = shift = 0
     for index in range(position, position + _UVARINT_MAX_BYTES):
@@ -91,7 +93,11 @@ def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
-    """Append an unsigned varint; EncodeError when `value` is negative or over 32 bits."""
+    """Append an unsigned varint.
+
+    Raises:
+        EncodeError: `value` is negative or above 32 bits.
+    """
     if not 0 <= value <= _UVARINT_MAX:
         raise EncodeError(f"{value} is no unsigned 32-bit value")
     while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
@@ -101,9 +107,10 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """Pass over a section of tagged fields (KIP-482) of which none is known; returns the position after it.
+    """Skip a section of unknown tagged fields (KIP-482) and return the position after it.
 
-    DecodeError for a section that is cut or has more than `MOST_TAGGED_FIELDS`.
+    Raises:
+        DecodeError: the section is truncated, or has more than `MOST_TAGGED_FIELDS`.
     """
     start = position
     count, position = read_uvarint(buffer, position)
@@ -119,12 +126,12 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
 
 
 def too_many_tagged_fields(buffer: memoryview, position: int) -> str:
-    """The message for a section of tagged fields, at `position`, that has more than `MOST_TAGGED_FIELDS`."""
+    """Return the error message for a section at `position` with more than `MOST_TAGGED_FIELDS` tagged fields."""
     count, _ = read_uvarint(buffer, position)
     return f"{count} tagged fields in one section, more than {MOST_TAGGED_FIELDS}"
 
 
 def shortened(text: bytes) -> bytes:
-    """The start of UTF-8 text that is longer than `LONGEST_STRING`, with an ellipsis; never half a character."""
+    """Shorten UTF-8 text to `LONGEST_STRING` bytes, including an ellipsis, without splitting a character."""
     start = text[: LONGEST_STRING - len(_ELLIPSIS)]
     return start.decode(errors="ignore").encode() + _ELLIPSIS

@@ -1,4 +1,4 @@
-"""Declaration of messages: plain typed classes whose fields carry the versions that have them.
+"""Declaration of messages as typed classes whose fields know their versions.
 
     @structure
     class PartitionProduceData:
@@ -11,12 +11,12 @@
         acks: Int16
         ...
 
-The order of the fields is their order on the wire, for every version; values are given by keyword. A field's type
-says what it holds; what it adds in `Annotated` says when: `since(3)`, `versions("0-7")`, `nullable("7+")`, `tagged(0,
-"12+")`. A field that a version lacks is read as its default and is not written. The codec of one (class, version)
-pair is compiled on first use: see `codec`.
+Fields are declared in their order on the wire, which is the same in every version. Constructors take keyword arguments
+only. The type of a field declares its values, and its `Annotated` metadata the versions: `since(3)`, `versions("0-7")`,
+`nullable("7+")`, `tagged(0, "12+")`. A field that a version lacks gets its default when read, and is not written.
+`codec` compiles the code for a (class, version) pair on first use.
 
-Declarations follow Kafka's own definitions (the JSON files of its `clients` module), in our own notation.
+The declarations correspond to Kafka's own definitions (the JSON files of its `clients` module), in our own notation.
 """
 
 import dataclasses
@@ -45,9 +45,9 @@ _NO_UPPER_BOUND: Final = 32767
 
 
 class Splice(Protocol):
-    """Record data that is not in memory: the encoder writes its length and leaves a hole for it at its place.
+    """Records that are not in memory. The encoder writes their length and leaves a gap in the encoded bytes.
 
-    The connection fills the hole from the file (`os.sendfile`) when it sends the response.
+    The connection fills the gap from the file (`os.sendfile`) when it sends the response.
     """
 
     @property
@@ -56,7 +56,7 @@ class Splice(Protocol):
         ...
 
 
-# What a field may hold. The aliases keep declarations short; type checkers see the Python type.
+# The types of fields. The aliases keep declarations short; type checkers see the Python type.
 Bool = Annotated[bool, p.BOOLEAN]
 Int8 = Annotated[int, p.INT8]
 Int16 = Annotated[int, p.INT16]
@@ -79,14 +79,14 @@ NullableArray = list[T] | None
 
 
 class VersionRange(NamedTuple):
-    """An inclusive range of versions, written "3", "0-7" or "3+"."""
+    """An inclusive range of versions, written as "3", "0-7" or "3+"."""
 
     first: int
     last: int
 
     @classmethod
     def parse(cls, text: str) -> "VersionRange":
-        """Read "3", "0-7" or "3+"."""
+        """Parse "3", "0-7" or "3+"."""
         if text.endswith("+"):
             return cls(int(text[:-1]), _NO_UPPER_BOUND)
         first, _, last = text.partition("-")
@@ -101,9 +101,10 @@ NEVER: Final = VersionRange(1, 0)
 
 
 class _Note:
-    """The annotations of a field.
+    """The base of a field's annotations.
 
-    Compared by identity: older Pythons cache `Annotated` forms by equality, and equal notes of two kinds would be one.
+    Annotations are compared by identity. Older Pythons cache `Annotated` forms by equality, and would merge equal
+    annotations of two kinds.
     """
 
     __slots__ = ("range",)
@@ -129,39 +130,39 @@ class _Tagged(_Note):
 
 
 def since(version: int) -> _Presence:
-    """The field exists from `version` on."""
+    """Declare that a field exists from `version` on."""
     return _Presence(VersionRange(version, _NO_UPPER_BOUND))
 
 
 def versions(text: str) -> _Presence:
-    """The field exists in these versions only ("0-7", "3+")."""
+    """Declare that a field exists in these versions only ("0-7", "3+")."""
     return _Presence(VersionRange.parse(text))
 
 
 def nullable(text: str) -> _Nullable:
-    """Null is allowed in these versions only. Without it, a type that admits None may be null in every version."""
+    """Declare that null is allowed in these versions only. By default, a type with None allows it in all versions."""
     return _Nullable(VersionRange.parse(text))
 
 
 def tagged(tag: int, text: str) -> _Tagged:
-    """A tagged field (KIP-482) with this tag in these versions: written only when it differs from its default."""
+    """Declare a tagged field (KIP-482) in these versions. It is written only if it differs from its default."""
     return _Tagged(tag, VersionRange.parse(text))
 
 
 def empty() -> list[Any]:
-    """The default of an array that a message need not be given: `field(default_factory=empty)`."""
+    """Return the default of an optional array, used as `field(default_factory=empty)`."""
     return []
 
 
 class Field(NamedTuple):
-    """One declared field, as the compiler reads it.
+    """A declared field, as used by the compiler.
 
     Attributes:
         kind: a `WireType`, or the class of a nested structure.
-        is_array: the field is an array of `kind`.
-        tag: its tag in the versions of `tagged_in`; it is an ordinary field elsewhere.
+        is_array: whether the field is an array of `kind`.
+        tag: its tag in the versions of `tagged_in`; in other versions it is an ordinary field.
         default: called for each message that lacks the field.
-        required: the constructor must be given it.
+        required: whether the constructor requires a value.
     """
 
     name: str
@@ -176,10 +177,7 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """The schema that the decorators note on a class.
-
-    Its versions and which of them are flexible (empty for nested structures).
-    """
+    """The versions of a message class, and which of them are flexible (none for nested structures)."""
 
     versions: VersionRange
     flexible: VersionRange
@@ -191,20 +189,20 @@ _FIELDS: dict[type[Any], tuple[Field, ...]] = {}
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def structure(cls: type[T]) -> type[T]:
-    """Declare a nested structure; it takes versions and form from the message that holds it."""
+    """Declare a nested structure, whose versions and form are those of its message."""
     return _declared(cls)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen_structure(cls: type[T]) -> type[T]:
-    """A nested structure of fixed values: one instance may serve as the default of a field in every message."""
+    """Declare an immutable nested structure, whose instances can be the default of a field in every message."""
     _describe(cls)
     return dataclasses.dataclass(slots=True, kw_only=True, frozen=True)(cls)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]], type[T]]:
-    """Declare a request, a response or a stored record with the versions that exist and those that are flexible."""
+    """Declare a request, response or stored record, with its existing versions and its flexible ones."""
     schema = Schema(VersionRange.parse(versions), VersionRange.parse(flexible) if flexible else NEVER)
 
     def declare(cls: type[T]) -> type[T]:
@@ -216,9 +214,9 @@ def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]]
 
 
 def _declared(cls: type[T]) -> type[T]:
-    """A dataclass with slots, in a third of the time.
+    """Create a dataclass with slots in a third of the usual time.
 
-    `__init__` is compiled with the first message of the class, and `__eq__` and `__repr__` are not compiled at all.
+    `__init__` is compiled with the first message of the class. `__eq__` and `__repr__` are not compiled.
     """
     _describe(cls)
     declared: Any = dataclasses.dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(cls)
@@ -240,7 +238,7 @@ def _declared(cls: type[T]) -> type[T]:
 
 
 def _constructor(cls: type[Any]) -> Callable[..., None]:
-    """The `__init__` that `dataclasses` would compile."""
+    """Compile the same `__init__` as `dataclasses`."""
     parameters, lines = "", ["  pass"]
     namespace: dict[str, Any] = {"NEW": dataclasses.MISSING}
     for field in dataclasses.fields(cls):
@@ -263,24 +261,28 @@ def _constructor(cls: type[Any]) -> Callable[..., None]:
 
 
 def _describe(cls: type[Any]) -> None:
-    """Give a class a docstring, which `dataclasses` would make of a signature, in a third of its time."""
+    """Set a docstring. Otherwise `dataclasses` generates one from the signature, which takes a third of its time."""
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}: see Kafka's definition."
 
 
 def _text_of(self: Any) -> str:
-    """`__repr__` as `dataclasses` makes it."""
+    """Return the same text as `__repr__` of a dataclass."""
     values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
     return f"{self.__class__.__qualname__}({values})"
 
 
 def schema_of(cls: type[Any]) -> Schema:
-    """The versions of a message class. KeyError for a class that was not declared with `message`."""
+    """Return the versions of a message class.
+
+    Raises:
+        KeyError: the class was not declared with `message`.
+    """
     return _SCHEMAS[cls]
 
 
 def fields_of(cls: type[Any]) -> tuple[Field, ...]:
-    """The declared fields of a message or structure class, in wire order."""
+    """Return the declared fields of a message or structure class, in wire order."""
     known = _FIELDS.get(cls)
     if known is None:
         declared = dataclasses.fields(cls)
@@ -292,7 +294,11 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
 
 
 def first_version(cls: type[Any], field: str) -> int:
-    """The first version that has a field of a message or structure class. KeyError for a field that it never has."""
+    """Return the first version of a message or structure class that has this field.
+
+    Raises:
+        KeyError: no version has this field.
+    """
     return {declared.name: declared.present.first for declared in fields_of(cls)}[field]
 
 
@@ -325,9 +331,9 @@ def _field(declared: "dataclasses.Field[Any]", hint: Any) -> Field:
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
-    """(the hint without None, whether it admitted None).
+    """Return the type without None, and whether it allowed None.
 
-    Unions of byte types stay whole, their `WireType` says enough.
+    A union of byte types stays a union, because its `WireType` is sufficient.
     """
     if get_origin(hint) is not types.UnionType:
         return hint, False

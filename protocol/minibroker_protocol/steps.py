@@ -1,4 +1,4 @@
-"""Work that can be done in steps, so that a caller may do something else in between."""
+"""Work that is split into steps, to let the caller do something else in between."""
 
 from collections.abc import Generator, Iterable
 from itertools import islice
@@ -7,11 +7,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Steps = Generator[None, None, T]
-"""Work that yields now and then, and returns its result."""
+"""Work that yields between its steps and returns its result."""
 
 
 def drain(steps: Steps[T]) -> T:
-    """Take all steps at once, where no other client is to be served."""
+    """Run all steps without a pause, where no other client needs to be served."""
     while True:
         try:
             next(steps)
@@ -21,7 +21,7 @@ def drain(steps: Steps[T]) -> T:
 
 
 def collect(items: Iterable[T], per_step: int = 1) -> Steps[list[T]]:
-    """Return all items as a list, `per_step` of them taken in each step."""
+    """Return all items as a list, reading `per_step` items per step."""
     collected: list[T] = []
     iterator = iter(items)
     while some := list(islice(iterator, per_step)):

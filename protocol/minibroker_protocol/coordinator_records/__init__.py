@@ -1,7 +1,7 @@
 """Records of Kafka's coordinators in their internal topics, and messages that consumers exchange through a group.
 
-Each key and value begins with its version, see `versioned`. Nothing here is needed before a coordinator is: import it
-where it is used.
+Each key and value begins with its version (see `versioned`). These modules are needed only when a coordinator is, so
+import them where they are used.
 """
 
 from minibroker_protocol.coordinator_records.consumer_protocol import (

@@ -1,6 +1,6 @@
-"""The records of groups of the newer consumer protocol (KIP-848) in `__consumer_offsets`.
+"""The records of consumer groups (KIP-848) in `__consumer_offsets`.
 
-The version of a key says what kind of record it is.
+The version of a key determines the type of the record.
 """
 
 from dataclasses import field
@@ -25,14 +25,14 @@ from minibroker_protocol.schema import (
 
 @message(versions="3")
 class ConsumerGroupMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMetadataValue:
-    """Its epoch, and a hash of the topics that its members subscribe to, which Kafka has since 4.1."""
+    """The epoch of a group, and a hash of its subscribed topics, which Kafka stores since 4.1."""
 
     epoch: Int32
     metadata_hash: Annotated[Int64, tagged(0, "0+")] = 0
@@ -40,14 +40,14 @@ class ConsumerGroupMetadataValue:
 
 @message(versions="4")
 class ConsumerGroupPartitionMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
 
 @structure
 class PartitionMetadata:
-    """A partition and the racks that it is on."""
+    """A partition and the racks of its replicas."""
 
     partition: Int32
     racks: Array[String]
@@ -55,7 +55,7 @@ class PartitionMetadata:
 
 @structure
 class TopicMetadata:
-    """A topic that a group is subscribed to."""
+    """A topic to which a group is subscribed."""
 
     topic_id: Uuid
     topic_name: String
@@ -65,14 +65,14 @@ class TopicMetadata:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """The topics as they were when the group's assignment was made; Kafka has a hash of them instead since 4.1."""
+    """The topics on which the group's assignment was based. Since 4.1, Kafka stores a hash of them instead."""
 
     topics: Array[TopicMetadata]
 
 
 @message(versions="5")
 class ConsumerGroupMemberMetadataKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -80,7 +80,7 @@ class ConsumerGroupMemberMetadataKey:
 
 @structure
 class ClassicProtocol:
-    """A protocol of the classic kind that a member supports."""
+    """A protocol supported by a classic member."""
 
     name: String
     metadata: Bytes
@@ -88,7 +88,7 @@ class ClassicProtocol:
 
 @structure
 class ClassicMemberMetadata:
-    """The metadata of a member that speaks the classic protocol; the timeout is in ms."""
+    """The metadata of a member that uses the classic protocol. The timeout is in milliseconds."""
 
     session_timeout_ms: Int32 = 0
     supported_protocols: Array[ClassicProtocol] = field(default_factory=empty)
@@ -96,10 +96,10 @@ class ClassicMemberMetadata:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue:
-    """The metadata that a member has sent of itself.
+    """The metadata of a member.
 
-    `classic_member_metadata` is null for a member of the consumer protocol. That has to be written: without the field,
-    Kafka reads an empty structure.
+    For a member that uses the consumer protocol, `classic_member_metadata` is null, which must be written explicitly:
+    without the field, Kafka reads an empty structure.
     """
 
     instance_id: NullableString
@@ -117,14 +117,14 @@ class ConsumerGroupMemberMetadataValue:
 
 @message(versions="6")
 class ConsumerGroupTargetAssignmentMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue:
-    """The epoch of its assignment, and the time in ms at which it was made; 0 if that does not matter."""
+    """The epoch of the target assignment, and the time of its computation in milliseconds; 0 if irrelevant."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0, "0+")] = 0
@@ -140,7 +140,7 @@ class TopicPartition:
 
 @message(versions="7")
 class ConsumerGroupTargetAssignmentMemberKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -155,7 +155,7 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 @structure
 class TopicPartitions:
-    """Partitions of a topic, and for each the epoch of the assignment that gave it to the member (since Kafka 4.3)."""
+    """Partitions of a topic, each with the epoch in which it was assigned to the member (since Kafka 4.3)."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -164,7 +164,7 @@ class TopicPartitions:
 
 @message(versions="8")
 class ConsumerGroupCurrentMemberAssignmentKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -172,7 +172,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """The current assignment of a member; `state` is the number of Kafka's `MemberState`."""
+    """The current assignment of a member. `state` is the number of a Kafka `MemberState`."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -189,4 +189,4 @@ CONSUMER_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
     (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
 )
-"""Keys with their values."""
+"""All pairs of key and value."""

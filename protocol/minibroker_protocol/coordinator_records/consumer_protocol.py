@@ -1,4 +1,4 @@
-"""The consumer protocol: what members of a group of type "consumer" say in their metadata and assignments."""
+"""The consumer protocol: the metadata and assignments of members of a group of type "consumer"."""
 
 from dataclasses import field
 from typing import Annotated
@@ -29,10 +29,10 @@ class TopicPartition:
 @later_versions_only_append
 @message(versions="0-3")
 class ConsumerProtocolSubscription:
-    """A member's subscription, and from version 1 on the partitions that it owns (KIP-429).
+    """A member's subscription and, from version 1 on, the partitions that it owns (KIP-429).
 
-    `generation_id` says of which generation the owned partitions are (KIP-792); `rack_id` where the member runs
-    (KIP-881).
+    `generation_id` is the generation in which the owned partitions were assigned (KIP-792). `rack_id` is the rack of
+    the member (KIP-881).
     """
 
     topics: Array[String]
@@ -52,14 +52,14 @@ class ConsumerProtocolAssignment:
 
 
 class RangeShares:
-    """The partitions of a topic, cut into pieces for its subscribers; the first ones are larger by one if need be."""
+    """Splits the partitions of a topic into ranges for its subscribers. The first ranges can be larger by one."""
 
     def __init__(self, partitions: int, subscribers: int) -> None:
         self._size, self._larger = divmod(partitions, subscribers)
         self._next = 0
 
     def take(self) -> range:
-        """The next piece."""
+        """Return the next range."""
         first = self._next
         self._next += self._size
         if self._larger:
@@ -69,5 +69,5 @@ class RangeShares:
 
 
 def rank(member_id: str, instance_id: str | None) -> tuple[bool, bytes]:
-    """The place of a member in the order: static members first, by their instance ids, the others by member ids."""
+    """Return a sort key for members: static members first, by instance id, then all others by member id."""
     return instance_id is None, utf16_order(member_id if instance_id is None else instance_id)

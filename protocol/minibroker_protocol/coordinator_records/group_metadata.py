@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: committed offsets, and the groups of the classic protocol."""
+"""The records of `__consumer_offsets`: committed offsets, and groups of the classic protocol."""
 
 from typing import Annotated, NamedTuple
 
@@ -20,7 +20,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-1")
 class OffsetCommitKey:
-    """The partition of a group that an offset is for. Versions 0 and 1 look the same; 1 is written."""
+    """The group and partition of a committed offset. Versions 0 and 1 have the same fields; 1 is written."""
 
     group: String
     topic: String
@@ -29,9 +29,9 @@ class OffsetCommitKey:
 
 @message(versions="0-4", flexible="4+")
 class OffsetCommitValue:
-    """A committed offset; times are in ms.
+    """A committed offset. Times are in milliseconds.
 
-    `expire_timestamp` is there in version 1 only, for offsets that were committed with a retention of their own.
+    `expire_timestamp` exists in version 1 only, for offsets committed with their own retention time.
     """
 
     offset: Int64
@@ -50,7 +50,7 @@ class GroupMetadataKey:
 
 @structure
 class MemberMetadata:
-    """A member of a group; timeouts are in ms."""
+    """A member of a group. Timeouts are in milliseconds."""
 
     member_id: String
     group_instance_id: Annotated[NullableString, since(3)] = None
@@ -64,7 +64,7 @@ class MemberMetadata:
 
 @message(versions="0-4", flexible="4+")
 class GroupMetadataValue:
-    """A group as it was after its last rebalance; `current_state_timestamp` is in ms."""
+    """A group after its last rebalance. `current_state_timestamp` is in milliseconds."""
 
     protocol_type: String
     generation: Int32
@@ -75,15 +75,16 @@ class GroupMetadataValue:
 
 
 class UnknownKey(NamedTuple):
-    """A key of another kind, such as those of the consumer protocol of KIP-848: only its version is known."""
+    """A key of another type, such as those of the consumer protocol (KIP-848), of which only the version is read."""
 
     version: int
 
 
 def read_group_key(data: bytes | bytearray | memoryview) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
-    """Read the key of a record of `__consumer_offsets`: its version says what it is.
+    """Read the key of a record in `__consumer_offsets`, whose version determines its type.
 
-    DecodeError for bytes that are cut short.
+    Raises:
+        DecodeError: the bytes are truncated.
     """
     version = version_of(data, "a key of __consumer_offsets")
     if version in schema_of(OffsetCommitKey).versions:

@@ -1,7 +1,7 @@
-"""The records of share groups in `__consumer_offsets`, and of the states of their partitions in `__share_group_state`.
+"""The records of share groups in `__consumer_offsets`, and of share-partition states in `__share_group_state`.
 
-The version of a key says what kind of record it is (KIP-932, KIP-1226). Of a share-partition 0 is a snapshot, 1 an
-update, and a tombstone has a snapshot's key.
+The version of a key determines the type of the record (KIP-932, KIP-1226). For a share-partition, 0 is a snapshot and 1
+an update, and a tombstone has the key of a snapshot.
 """
 
 from dataclasses import field
@@ -25,7 +25,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="10")
 class ShareGroupMemberMetadataKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -33,7 +33,7 @@ class ShareGroupMemberMetadataKey:
 
 @message(versions="0", flexible="0+")
 class ShareGroupMemberMetadataValue:
-    """The metadata that a member has sent of itself."""
+    """The metadata of a member."""
 
     rack_id: NullableString
     client_id: String
@@ -43,14 +43,14 @@ class ShareGroupMemberMetadataValue:
 
 @message(versions="11")
 class ShareGroupMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ShareGroupMetadataValue:
-    """Its epoch, and a hash of the topics that its members subscribe to."""
+    """The epoch of a group, and a hash of its subscribed topics."""
 
     epoch: Int32
     metadata_hash: Int64
@@ -58,14 +58,14 @@ class ShareGroupMetadataValue:
 
 @message(versions="12")
 class ShareGroupTargetAssignmentMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue:
-    """The epoch of its assignment, and when that was made in ms since 1970; 0 if that is not known."""
+    """The epoch of the target assignment, and the Unix time in milliseconds when it was computed; 0 if unknown."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0, "0+")] = 0
@@ -81,7 +81,7 @@ class TopicPartition:
 
 @message(versions="13")
 class ShareGroupTargetAssignmentMemberKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -96,7 +96,7 @@ class ShareGroupTargetAssignmentMemberValue:
 
 @structure
 class TopicPartitions:
-    """Partitions of a topic; Kafka has two names for it."""
+    """Partitions of a topic. Kafka has a second name for the same structure here."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -104,7 +104,7 @@ class TopicPartitions:
 
 @message(versions="14")
 class ShareGroupCurrentMemberAssignmentKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -112,7 +112,7 @@ class ShareGroupCurrentMemberAssignmentKey:
 
 @message(versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue:
-    """The current assignment of a member; `state` is the number of Kafka's `MemberState`."""
+    """The current assignment of a member. `state` is the number of a Kafka `MemberState`."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -122,7 +122,7 @@ class ShareGroupCurrentMemberAssignmentValue:
 
 @message(versions="15")
 class ShareGroupStatePartitionMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
@@ -146,7 +146,7 @@ class TopicInfo:
 
 @message(versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue:
-    """The share-partitions of a group: which have a state, get one, or lose it."""
+    """The share-partitions of a group: those being initialized, those with a state, and topics being deleted."""
 
     initializing_topics: Array[TopicPartitionsInfo]
     initialized_topics: Array[TopicPartitionsInfo]
@@ -161,12 +161,12 @@ SHARE_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
     (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
 )
-"""Keys with their values."""
+"""All pairs of key and value."""
 
 
 @message(versions="0")
 class ShareSnapshotKey:
-    """The share-partition whose whole state the value is."""
+    """The share-partition whose complete state is in the value."""
 
     group_id: String
     topic_id: Uuid
@@ -175,7 +175,7 @@ class ShareSnapshotKey:
 
 @structure
 class StateBatch:
-    """Offsets in one state, the last one included.
+    """A range of offsets with the same delivery state; `last_offset` is inclusive.
 
     `delivery_state` is 0 for available, 2 for acknowledged, 4 for archived records.
     """
@@ -188,9 +188,9 @@ class StateBatch:
 
 @message(versions="0", flexible="0+")
 class ShareSnapshotValue:
-    """The whole state; timestamps are in ms.
+    """The complete state of a share-partition. Timestamps are in milliseconds.
 
-    `delivery_complete_count` is the number of offsets from `start_offset` on whose delivery is complete.
+    `delivery_complete_count` is the number of offsets at or after `start_offset` whose delivery is complete.
     """
 
     snapshot_epoch: Int32
@@ -214,7 +214,7 @@ class ShareUpdateKey:
 
 @message(versions="0", flexible="0+")
 class ShareUpdateValue:
-    """The change since the snapshot with this epoch; `start_offset` is -1 if it stays."""
+    """A change to the snapshot with this epoch. A `start_offset` of -1 leaves it unchanged."""
 
     snapshot_epoch: Int32
     leader_epoch: Int32
@@ -227,4 +227,4 @@ SHARE_STATE_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (ShareSnapshotKey, ShareSnapshotValue),
     (ShareUpdateKey, ShareUpdateValue),
 )
-"""The keys and their values."""
+"""All pairs of key and value."""

@@ -1,6 +1,6 @@
 """The records of streams groups (KIP-1071) in `__consumer_offsets`.
 
-The version of a key says what kind of record it is.
+The version of a key determines the type of the record.
 """
 
 from typing import Annotated, Any, Final
@@ -23,14 +23,14 @@ from minibroker_protocol.schema import (
 
 @message(versions="17")
 class StreamsGroupMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
 
 @structure
 class LastAssignmentConfig:
-    """A setting of the assignor."""
+    """A configuration of the assignor."""
 
     key: String
     value: String
@@ -38,11 +38,12 @@ class LastAssignmentConfig:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupMetadataValue:
-    """Its epoch, a hash of its topics, and what the last assignment was made with.
+    """The epoch of a group, a hash of its topics, and the configuration of its last assignment.
 
-    `validated_topology_epoch` is -1 as long as the topics of the topology are not ready. The last two are of the
-    description that a plugin stores (KIP-1331): the epoch of the topology that it has, -1 for none, -2 if an operation
-    was interrupted; and the epoch of the one that it refused for good.
+    `validated_topology_epoch` is -1 until the topics of the topology are ready. The last two fields are about the
+    topology description that a plugin stores (KIP-1331). `stored_description_topology_epoch` is the epoch of the stored
+    description, -1 if there is none, or -2 after an interrupted operation. `failed_description_topology_epoch` is the
+    epoch of a description that the plugin rejected permanently.
     """
 
     epoch: Int32
@@ -55,7 +56,7 @@ class StreamsGroupMetadataValue:
 
 @message(versions="19")
 class StreamsGroupMemberMetadataKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -63,7 +64,7 @@ class StreamsGroupMemberMetadataKey:
 
 @structure
 class Endpoint:
-    """The address of an instance for interactive queries."""
+    """The address of an application instance for interactive queries."""
 
     host: String
     port: UInt16
@@ -79,7 +80,7 @@ class KeyValue:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupMemberMetadataValue:
-    """The metadata that a member has sent of itself."""
+    """The metadata of a member."""
 
     instance_id: NullableString
     rack_id: NullableString
@@ -94,14 +95,14 @@ class StreamsGroupMemberMetadataValue:
 
 @message(versions="20")
 class StreamsGroupTargetAssignmentMetadataKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue:
-    """The epoch of its assignment, and when that was made in ms since 1970; 0 if that is not known."""
+    """The epoch of the target assignment, and the Unix time in milliseconds when it was computed; 0 if unknown."""
 
     assignment_epoch: Int32
     assignment_timestamp: Annotated[Int64, tagged(0, "0+")] = 0
@@ -109,7 +110,7 @@ class StreamsGroupTargetAssignmentMetadataValue:
 
 @message(versions="21")
 class StreamsGroupTargetAssignmentMemberKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -117,7 +118,7 @@ class StreamsGroupTargetAssignmentMemberKey:
 
 @structure
 class TargetTaskIds:
-    """Tasks of one subtopology, by partition."""
+    """The tasks of one subtopology, identified by partition."""
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -134,7 +135,7 @@ class StreamsGroupTargetAssignmentMemberValue:
 
 @message(versions="22")
 class StreamsGroupCurrentMemberAssignmentKey:
-    """A member of a group."""
+    """The key of a member of a group."""
 
     group_id: String
     member_id: String
@@ -142,7 +143,7 @@ class StreamsGroupCurrentMemberAssignmentKey:
 
 @structure
 class TaskIds:
-    """Tasks of one subtopology, by partition; active ones with the epoch in which each was assigned."""
+    """The tasks of one subtopology, identified by partition. Active tasks have the epoch of their assignment."""
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -151,7 +152,7 @@ class TaskIds:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue:
-    """The current assignment of a member; `state` is the number of Kafka's `MemberState` of streams groups."""
+    """The current assignment of a member. `state` is the number of a Kafka `MemberState` for streams groups."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -166,7 +167,7 @@ class StreamsGroupCurrentMemberAssignmentValue:
 
 @message(versions="23")
 class StreamsGroupTopologyKey:
-    """A group."""
+    """The key of a group."""
 
     group_id: String
 
@@ -181,7 +182,7 @@ class TopicConfig:
 
 @structure
 class TopicInfo:
-    """An internal topic; 0 partitions or replicas leave the number to the broker."""
+    """An internal topic. If the number of partitions or replicas is 0, the broker chooses it."""
 
     name: String
     partitions: Int32
@@ -191,7 +192,7 @@ class TopicInfo:
 
 @structure
 class CopartitionGroup:
-    """Source topics that need the same number of partitions, as indexes into the subtopology's lists."""
+    """Source topics that need the same number of partitions, given as indexes into the subtopology's lists."""
 
     source_topics: Array[Int16]
     source_topic_regex: Array[Int16]
@@ -227,4 +228,4 @@ STREAMS_GROUP_RECORDS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
     (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
     (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
 )
-"""Keys with their values."""
+"""All pairs of key and value."""

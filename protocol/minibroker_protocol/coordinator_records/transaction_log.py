@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`: what the coordinator knows of each transactional id (KIP-98, KIP-890)."""
+"""The records of `__transaction_state`: the state of each transactional id (KIP-98, KIP-890)."""
 
 from typing import Annotated
 
@@ -34,11 +34,11 @@ class PartitionsSchema:
 
 @message(versions="0-1", flexible="1+")
 class TransactionLogValue:
-    """A transaction; `transaction_status` is the number of Kafka's `TransactionState`.
+    """The state of a transaction. `transaction_status` is the number of a Kafka `TransactionState`.
 
-    `transaction_partitions` is null when there are none. Of Kafka 4.0 and later are the tagged fields:
-    `previous_producer_id` and `next_producer_id` are there where the epochs of an id were used up and another one
-    follows; `client_transaction_version` is 2 when the epoch is raised with each transaction (KIP-890).
+    `transaction_partitions` is null if there are none. The tagged fields exist since Kafka 4.0. `previous_producer_id`
+    and `next_producer_id` are set when the epochs of a producer id are exhausted and another id replaces it.
+    `client_transaction_version` is 2 if the epoch is raised with each transaction (KIP-890).
     """
 
     producer_id: Int64

@@ -1,6 +1,7 @@
-"""Bytes that begin with their own version: an int16, then a message in that version.
+"""Bytes that begin with their own version: an int16, followed by a message in that version.
 
-Keys and values of the coordinators' topics have this form, and so has what consumers exchange through a group.
+Keys and values of the coordinators' topics have this form, and so do the messages that consumers exchange through a
+group.
 """
 
 import struct
@@ -20,18 +21,20 @@ _READ_IN_NEWEST_FORM: Final[set[type[Any]]] = set()
 
 
 def later_versions_only_append(cls: type[T]) -> type[T]:
-    """Declare that no later version of a message takes fields away or moves them.
+    """Declare that later versions of a message never remove or move fields.
 
-    A version above the highest that is known is then read as that one, and what follows is left unread.
+    A version above the latest known one is then read as the latest, and additional bytes are ignored.
     """
     _READ_IN_NEWEST_FORM.add(cls)
     return cls
 
 
 def encode_versioned(message: object, version: int) -> bytes:
-    """Return `version` and the message in it.
+    """Return the encoded version, followed by the message in this version.
 
-    EncodeError for a value that does not fit, ValueError for a version that the message does not have.
+    Raises:
+        EncodeError: a value does not fit its field.
+        ValueError: the message has no such version.
     """
     out = bytearray(_INT16.pack(version))
     encode(message, version, out, [])
@@ -39,7 +42,11 @@ def encode_versioned(message: object, version: int) -> bytes:
 
 
 def version_of(data: bytes | bytearray | memoryview, subject: str) -> int:
-    """The version that `data` begins with. DecodeError, which names `what` was expected, if it is too short."""
+    """Return the version at the start of `data`.
+
+    Raises:
+        DecodeError: `data` is too short; the error names `subject`.
+    """
     if len(data) < _INT16.size:
         raise DecodeError(f"{subject}: {len(data)} bytes hold no version")
     version: int = _INT16.unpack_from(data)[0]
@@ -47,10 +54,12 @@ def version_of(data: bytes | bytearray | memoryview, subject: str) -> int:
 
 
 def decode_versioned(cls: type[T], data: bytes | bytearray | memoryview) -> T:
-    """Read a message from bytes that begin with its version; bytes after its end are passed over, as Kafka does.
+    """Decode a message from bytes that begin with its version. Like in Kafka, bytes after its end are ignored.
 
-    Fields of bytes are views of `data`. DecodeError for a version that the message does not have (see
-    `later_versions_only_append`) and for bytes that are cut short.
+    Bytes fields are views of `data`.
+
+    Raises:
+        DecodeError: the message has no such version (see `later_versions_only_append`), or the bytes are truncated.
     """
     version, known = version_of(data, cls.__name__), schema_of(cls).versions
     if version > known.last and cls in _READ_IN_NEWEST_FORM:
@@ -68,14 +77,14 @@ def _range_text(known: VersionRange) -> str:
 
 
 def has_version(cls: type[Any], version: int) -> bool:
-    """Whether a message is declared in this version."""
+    """Return whether a message has this version."""
     return version in schema_of(cls).versions
 
 
 def fields_by_name(message: Any, version: int) -> dict[str, Any]:
-    """The fields that the version has, in their order; structures become dictionaries, bytes stay bytes.
+    """Return the fields of a version in declaration order. Structures become dictionaries, and bytes remain bytes.
 
-    Tagged fields are left out where they say nothing. UUIDs are text, as Kafka writes them.
+    Tagged fields with their default value are omitted. UUIDs are text in Kafka's form.
     """
     fields: dict[str, Any] = {}
     for field in fields_of(message.__class__):

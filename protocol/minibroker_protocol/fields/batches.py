@@ -1,4 +1,4 @@
-"""The fields of batches of format v2, of messages of formats v0 and v1, and of what their wrappers hold."""
+"""The fields of v2 batches, of v0 and v1 messages, and of the messages in wrappers."""
 
 from collections.abc import Callable, Iterator
 from struct import Struct
@@ -61,7 +61,7 @@ _CRC_FROM: Final = INT64.size + INT32.size + UINT32.size
 
 
 def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> None:
-    """Add the node of one message, or of a wrapper and what it holds, which is all that the cursor has."""
+    """Add the node of the one message in the cursor's range, or of a wrapper with its messages."""
     start = cursor.at
     try:
         header = read_entry_header(cursor.data[start : cursor.end])
@@ -76,7 +76,7 @@ def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> N
 
 
 def message_node(cursor: Cursor, name: str, header: BatchHeader, offset: str, timestamp: Note) -> Node:
-    """The node of one message: `offset` and `timestamp` are the notes on these fields."""
+    """Return the node of a message; `offset` and `timestamp` are the notes on these fields."""
     node = Node(name, MESSAGE, cursor.at, cursor.end, header.base_offset, "Message")
     try:
         _add_fields(cursor, node, header, offset, timestamp)
@@ -144,7 +144,7 @@ def _decompressed(payload: Node, header: BatchHeader, limits: Limits) -> bytes:
 
 
 def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
-    """The messages of a wrapper, from its decompressed bytes; a leaf at the end for bytes that are no message."""
+    """Yield the messages in a wrapper's decompressed bytes, and a final leaf for bytes that are not a message."""
     last = _last_offset(cursor)
     base = wrapper.base_offset - last if wrapper.magic != MAGIC_V0 and wrapper.base_offset else 0
     timestamp: Note = "not in force: the wrapper's is" if wrapper.timestamp_type else notes.moment
@@ -171,7 +171,7 @@ def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
 
 
 def _last_offset(cursor: Cursor) -> int:
-    """The offset of the last whole message."""
+    """Return the offset of the last complete message."""
     at, offset = cursor.at, 0
     while cursor.end - at > MAGIC_AT:
         (size,) = INT32.unpack_from(cursor.data, at + LENGTH_AT)
@@ -204,9 +204,9 @@ assert sum(layout.size for _, layout, _ in _HEADER) == RECORD_BATCH_OVERHEAD
 
 
 def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool = False) -> None:
-    """Add the fields of a record set of any format: the batches and messages up to the cursor's end.
+    """Add the fields of a record set of any format: all batches and messages in the cursor's range.
 
-    A fetch may end within a batch: that part is `NOT_OPENED`, or with `is_whole` an `ERROR`.
+    A fetch can end within a batch. This incomplete batch is `NOT_OPENED`, or an `ERROR` if `is_whole` is true.
     """
     number = 0
     while cursor.left:
@@ -233,7 +233,7 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
 
 
 def _entry_size(cursor: Cursor) -> int:
-    """The size of the next batch by its length field; 0 when that is cut."""
+    """Return the size of the next batch according to its length field, or 0 if that is truncated."""
     if cursor.left <= MAGIC_AT:
         return 0
     return LOG_OVERHEAD + int(INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
@@ -246,7 +246,7 @@ def _no_batch(cursor: Cursor, size: int) -> Node:
 
 
 def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
-    """Add the fields of one v2 batch, which is all that the cursor has."""
+    """Add the fields of the one v2 batch in the cursor's range."""
     try:
         header = add_header(cursor, node)
         if header.codec is not CompressionCodec.NONE:
@@ -260,7 +260,11 @@ def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
 
 
 def add_header(cursor: Cursor, node: Node) -> BatchHeader:
-    """Add the thirteen fields of a batch's header. DecodeError where they are cut."""
+    """Add the 13 fields of a batch's header.
+
+    Raises:
+        DecodeError: the header is truncated.
+    """
     view = cursor.data[cursor.at : cursor.end]
     header = read_header(view)
     for name, layout, note in _HEADER:
@@ -286,9 +290,9 @@ def _add_compressed(cursor: Cursor, header: BatchHeader, limits: Limits, node: N
 
 
 def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterator[Node]:
-    """The records of a batch, from their decompressed bytes; a leaf at the end for bytes that are no record.
+    """Yield the records of a batch from their decompressed bytes, and a final leaf for bytes that are not a record.
 
-    Those before number `first` are passed over: leaves say how many.
+    Records before number `first` are skipped, and represented by leaves with their numbers.
     """
     passed = 0
     while passed < min(first, header.record_count) and cursor.left:
@@ -326,7 +330,10 @@ def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterato
 
 
 def _passed(cursor: Cursor, first: int, count: int) -> Node:
-    """A leaf of some records, by their lengths; of all that is left where one is damaged."""
+    """Skip some records by their lengths and return a leaf for them.
+
+    If one of them is invalid, the leaf is an error that contains all remaining bytes.
+    """
     at = cursor.at
     try:
         for _ in range(count):
@@ -360,7 +367,7 @@ def _add_record(part: Cursor, header: BatchHeader, node: Node) -> None:
 
 
 def _add_bytes(part: Cursor, parent: Node, name: str, about: str = "") -> memoryview | None:
-    """Add a length and as many bytes, of which a negative length says that they are null."""
+    """Add a length and a value of that many bytes; a negative length means null."""
     about = about or f"Record.{name}"
     node = parent.add(Node(name, BYTES, part.at, part.at, about=about))
     try:
@@ -426,7 +433,7 @@ def _retype_as_text(node: Node) -> None:
 
 
 def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
-    """The tree of batches as they stand in a file: whole ones, of any format. Positions count from the first byte."""
+    """Return the tree of the complete batches of any format in a file. Positions count from the first byte."""
     root = Node("batches", STRUCT, 0, len(data))
     record_set(Cursor(data, 0, len(data), Budget(limits.record_fields)), limits, root, is_whole=True)
     return root

@@ -1,4 +1,4 @@
-"""Records of the coordinators' topics, opened in a tree: keys and values as the messages that they are."""
+"""Decoding the records of the coordinators' topics in a tree: their keys and values as messages."""
 
 from typing import Any, Final
 
@@ -39,13 +39,13 @@ _BY_TOPIC: Final[dict[str, _Kinds]] = {
     TRANSACTION_STATE: ((TransactionLogKey, TransactionLogValue),),
     SHARE_GROUP_STATE: ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue)),
 }
-"""The kinds of keys and values of each topic. The version of a key is its kind."""
+"""The pairs of key and value of each topic, distinguished by the version of the key."""
 
 
 def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> None:
-    """Open the records of a tree over `data` in place, if `topic` is one of a coordinator's.
+    """Decode the records of a tree over `data` in place, if `topic` is a coordinator's topic.
 
-    Bytes that are no key or value of such a record stay bytes, and so do markers of transactions.
+    Bytes that are not a key or value of such a record remain bytes, and so do transaction markers.
     """
     kinds = _BY_TOPIC.get(topic)
     if kinds is None:
@@ -79,7 +79,7 @@ def _open_record(record: Node, data: memoryview, kinds: _Kinds, budget: Budget) 
 
 
 def _open(node: Node, data: memoryview, cls: type[Any], budget: Budget) -> None:
-    """Put the fields of a message in the place of the bytes of a key or value."""
+    """Replace the bytes of a key or value with the fields of its message."""
     children = node.children or []
     content = children[-1] if children else None
     if content is None or content.name != CONTENT or budget.left <= 0:

@@ -1,25 +1,25 @@
-"""One sentence of meaning for each field, with the KIP that explains it, or the one that brought it.
+"""The meaning of each field in one sentence, with the KIP that explains or introduced it.
 
-A line of `meanings.tsv` has the name of a field, the number of a KIP or nothing, and the sentence. `meaning_of` looks
-for the place of a declaration ("fetch.FetchRequest.max_bytes"), then for its class and name, then for the name alone:
-many names mean the same in all messages. Names in parentheses are of bytes that no declaration names.
+A line of `meanings.tsv` has the name of a field, the number of a KIP or nothing, and the sentence. `meaning_of` first
+looks up the place of a declaration ("fetch.FetchRequest.max_bytes"), then its class and name, and then the name alone,
+because many names have the same meaning in all messages. Names in parentheses are those of undeclared bytes.
 
-A line of `kips.tsv` has an API, and the KIPs of its versions: a field came with the first version that has it.
-The table is drawn from the comments in Kafka's message definitions and from the KIPs themselves. The fields of
-version 0 of the oldest APIs have none, since those are older than KIPs; neither have a few that came with a version
-without a KIP (`retention_time_ms` in OffsetCommit 2). Where a sentence names another KIP, that one explains the field
-better: a throttle time, a topic id, a leader epoch.
+A line of `kips.tsv` has an API, and the KIPs of its versions: a field was introduced with the first version that has
+it. The table is based on the comments in Kafka's message definitions and on the KIPs themselves. The fields of version
+0 of the oldest APIs have no KIP because they are older than KIPs. A few fields came with a version that has no KIP
+(`retention_time_ms` in OffsetCommit 2). If a sentence names another KIP, that KIP explains the field better: a throttle
+time, a topic id, a leader epoch.
 
-`tree_json` makes JSON of trees. A node is `{"name", "type", "start", "end"}`, and of these what it has:
+`tree_json` converts trees to JSON. A node is `{"name", "type", "start", "end"}`, and these keys if they apply:
 
-- `value`: numbers beyond 2**53 are texts, since JavaScript has none so large; UUIDs are 22 characters; bytes are a text
-  when they are one that can be read, else `{"base64": ...}`. Text and bytes are cut after `most` bytes, and `cut` says
-  how many there are. Null has no value, and the note "null".
-- `note`: a remark on the value. `fault`: a sentence on what is wrong.
-- `about`: the key of its meaning.
-- `children`: one behind the other, they have all bytes of the node.
-- `inside`: `{"size", "base64", "cut", "children"}`, what compressed bytes decompress to; positions count from its first
-  byte. Of its bytes the first `most_inside` are there.
+- `value`: numbers beyond 2**53 are strings, because JavaScript cannot represent them. UUIDs are 22 characters. Bytes
+  are a string if they are printable, or else `{"base64": ...}`. Text and bytes are truncated after `most` bytes, and
+  `cut` is then their full size. Null has no value, and the note "null".
+- `note`: a remark on the value. `fault`: a sentence about an error.
+- `about`: the key of the field's meaning.
+- `children`: consecutive nodes that cover all bytes of this node.
+- `inside`: `{"size", "base64", "cut", "children"}`, the decompressed content of compressed bytes. Positions count from
+  its first byte. `base64` has at most its first `most_inside` bytes.
 """
 
 import base64
@@ -38,7 +38,7 @@ from minibroker_protocol.schema import fields_of
 from minibroker_protocol.uuids import uuid_text
 
 _PLACE: Final = 3
-"""The parts of a field's place: module, class, name."""
+"""The number of parts in a field's place: module, class, name."""
 KIP_OF_MODULE: Final[Mapping[str, int]] = {
     "consumer_groups": 848,
     "current_leader": 951,
@@ -46,11 +46,11 @@ KIP_OF_MODULE: Final[Mapping[str, int]] = {
     "streams_groups": 1071,
     "transaction_log": 98,
 }
-"""The KIPs of structures of many APIs, and of records that coordinators store, by their modules."""
+"""The KIPs of structures that several APIs share, and of coordinator records, by module."""
 
 
 class Meaning(NamedTuple):
-    """The meaning of a field: a sentence, and the number of a KIP; None where none is worth naming."""
+    """The meaning of a field: a sentence and the number of a KIP, or None if no KIP is relevant."""
 
     text: str
     kip: int | None
@@ -66,12 +66,16 @@ KIPS: Final = {
     api: {int(version): int(kip) for version, kip in (pair.split(":") for pair in kips.split(" "))}
     for api, kips in _rows("kips.tsv")
 }
-"""The KIPs that brought fields, by API and version."""
+"""The KIPs that introduced fields, by API and version."""
 
 
 @cache
 def meaning_of(about: str) -> Meaning | None:
-    """Return the meaning of a field by `Node.about`, or by a name in parentheses; None for one without a sentence."""
+    """Return the meaning of a field, or None.
+
+    Args:
+        about: a `Node.about`, or a name in parentheses.
+    """
     parts = about.split(".")
     for begin in range(len(parts)):
         meaning = MEANINGS.get(".".join(parts[begin:]))
@@ -81,13 +85,13 @@ def meaning_of(about: str) -> Meaning | None:
 
 
 def meanings_json(root: Node) -> dict[str, dict[str, Any]]:
-    """Return the meanings of all fields of a tree, by `about`, or by the names in parentheses: `{"text", "kip"}`."""
+    """Return the meanings of all fields in a tree as `{"text", "kip"}`, by `about` or by name in parentheses."""
     keys = {node.about or node.name for node in root.all_nodes()}
     return {key: meaning._asdict() for key in sorted(keys) if (meaning := meaning_of(key)) is not None}
 
 
 def _kip_of(place: str) -> int | None:
-    """Return the KIP with which a field came, by its place ("fetch.FetchRequest.max_bytes"), or None."""
+    """Return the KIP that introduced a field, or None. `place` is like "fetch.FetchRequest.max_bytes"."""
     module = place.partition(".")[0]
     for key, name in MODULES.items():
         api = key.name.lower()
@@ -98,7 +102,7 @@ def _kip_of(place: str) -> int | None:
 
 @cache
 def first_versions(api: str) -> Mapping[str, int]:
-    """Return the first version of each field of an API's messages, by its place."""
+    """Return the first version of each field of an API's messages, by place."""
     messages = messages_of(ApiKey[api.upper()])
     versions: dict[str, int] = {}
     for cls in (messages.request, messages.response):
@@ -120,7 +124,7 @@ MOST_INSIDE: Final = 1 << 16
 
 
 def tree_json(root: Node, *, most: int = MOST, most_inside: int = MOST_INSIDE) -> dict[str, Any]:
-    """A tree as `json.dumps` takes it."""
+    """Return a tree as a JSON object for `json.dumps`."""
     made = _node_json(root, most, most_inside)
     waiting = [(root, made)]
     while waiting:
@@ -185,7 +189,7 @@ def _add_value(shown: dict[str, Any], node: Node, most: int) -> None:
 
 
 def _beginning(data: bytes, *, is_cut: bool) -> str | dict[str, str]:
-    """Bytes of which the last ones may be half a character."""
+    """Return the start of a value as JSON, without a character that is truncated at its end."""
     if is_cut:
         text = data.decode(errors="ignore").encode()
         if len(text) > len(data) - 4 and data.startswith(text):

@@ -1,4 +1,4 @@
-"""Remarks on the values of fields in batches and messages."""
+"""Notes on the values of fields in batches and messages."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -17,7 +17,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment(timestamp: int) -> str:
-    """A timestamp in ms as a date and time in UTC."""
+    """Format a timestamp in milliseconds as a date and time in UTC."""
     if timestamp == -1:
         return "no time"
     try:
@@ -27,12 +27,12 @@ def moment(timestamp: int) -> str:
 
 
 def length_note(field: str) -> Note:
-    """The note on a length that is negative for null."""
+    """Return the note on the length of a field, which is negative for null."""
     return lambda length: f"bytes of the {field}" if length >= 0 else f"no {field}: null"
 
 
 def attributes(header: BatchHeader) -> str:
-    """The bits of a batch's attributes."""
+    """Describe the attribute bits of a batch."""
     parts = [f"codec {codec_name(header)}", TIMESTAMP_TYPES[header.timestamp_type]]
     parts += ["transactional"] if header.is_transactional else []
     parts += ["control batch"] if header.is_control else []
@@ -41,7 +41,7 @@ def attributes(header: BatchHeader) -> str:
 
 
 def message_attributes(header: BatchHeader) -> str:
-    """The bits of a message's attributes."""
+    """Describe the attribute bits of a message."""
     codec = f"codec {codec_name(header)}"
     if header.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
         return codec
@@ -49,28 +49,28 @@ def message_attributes(header: BatchHeader) -> str:
 
 
 def base_timestamp(header: BatchHeader) -> str:
-    """The time that the deltas count from."""
+    """Describe the base timestamp, to which the timestamp deltas are relative."""
     if header.delete_horizon_ms is not None:
         return f"{moment(header.base_timestamp)}: delete horizon, from when on tombstones may go; deltas count from it"
     return f"{moment(header.base_timestamp)}; deltas count from it"
 
 
 def max_timestamp(header: BatchHeader) -> str:
-    """The highest time, or that of all records."""
+    """Describe the max timestamp, which is the highest one, or that of all records."""
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return f"{moment(header.max_timestamp)}; all records have it"
     return f"{moment(header.max_timestamp)}"
 
 
 def sequence(header: BatchHeader) -> str:
-    """The sequence number of the last record."""
+    """Describe the sequence number of the last record."""
     if header.base_sequence == NO_SEQUENCE:
         return "no sequence numbers"
     return f"the last record has {header.last_sequence}"
 
 
 def record_timestamp(delta: int, header: BatchHeader) -> str:
-    """The timestamp of a record."""
+    """Describe the timestamp of a record."""
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return "not in force: max timestamp is"
     return f"{header.base_timestamp + delta}, {moment(header.base_timestamp + delta)}"

@@ -1,4 +1,4 @@
-"""The place of one record in the bytes of its batch, or of the message set that it came in."""
+"""Finding the bytes of one record in its batch or message set."""
 
 from typing import Final, NamedTuple
 
@@ -21,19 +21,19 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.varint import decode_varint, decode_varlong
 
 MOST_DECOMPRESSED: Final = 1 << 24
-"""Bytes that a batch may decompress to before it is left closed."""
+"""Maximum decompressed size of a batch that is searched, in bytes."""
 _MOST_RECORDS: Final = 100_000
-"""Records of a batch that are searched: more take longer than 200 ms."""
+"""Maximum record count of a batch that is searched. More records take longer than 200 ms."""
 _LIMITS: Final = Limits(record_fields=_MOST_RECORDS, decompressed=MOST_DECOMPRESSED)
 
 
 class RecordPlace(NamedTuple):
-    """A record and its bytes.
+    """A record and the position of its bytes.
 
     Attributes:
-        batch_start, batch_end: the range of its batch or message, from the first byte of what was searched on.
-        start, end: the range of the record. With `is_inside` it counts from the first decompressed byte.
-        timestamp: in ms; -1 for none.
+        batch_start, batch_end: the range of its batch or message in the searched bytes.
+        start, end: the range of the record. If `is_inside` is true, it counts from the first decompressed byte.
+        timestamp: in milliseconds; -1 if there is none.
     """
 
     batch_start: int
@@ -48,9 +48,12 @@ class RecordPlace(NamedTuple):
 
 
 def record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
-    """The record with this offset in a batch or message as a log has it; None if it is not there.
+    """Return the record with this offset in a batch or message from a log, or None if it does not contain the offset.
 
-    `entry` may go on behind the batch. DecodeError for a batch that cannot be read, or is too large to be opened.
+    `entry` can extend beyond the batch.
+
+    Raises:
+        DecodeError: the batch is invalid or too large to search.
     """
     if entry[MAGIC_AT] < MAGIC_V2:
         for start, end, node in _messages(entry):
@@ -64,9 +67,12 @@ def record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
 
 
 def record_in_set(data: memoryview, number: int) -> RecordPlace | None:
-    """The record that gets the offset `number` behind the first one, when a broker appends this record set.
+    """Return the record that gets the offset `number` after the first one when this record set is appended.
 
-    None if there are fewer. A last batch that is cut short is passed over. DecodeError.
+    The result is None if there are fewer records. A truncated last batch is skipped.
+
+    Raises:
+        DecodeError: a batch is invalid or too large to search.
     """
     at = 0
     while len(data) - at > MAGIC_AT:
@@ -90,7 +96,7 @@ def record_in_set(data: memoryview, number: int) -> RecordPlace | None:
 
 
 def _moved(place: RecordPlace, by: int) -> RecordPlace:
-    """The place in bytes of which the entry is a part."""
+    """Return a place moved by the position of its entry."""
     shift = 0 if place.is_inside else by
     return place._replace(
         batch_start=place.batch_start + by,
@@ -148,7 +154,7 @@ def _bytes(node: Node) -> bytes | None:
 
 
 def _messages(entry: memoryview) -> list[tuple[int, int, Node]]:
-    """(start, end, node) of each message of format v0 or v1: of one, or of all in a wrapper, which begin at -1."""
+    """Return (start, end, node) of a v0 or v1 message, or of all messages in a wrapper, for which `start` is -1."""
     root = Node("messages", STRUCT, 0, len(entry))
     size = LOG_OVERHEAD + int.from_bytes(entry[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
     if not LOG_OVERHEAD + MIN_MESSAGE_LENGTH <= size <= len(entry):

@@ -1,4 +1,4 @@
-"""The fields of messages along their declarations: the same walk as the compiled decoder's, with positions."""
+"""The fields of messages according to their declarations, read like the compiled decoder does, with positions."""
 
 import struct
 from collections.abc import Mapping
@@ -49,16 +49,16 @@ _PAYLOADS: Final[dict[str, type[Any]]] = {
     "groups.DescribedGroupMember.member_metadata": ConsumerProtocolSubscription,
     "groups.DescribedGroupMember.member_assignment": ConsumerProtocolAssignment,
 }
-"""Fields of bytes that hold a message of the consumer protocol, where the group's members are consumers."""
+"""Bytes fields that contain a message of the consumer protocol if the group's members are consumers."""
 
 _TIMES: Final = frozenset(
     ("timestamp", "timestamp_ms", "commit_timestamp", "log_append_time_ms", "max_timestamp", "last_timestamp")
 )
-"""Fields that are a point in time in ms; negative numbers have meanings of their own."""
+"""Fields with a point in time in milliseconds. Negative numbers have special meanings."""
 
 
 def place_of(cls: type[Any]) -> str:
-    """The module and the name of a class of messages: "fetch.FetchRequest"."""
+    """Return the module and the name of a message class, such as "fetch.FetchRequest"."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
 
@@ -68,7 +68,7 @@ def _layout(fmt: str) -> struct.Struct:
 
 
 class Walk:
-    """One walk over a message of one version.
+    """One walk over a message in one version.
 
     `record_budget` counts the nodes of all its records.
     """
@@ -80,7 +80,11 @@ class Walk:
         self.record_budget = Budget(limits.record_fields)
 
     def structure(self, cursor: Cursor, node: Node, cls: type[Any]) -> None:
-        """Add the fields of a message or structure. DecodeError, with what was read before it added."""
+        """Add the fields of a message or structure.
+
+        Raises:
+            DecodeError: a field is invalid. The fields before it have been added.
+        """
         tagged: dict[int, Field] = {}
         for field in fields_of(cls):
             if self.flexible and self.version in field.tagged_in:
@@ -96,7 +100,7 @@ class Walk:
             tagged_fields(cursor, node, known, self)
 
     def field(self, cursor: Cursor, parent: Node, field: Field, about: str, *, in_tag: bool = False) -> None:
-        """Add one field that is not of fixed size."""
+        """Add a field that has no fixed size."""
         may_be_null = self.version in field.nullable
         if field.is_array:
             self._array(cursor, parent, field, about, may_be_null=may_be_null)
@@ -119,7 +123,7 @@ class Walk:
         return node
 
     def _length(self, cursor: Cursor, name: str, prefix: str) -> tuple[Node, int]:
-        """The node of a length or count, and its number: -1 for null."""
+        """Return the node of a length or count, and its number, which is -1 for null."""
         if self.flexible:
             node = cursor.uvarint(name)
             node.note = "one more than the number; 0 is null"
@@ -197,7 +201,7 @@ class Walk:
 
 
 def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> None:
-    """Add a section of tagged fields (KIP-482): the known ones by their names, others as bytes."""
+    """Add a section of tagged fields (KIP-482): known fields by name, others as bytes."""
     section = parent.add(Node("tagged_fields", TAGGED_FIELDS, cursor.at, cursor.at, about="(tagged fields)"))
     try:
         count = section.add(cursor.uvarint(COUNT))
@@ -263,9 +267,9 @@ def _add_bytes(part: Cursor, node: Node, about: str) -> None:
 
 
 def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
-    """The node of a message that begins with its version, of all that the cursor has; None for bytes that are none.
+    """Return the node of a message that begins with its version, or None if the cursor's bytes are not this message.
 
-    A version above the highest that is known is read as that one, and what follows belongs to no field.
+    A version above the latest known one is read as the latest, and additional bytes belong to no field.
     """
     node = Node(CONTENT, STRUCT, cursor.at, cursor.end, about=place_of(cls))
     try:
@@ -286,7 +290,7 @@ def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
 
 
 def _note(about: str, value: Any) -> str:
-    """A remark on a number whose field says what numbers mean."""
+    """Return a remark on a number in a field whose numbers have a meaning."""
     name = about.rpartition(".")[2]
     if name.endswith("error_code"):
         try:

@@ -1,4 +1,4 @@
-"""The tree of fields, and the cursor that makes its nodes from bytes."""
+"""The tree of fields, and the cursor that creates its nodes from bytes."""
 
 from collections.abc import Callable, Iterator
 from struct import Struct
@@ -20,14 +20,14 @@ VARINT: Final = "VARINT"
 VARLONG: Final = "VARLONG"
 BYTES: Final = "BYTES"
 TEXT: Final = "TEXT"
-"""The bytes of a text behind its length."""
+"""The bytes of a text after its length."""
 COMPRESSED: Final = "COMPRESSED"
 ERROR: Final = "ERROR"
-"""Bytes that cannot be read, perhaps none; the value says why."""
+"""Invalid bytes, possibly none; the value is the reason."""
 NOT_OPENED: Final = "NOT_OPENED"
-"""Bytes that were not looked at, since the tree would be too large; the value says what they are."""
+"""Bytes that were not read because the tree would be too large; the value describes them."""
 UNKNOWN: Final = "UNKNOWN"
-"""Bytes behind the last field, which belong to none."""
+"""Bytes after the last field, which belong to no field."""
 
 LENGTH: Final = "(length)"
 COUNT: Final = "(count)"
@@ -44,20 +44,20 @@ INT64: Final = Struct(">q")
 _TYPES: Final = {INT8: "INT8", INT16: "INT16", INT32: "INT32", UINT32: "UINT32", INT64: "INT64"}
 
 _OVERSHOOT: Final = 2_000
-"""So many leaves a single record or structure may have when the limit is reached."""
+"""The number of leaves that a record or structure is allowed to have after the limit is reached."""
 
 Note = str | Callable[[int], str]
-"""A remark on a number: the same for all of its values, or a function of the value."""
+"""A remark on a number: a fixed text, or a function of the value."""
 
 
 class Limits(NamedTuple):
-    """Bounds of a tree.
+    """Limits for the size of a tree.
 
     Attributes:
-        fields: leaves of a message without its records.
-        record_fields: leaves of all its records.
-        decompressed: bytes that a batch may decompress to.
-        first_record: the records of a batch before this number stay closed, so that a large batch has pages.
+        fields: maximum number of leaves of a message without its records.
+        record_fields: maximum number of leaves of all its records.
+        decompressed: maximum decompressed size of a batch in bytes.
+        first_record: records of a batch before this number are not opened, which allows paging through a large batch.
     """
 
     fields: int = 20_000
@@ -70,12 +70,12 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 def refuse(text: str) -> NoReturn:
-    """Raise a DecodeError."""
+    """Raise a DecodeError with this message."""
     raise DecodeError(text)
 
 
 class Budget:
-    """Leaves that may be made yet."""
+    """The number of leaves that can still be created."""
 
     __slots__ = ("left",)
 
@@ -84,11 +84,11 @@ class Budget:
 
 
 class TooManyFieldsError(DecodeError):
-    """The budget is used up."""
+    """Raised when the budget of leaves is exhausted."""
 
 
 class Space(NamedTuple):
-    """Decompressed bytes: positions of the nodes in them count from their first."""
+    """Decompressed bytes and their nodes, whose positions count from the first of these bytes."""
 
     data: bytes
     children: list["Node"]
@@ -98,16 +98,16 @@ class Node:
     """A field, or a part of one.
 
     Attributes:
-        name: as in the declarations, "topic_id"; "[3]" for the element of an array, "(length)" and other names in
-            parentheses for bytes that no declaration names.
+        name: the declared name, such as "topic_id"; "[3]" for an array element; "(length)" and similar names for
+            undeclared bytes.
         type: the name of a `primitives.WireType`, or one of the types above.
-        start, end: the range of its bytes, from the first byte of the tree's root on.
-        value: of a leaf, and of text and bytes (a memoryview); of an array the number of its elements. None for null.
-        children: None for a leaf. Children lie one behind the other and cover the range.
-        about: the place of its declaration, which `meanings` knows: "produce.ProduceRequest.acks", "RecordBatch.crc".
+        start, end: the range of its bytes, from the first byte of the tree's root.
+        value: the value of a leaf, text or bytes (a memoryview), or the number of elements of an array. None for null.
+        children: consecutive nodes that cover the range, or None for a leaf.
+        about: the place of its declaration, used by `meanings`: "produce.ProduceRequest.acks", "RecordBatch.crc".
         note: a remark on its value, such as the name of an error code.
-        fault: a sentence on what is wrong with it; its bytes could be read.
-        inside: what compressed bytes decompress to.
+        fault: a sentence about an error in a value that could still be read.
+        inside: the decompressed content of compressed bytes.
     """
 
     __slots__ = ("about", "children", "end", "fault", "inside", "name", "note", "start", "type", "value")
@@ -125,14 +125,14 @@ class Node:
         self.inside: Space | None = None
 
     def add(self, child: "Node") -> "Node":
-        """Append a child; returns it."""
+        """Append a child and return it."""
         if self.children is None:
             self.children = []
         self.children.append(child)
         return child
 
     def leaves(self) -> Iterator["Node"]:
-        """The leaves in the order of their bytes, without those of decompressed bytes."""
+        """Yield the leaves in the order of their bytes, except those of decompressed bytes."""
         if self.children is None:
             yield self
         else:
@@ -140,13 +140,17 @@ class Node:
                 yield from child.leaves()
 
     def all_nodes(self) -> Iterator["Node"]:
-        """This node and all below it, also those of decompressed bytes."""
+        """Yield this node and all its descendants, including those of decompressed bytes."""
         yield self
         for child in (*(self.children or ()), *(self.inside.children if self.inside else ())):
             yield from child.all_nodes()
 
     def find(self, *names: str) -> "Node":
-        """The node below this one that a path of names leads to. KeyError."""
+        """Return the node at a path of names below this one.
+
+        Raises:
+            KeyError: there is no such node.
+        """
         node = self
         for name in names:
             found = next((child for child in node.children or () if child.name == name), None)
@@ -160,9 +164,9 @@ class Node:
 
 
 class Cursor:
-    """A position in bytes that moves as nodes are made of them.
+    """A position in bytes that advances as nodes are created.
 
-    Reading raises DecodeError when too few bytes are left before `end`, and leaves the position where it was.
+    If too few bytes are left before `end`, reading raises DecodeError and does not change the position.
     """
 
     __slots__ = ("at", "budget", "data", "end")
@@ -175,22 +179,26 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """Bytes that are not read yet."""
+        """The number of bytes that have not been read."""
         return self.end - self.at
 
     @property
     def is_used_up(self) -> bool:
-        """Whether no more elements may be opened."""
+        """Whether the limit of leaves has been reached."""
         return self.budget.left <= 0
 
     def spend(self) -> None:
-        """Count one leaf. TooManyFieldsError far behind the limit: a part that has begun may end."""
+        """Count one leaf.
+
+        Raises:
+            TooManyFieldsError: the limit is far exceeded. A record or structure that has begun can exceed it slightly.
+        """
         self.budget.left -= 1
         if self.budget.left < -_OVERSHOOT:
             raise TooManyFieldsError("too many fields")
 
     def leaf(self, name: str, kind: str, size: int, value: Any = None, about: str = "") -> Node:
-        """A leaf of the next `size` bytes."""
+        """Return a leaf of the next `size` bytes."""
         if not 0 <= size <= self.left:
             raise DecodeError(f"{_words(name, about)}: {size} bytes, where {self.left} are left")
         self.spend()
@@ -198,23 +206,23 @@ class Cursor:
         return Node(name, kind, start, self.at, value, about)
 
     def number(self, name: str, layout: Struct, about: str = "", note: Note = "") -> Node:
-        """An integer of fixed size."""
+        """Return a leaf with a fixed-size integer."""
         node = self.leaf(name, _TYPES[layout], layout.size, None, about)
         (node.value,) = layout.unpack_from(self.data, node.start)
         node.note = note if isinstance(note, str) else note(node.value)
         return node
 
     def uvarint(self, name: str, about: str = "") -> Node:
-        """An unsigned varint."""
+        """Return a leaf with an unsigned varint."""
         value, end = read_uvarint(self.data[: self.end], self.at)
         return self.leaf(name, UVARINT, end - self.at, value, about)
 
     def varint(self, name: str, about: str = "", note: Note = "") -> Node:
-        """A zig-zag varint."""
+        """Return a leaf with a zig-zag varint."""
         return self._variable(name, VARINT, about, note)
 
     def varlong(self, name: str, about: str = "", note: Note = "") -> Node:
-        """A zig-zag varlong."""
+        """Return a leaf with a zig-zag varlong."""
         return self._variable(name, VARLONG, about, note)
 
     def _variable(self, name: str, kind: str, about: str, note: Note) -> Node:
@@ -227,28 +235,28 @@ class Cursor:
         return node
 
     def part(self, size: int, name: str) -> "Cursor":
-        """A cursor over the next `size` bytes; this one moves behind them. The budget is the same."""
+        """Return a cursor over the next `size` bytes that shares this budget, and advance this cursor after them."""
         if not 0 <= size <= self.left:
             raise DecodeError(f"{name}: {size} bytes, where {self.left} are left")
         start, self.at = self.at, self.at + size
         return Cursor(self.data, start, self.at, self.budget)
 
     def rest(self, name: str, kind: str, value: str) -> Node:
-        """A leaf of all that is left, perhaps of no byte."""
+        """Return a leaf of all remaining bytes, possibly none."""
         start, self.at = self.at, self.end
         return Node(name, kind, start, self.at, value)
 
     def failed(self, error: Exception) -> Node:
-        """The leaf of all that is left, for an error."""
+        """Return a leaf of all remaining bytes, for an error."""
         if isinstance(error, TooManyFieldsError):
             return self.not_opened("the tree would be too large")
         return self.rest("(error)", ERROR, str(error))
 
     def not_opened(self, reason: str) -> Node:
-        """The leaf of all that is left, which is not looked at."""
+        """Return a leaf of all remaining bytes, which are not read."""
         return self.rest("(not opened)", NOT_OPENED, reason)
 
 
 def _words(name: str, about: str) -> str:
-    """A field in a sentence: "key length"."""
+    """Return a field name as words, such as "key length"."""
     return (about.rpartition(".")[2] or name).replace("_", " ")

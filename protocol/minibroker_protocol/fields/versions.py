@@ -1,7 +1,7 @@
-"""The same request or response in another version of its API, as far as that version has the fields.
+"""The same request or response in another version of its API, with the fields that exist in that version.
 
-The bytes hold the same secrets: mask them before you show them, as in the message itself. Records stay as they are,
-also where an old version knows no such message format.
+The bytes contain the same secrets as the original, so mask them before displaying them. Records are copied, even if an
+old version does not support their message format.
 """
 
 import struct
@@ -20,7 +20,7 @@ from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
 MOST_ELEMENTS: Final = 5_000
-"""A message with more elements in its arrays has no other version here."""
+"""Maximum number of array elements in a message that is converted."""
 _LENGTH: Final = struct.Struct(">i")
 _REQUEST_START: Final = struct.Struct(">hhi")
 _CLIENT_ID_LENGTH: Final = struct.Struct(">h")
@@ -31,9 +31,9 @@ class Translation(NamedTuple):
     """A message in another version.
 
     Attributes:
-        frame: its bytes with their length, for `frames`; None where the version has no way to say it.
-        lost: the fields with a value that this version lacks, as "topics.partitions.currentLeaderEpoch".
-        reason: a sentence on why there are no bytes.
+        frame: its bytes including their length, for `frames`; None if it cannot be represented in that version.
+        lost: the fields with a value that this version lacks, such as "topics.partitions.currentLeaderEpoch".
+        reason: a sentence that explains why there is no frame.
     """
 
     version: int
@@ -43,7 +43,7 @@ class Translation(NamedTuple):
 
 
 def request_versions(api_key: int) -> range:
-    """The versions of an API's requests that are declared; none for an API that is not known."""
+    """Return the declared versions of an API's requests, or an empty range for an unknown API."""
     declared = declared_messages(api_key)
     return range(0) if declared is None else _range(declared.request)
 
@@ -54,7 +54,7 @@ def _range(cls: type[Any]) -> range:
 
 
 def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> Translation:
-    """A request, from its frame with its length, in another version. Damaged bytes are a reason."""
+    """Convert a request, given its frame including the length. If the bytes are corrupt, the result has a reason."""
     view = memoryview(frame)[_LENGTH.size :]
     try:
         header = read_request_header(view)
@@ -78,7 +78,7 @@ def request_in_version(frame: bytes | bytearray | memoryview, version: int) -> T
 def response_in_version(
     api_key: int, own_version: int, frame: bytes | bytearray | memoryview, version: int
 ) -> Translation:
-    """A response to a request of `own_version` in another version."""
+    """Convert the response to a request of version `own_version` to another version."""
     view = memoryview(frame)
     try:
         declared = _declared(api_key, version)
@@ -138,5 +138,5 @@ def _lost(value: Any, version: int, path: str, *, flexible: bool) -> Iterator[st
 
 
 def _is_empty(field: Field, content: Any) -> bool:
-    """Whether null and an empty array differ in a field that says nothing either way."""
+    """Return whether a value is null or an empty array, which loses no information if it is dropped."""
     return content is None or (field.is_array and not content)

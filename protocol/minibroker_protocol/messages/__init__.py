@@ -1,7 +1,7 @@
-"""The messages of Kafka's protocol: APIs that are looked up together share a module.
+"""The messages of Kafka's protocol, one module per group of related APIs.
 
-A module declares the requests and responses of its APIs, and their structures. It is imported when one of its APIs is
-first used; nothing is re-exported here, so that start-up pays for none of them.
+A module declares the requests and responses of its APIs, and the structures in them. It is imported when one of its
+APIs is first used. Nothing is re-exported here, to keep start-up fast.
 """
 
 from functools import cache
@@ -52,11 +52,11 @@ _APIS: Final = {
 }
 _KEYS: Final = {key.message: key for key in ApiKey}
 MODULES: Final = {_KEYS[api]: module for module, apis in _APIS.items() for api in apis.split()}
-"""The module of each API: of its messages here, and of its handler in the broker."""
+"""The module that declares the messages of each API. The module of its handler in the broker has the same name."""
 
 
 class Messages(NamedTuple):
-    """The messages of an API; `api` is its name, such as "ListOffsets"."""
+    """The request and response classes of an API; `api` is its name, such as "ListOffsets"."""
 
     api: str
     request: type[Any]
@@ -65,15 +65,15 @@ class Messages(NamedTuple):
 
 @cache
 def messages_of(key: ApiKey) -> Messages:
-    """Return the messages of an API, and import their module.
+    """Import the module of an API and return its request and response classes.
 
     Raises:
-        KeyError: the messages of the API are not declared.
+        KeyError: no messages are declared for this API.
     """
     module = import_module(f"{__name__}.{MODULES[key]}")
     return Messages(key.message, getattr(module, f"{key.message}Request"), getattr(module, f"{key.message}Response"))
 
 
 def key_of(request: type[Any]) -> ApiKey:
-    """Return the API of a class of requests."""
+    """Return the API of a request class."""
     return _KEYS[request.__name__.removesuffix("Request")]

@@ -7,11 +7,10 @@ from minibroker_protocol.schema import Array, Int8, Int16, Int32, NullableString
 
 @message(versions="0-3", flexible="2+")
 class DescribeAclsRequest:
-    """DescribeAcls (key 29): the access control lists that a filter finds (KIP-140).
+    """DescribeAcls (key 29) lists the ACLs that match a filter (KIP-140).
 
-    Version 0 knows literal patterns only. A field that is null, or the number of ANY, lets everything through.
-
-    The filter; the pattern's type may be ANY or MATCH, too (KIP-290).
+    A null field, or the number of ANY, matches everything. The pattern type can also be ANY or MATCH (KIP-290). Version
+    0 supports literal patterns only.
     """
 
     resource_type_filter: Int8
@@ -25,7 +24,7 @@ class DescribeAclsRequest:
 
 @structure
 class AclDescription:
-    """One rule for a pattern."""
+    """An ACL of a resource pattern."""
 
     principal: String
     host: String
@@ -35,7 +34,7 @@ class AclDescription:
 
 @structure
 class DescribeAclsResource:
-    """A pattern of resources, and the rules for it."""
+    """A resource pattern and its ACLs."""
 
     resource_type: Int8
     resource_name: String
@@ -45,7 +44,7 @@ class DescribeAclsResource:
 
 @message(versions="0-3", flexible="2+")
 class DescribeAclsResponse:
-    """The patterns that have rules which the filter finds, with those rules."""
+    """The resource patterns with ACLs that match the filter, and these ACLs."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -55,7 +54,7 @@ class DescribeAclsResponse:
 
 @structure
 class AclCreation:
-    """One rule; `resource_pattern_type` 3 is literal, 4 prefixed (KIP-290)."""
+    """An ACL to create. A `resource_pattern_type` of 3 is literal, 4 is prefixed (KIP-290)."""
 
     resource_type: Int8
     resource_name: String
@@ -68,12 +67,10 @@ class AclCreation:
 
 @message(versions="0-3", flexible="2+")
 class CreateAclsRequest:
-    """CreateAcls (key 30): make access control lists, one rule each (KIP-140).
+    """CreateAcls (key 30) creates ACLs (KIP-140).
 
-    Numbers of resources, patterns, operations and permissions are those of
-    `minibroker.security.authorization.acls`. Version 0 knows literal patterns only.
-
-    The rules to make.
+    The numbers for resource types, pattern types, operations and permissions are defined in
+    `minibroker.security.authorization.acls`. Version 0 supports literal patterns only.
     """
 
     creations: Array[AclCreation]
@@ -81,7 +78,7 @@ class CreateAclsRequest:
 
 @structure
 class AclCreationResult:
-    """The result of one rule."""
+    """The result of creating one ACL."""
 
     error_code: Int16
     error_message: NullableString
@@ -89,7 +86,7 @@ class AclCreationResult:
 
 @message(versions="0-3", flexible="2+")
 class CreateAclsResponse:
-    """An outcome for each rule, in the order of the request."""
+    """One result per ACL, in request order."""
 
     throttle_time_ms: Int32 = 0
     results: Array[AclCreationResult]
@@ -97,7 +94,7 @@ class CreateAclsResponse:
 
 @structure
 class DeleteAclsFilter:
-    """A filter of the rules to remove; the pattern's type may be ANY or MATCH, too (KIP-290)."""
+    """A filter for ACLs to delete. The pattern type can also be ANY or MATCH (KIP-290)."""
 
     resource_type_filter: Int8
     resource_name_filter: NullableString
@@ -110,11 +107,9 @@ class DeleteAclsFilter:
 
 @message(versions="0-3", flexible="2+")
 class DeleteAclsRequest:
-    """DeleteAcls (key 31): remove the access control lists that filters find (KIP-140).
+    """DeleteAcls (key 31) deletes the ACLs that match any of its filters (KIP-140).
 
-    Version 0 knows literal patterns only. A field that is null, or the number of ANY, lets everything through.
-
-    The filters; what any of them finds is removed.
+    A null field, or the number of ANY, matches everything. Version 0 supports literal patterns only.
     """
 
     filters: Array[DeleteAclsFilter]
@@ -122,7 +117,7 @@ class DeleteAclsRequest:
 
 @structure
 class DeleteAclsMatchingAcl:
-    """One rule that was removed, or the reason why it was not."""
+    """An ACL that was deleted, or the error that prevented its deletion."""
 
     error_code: Int16
     error_message: NullableString
@@ -137,7 +132,7 @@ class DeleteAclsMatchingAcl:
 
 @structure
 class DeleteAclsFilterResult:
-    """The rules that one filter has matched, or why it was refused."""
+    """The ACLs that matched one filter, or the reason why the filter was rejected."""
 
     error_code: Int16
     error_message: NullableString
@@ -146,7 +141,7 @@ class DeleteAclsFilterResult:
 
 @message(versions="0-3", flexible="2+")
 class DeleteAclsResponse:
-    """An outcome for each filter, in the order of the request."""
+    """One result per filter, in request order."""
 
     throttle_time_ms: Int32 = 0
     filter_results: Array[DeleteAclsFilterResult]

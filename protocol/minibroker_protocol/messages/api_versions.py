@@ -1,6 +1,6 @@
-"""ApiVersions (key 18): which APIs a broker serves, and in which versions.
+"""ApiVersions (key 18): the APIs that a broker serves, and their versions.
 
-Its response header is always version 0 (KIP-511), since a client reads it before it knows what the broker speaks.
+Its response header is always version 0 (KIP-511), because a client reads it before it knows the broker's versions.
 """
 
 from dataclasses import field
@@ -24,10 +24,10 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-5", flexible="3+")
 class ApiVersionsRequest:
-    """From version 3 on a client says what software it is.
+    """A request for the served APIs.
 
-    From version 5 on it also says which cluster and which node it believes to have reached (KIP-1242); null and -1 when
-    it does not know.
+    From version 3 on, it contains the name and version of the client software. From version 5 on, it also contains the
+    cluster id and the node id that the client expects (KIP-1242), or null and -1 if the client does not know them.
     """
 
     client_software_name: Annotated[String, since(3)] = ""
@@ -38,7 +38,7 @@ class ApiVersionsRequest:
 
 @structure
 class ApiVersion:
-    """One API with its inclusive version range."""
+    """An API with its supported version range, inclusive."""
 
     api_key: Int16
     min_version: Int16
@@ -47,7 +47,7 @@ class ApiVersion:
 
 @structure
 class SupportedFeatureKey:
-    """A feature with the levels the broker could run (KIP-584)."""
+    """A feature with the range of levels that the broker supports (KIP-584)."""
 
     name: String
     min_version: Int16
@@ -56,7 +56,7 @@ class SupportedFeatureKey:
 
 @structure
 class FinalizedFeatureKey:
-    """A feature with the levels the cluster runs now."""
+    """A feature with its current level in the cluster."""
 
     name: String
     max_version_level: Int16
@@ -65,7 +65,7 @@ class FinalizedFeatureKey:
 
 @message(versions="0-5", flexible="3+")
 class ApiVersionsResponse:
-    """The table of served APIs."""
+    """The served APIs and features."""
 
     error_code: Int16
     api_keys: Array[ApiVersion]

@@ -17,7 +17,10 @@ from minibroker_protocol.schema import (
 
 @structure
 class ComponentData:
-    """A filter of one part of an entity: `match_type` 0 exactly `match`, 1 the default, 2 anything but missing."""
+    """A filter on one part of an entity.
+
+    A `match_type` of 0 means exactly `match`, 1 the default entity, and 2 any entity that has this part.
+    """
 
     entity_type: String
     match_type: Int8
@@ -26,9 +29,9 @@ class ComponentData:
 
 @message(versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
-    """DescribeClientQuotas (key 48): the limits of users, client ids and addresses (KIP-546).
+    """DescribeClientQuotas (key 48) lists the quotas of users, client ids and IP addresses (KIP-546).
 
-    All components have to match; with `strict` an entity must have no further part.
+    An entity must match all components. If `strict` is true, it must not have any other parts.
     """
 
     components: Array[ComponentData]
@@ -37,7 +40,7 @@ class DescribeClientQuotasRequest:
 
 @structure
 class EntityData:
-    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name; null is the default of the type."""
+    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name, null for the default entity."""
 
     entity_type: String
     entity_name: NullableString
@@ -45,7 +48,7 @@ class EntityData:
 
 @structure
 class ValueData:
-    """A limit by its key, per second."""
+    """The value of one quota, per second."""
 
     key: String
     value: Float64
@@ -53,7 +56,7 @@ class ValueData:
 
 @structure
 class EntryData:
-    """An entity and its limits."""
+    """An entity and its quotas."""
 
     entity: Array[EntityData]
     values: Array[ValueData]
@@ -61,7 +64,7 @@ class EntryData:
 
 @message(versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse:
-    """The entries are null where there is an error."""
+    """The matching entities and their quotas; `entries` is null after an error."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -71,7 +74,7 @@ class DescribeClientQuotasResponse:
 
 @structure
 class AlterEntityData:
-    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name; null is the default of the type."""
+    """One part of an entity: its type (`user`, `client-id`, `ip`) and its name, null for the default entity."""
 
     entity_type: String
     entity_name: NullableString
@@ -79,7 +82,7 @@ class AlterEntityData:
 
 @structure
 class OpData:
-    """A limit by its key, per second; `remove` takes it away, whatever `value` is."""
+    """A quota to set, per second. If `remove` is true, the quota is removed and `value` is ignored."""
 
     key: String
     value: Float64
@@ -88,7 +91,7 @@ class OpData:
 
 @structure
 class AlterEntryData:
-    """An entity, and what is to be done to its limits."""
+    """An entity and the changes to its quotas."""
 
     entity: Array[AlterEntityData]
     ops: Array[OpData]
@@ -96,9 +99,9 @@ class AlterEntryData:
 
 @message(versions="0-1", flexible="1+")
 class AlterClientQuotasRequest:
-    """AlterClientQuotas (key 49): sets and removes limits of users, client ids and addresses (KIP-546).
+    """AlterClientQuotas (key 49) sets and removes quotas of users, client ids and IP addresses (KIP-546).
 
-    With `validate_only` nothing is altered.
+    If `validate_only` is true, the changes are checked but not made.
     """
 
     entries: Array[AlterEntryData]
@@ -107,7 +110,7 @@ class AlterClientQuotasRequest:
 
 @structure
 class AlteredEntryData:
-    """The result of one entry; the message is null where all went well."""
+    """The result of one entry; the error message is null if the change succeeded."""
 
     error_code: Int16
     error_message: NullableString
@@ -116,7 +119,7 @@ class AlteredEntryData:
 
 @message(versions="0-1", flexible="1+")
 class AlterClientQuotasResponse:
-    """An outcome for each entry."""
+    """One result per entry."""
 
     throttle_time_ms: Int32 = 0
     entries: Array[AlteredEntryData]

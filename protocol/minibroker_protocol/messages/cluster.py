@@ -24,11 +24,10 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterRequest:
-    """DescribeCluster (key 60): which brokers there are, and which of them is the controller (KIP-700).
+    """DescribeCluster (key 60) lists the cluster's nodes and names its controller (KIP-700).
 
-    A request for the cluster's nodes; `endpoint_type` is 1 for brokers and 2 for controllers (KIP-919).
-
-    From version 2 on brokers that are registered but down are listed, too, if the client wants them (KIP-1073).
+    An `endpoint_type` of 1 asks for brokers, 2 for controllers (KIP-919). From version 2 on, a client can include
+    fenced brokers, which are registered but down (KIP-1073).
     """
 
     include_cluster_authorized_operations: Bool
@@ -38,7 +37,7 @@ class DescribeClusterRequest:
 
 @structure
 class DescribeClusterBroker:
-    """One broker and where this client finds it."""
+    """A broker with its address for this client."""
 
     broker_id: Int32
     host: String
@@ -49,7 +48,7 @@ class DescribeClusterBroker:
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterResponse:
-    """The cluster; `cluster_authorized_operations` is a set of bits, and -2**31 if it was not asked for."""
+    """The cluster. `cluster_authorized_operations` is a bit set, or -2**31 if it was not requested."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -63,14 +62,14 @@ class DescribeClusterResponse:
 
 @structure
 class PartitionData:
-    """A partition that is asked for; there is only 0."""
+    """A requested partition. Only partition 0 exists."""
 
     partition_index: Int32
 
 
 @structure
 class TopicData:
-    """A topic that is asked for; there is only `__cluster_metadata`."""
+    """A requested topic. Only `__cluster_metadata` exists."""
 
     topic_name: String
     partitions: Array[PartitionData]
@@ -78,10 +77,7 @@ class TopicData:
 
 @message(versions="0-2", flexible="0+")
 class DescribeQuorumRequest:
-    """DescribeQuorum (key 55): the voters of the metadata quorum, and how far they are (KIP-595, KIP-836, KIP-853).
-
-    The partitions of metadata logs.
-    """
+    """DescribeQuorum (key 55) describes the metadata quorum and its progress (KIP-595, KIP-836, KIP-853)."""
 
     topics: Array[TopicData]
 
@@ -90,8 +86,8 @@ class DescribeQuorumRequest:
 class ReplicaState:
     """A voter or an observer.
 
-    The timestamps, in ms, are of its last fetch (-1 for the leader), and of the time at which the leader had no more
-    than it has now; -1 where they are not known.
+    `last_fetch_timestamp` is the time of its last fetch, or -1 for the leader. `last_caught_up_timestamp` is the time
+    when the leader's log ended where this replica's log ends now. Both are in milliseconds, or -1 if unknown.
     """
 
     replica_id: Int32
@@ -103,7 +99,7 @@ class ReplicaState:
 
 @structure
 class PartitionState:
-    """The quorum of one partition, whose leader is the active controller."""
+    """The quorum of one partition. Its leader is the active controller."""
 
     partition_index: Int32
     error_code: Int16
@@ -125,7 +121,7 @@ class TopicState:
 
 @structure
 class Listener:
-    """Where a voter is found."""
+    """The address of a voter's listener."""
 
     name: Annotated[String, since(2)] = ""
     host: Annotated[String, since(2)] = ""
@@ -134,7 +130,7 @@ class Listener:
 
 @structure
 class Node:
-    """A voter."""
+    """A voter with its listeners."""
 
     node_id: Annotated[Int32, since(2)] = 0
     listeners: Annotated[Array[Listener], since(2)] = field(default_factory=empty)
@@ -142,7 +138,7 @@ class Node:
 
 @message(versions="0-2", flexible="0+")
 class DescribeQuorumResponse:
-    """The quorums; from version 2 on also where their voters are found."""
+    """The quorums; from version 2 on, also the addresses of their voters."""
 
     error_code: Int16
     error_message: Annotated[NullableString, since(2)] = None
@@ -152,10 +148,10 @@ class DescribeQuorumResponse:
 
 @structure
 class FeatureUpdateKey:
-    """A feature and the level that it shall have; 0 turns it off.
+    """A feature and its requested level. Level 0 disables the feature.
 
-    `upgrade_type` is 1 for a raise, 2 for lowering without loss and 3 for lowering at any price; before version 1
-    `allow_downgrade` stands for 2.
+    An `upgrade_type` of 1 is an upgrade, 2 a safe downgrade (without loss of metadata) and 3 an unsafe downgrade. In
+    version 0, `allow_downgrade` means 2.
     """
 
     feature: String
@@ -166,9 +162,9 @@ class FeatureUpdateKey:
 
 @message(versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
-    """UpdateFeatures (key 57): raise or lower feature levels of the cluster (KIP-584, KIP-778, KIP-1022).
+    """UpdateFeatures (key 57) raises or lowers feature levels of the cluster (KIP-584, KIP-778, KIP-1022).
 
-    The changes; `validate_only` asks whether they could be made.
+    If `validate_only` is true, the changes are checked but not made.
     """
 
     timeout_ms: Int32 = 60000
@@ -187,7 +183,7 @@ class UpdatableFeatureResult:
 
 @message(versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
-    """Whether all has been changed; from version 2 on nothing is said of each feature, since it is all or nothing."""
+    """The result of all updates. Version 2 has no results per feature: all updates succeed or none."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -197,17 +193,14 @@ class UpdateFeaturesResponse:
 
 @message(versions="0", flexible="0+")
 class UnregisterBrokerRequest:
-    """UnregisterBroker (key 64): forget a broker that will not come back (KIP-500).
-
-    The broker by its id.
-    """
+    """UnregisterBroker (key 64) removes a broker from the cluster that will not return (KIP-500)."""
 
     broker_id: Int32
 
 
 @message(versions="0", flexible="0+")
 class UnregisterBrokerResponse:
-    """The outcome."""
+    """The result of unregistering the broker."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -216,7 +209,7 @@ class UnregisterBrokerResponse:
 
 @structure
 class VoterListener:
-    """Where the voter is found."""
+    """The address of one listener of the voter."""
 
     name: String
     host: String
@@ -225,11 +218,10 @@ class VoterListener:
 
 @message(versions="0-1", flexible="0+")
 class AddRaftVoterRequest:
-    """AddRaftVoter (key 80): a controller becomes a voter of the metadata quorum (KIP-853).
+    """AddRaftVoter (key 80) makes a controller a voter of the metadata quorum (KIP-853).
 
-    The voter, by its id and the id of its directory.
-
-    `ack_when_committed` says whether the answer waits until the new set of voters is committed (KIP-1186).
+    The voter is identified by its node id and the id of its metadata directory. If `ack_when_committed` is true, the
+    response is sent after the new voter set is committed (KIP-1186).
     """
 
     cluster_id: NullableString
@@ -242,7 +234,7 @@ class AddRaftVoterRequest:
 
 @message(versions="0-1", flexible="0+")
 class AddRaftVoterResponse:
-    """The outcome."""
+    """The result of adding the voter."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -251,9 +243,9 @@ class AddRaftVoterResponse:
 
 @message(versions="0", flexible="0+")
 class RemoveRaftVoterRequest:
-    """RemoveRaftVoter (key 81): a controller is no voter of the metadata quorum any more (KIP-853).
+    """RemoveRaftVoter (key 81) removes a voter from the metadata quorum (KIP-853).
 
-    The voter, by its id and the id of its directory.
+    The voter is identified by its node id and the id of its metadata directory.
     """
 
     cluster_id: NullableString
@@ -263,7 +255,7 @@ class RemoveRaftVoterRequest:
 
 @message(versions="0", flexible="0+")
 class RemoveRaftVoterResponse:
-    """The outcome."""
+    """The result of removing the voter."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -272,17 +264,14 @@ class RemoveRaftVoterResponse:
 
 @message(versions="0", flexible="0+")
 class UnregisterControllerRequest:
-    """UnregisterController (key 94): an operator has the cluster forget a controller that is gone (KIP-1312).
-
-    The controller's node id.
-    """
+    """UnregisterController (key 94) removes a controller from the cluster that is gone (KIP-1312)."""
 
     controller_id: Int32
 
 
 @message(versions="0", flexible="0+")
 class UnregisterControllerResponse:
-    """Whether it is forgotten, and if not, why."""
+    """The result of unregistering the controller."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -22,12 +22,13 @@ from minibroker_protocol.schema import (
 
 @structure
 class DescribeConfigsResource:
-    """One resource to describe.
+    """A resource to describe.
 
     Attributes:
-        resource_type: 2 topic, 4 broker, 8 logger of a broker, 16 client metrics, 32 group.
-        resource_name: a topic's or group's name, a broker's id; an empty one is what all brokers have in common.
-        configuration_keys: the keys that are wanted; None, and up to version 4 an empty list too, for all.
+        resource_type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
+        resource_name: the name of a topic or group, or the id of a broker. An empty name stands for the defaults of all
+            brokers.
+        configuration_keys: the keys to describe. None asks for all keys; up to version 4, so does an empty list.
     """
 
     resource_type: Int8
@@ -37,9 +38,9 @@ class DescribeConfigsResource:
 
 @message(versions="0-4", flexible="4+")
 class DescribeConfigsRequest:
-    """DescribeConfigs (key 32): the configuration of topics, brokers, loggers, groups and client metrics.
+    """DescribeConfigs (key 32) describes the configurations of topics, brokers, loggers, groups and client metrics.
 
-    The resources, and whether synonyms and words on each key are wanted.
+    A client can also request the synonyms and the documentation of each key.
     """
 
     resources: Array[DescribeConfigsResource]
@@ -49,7 +50,7 @@ class DescribeConfigsRequest:
 
 @structure
 class DescribeConfigsSynonym:
-    """A setting that the value could have come from; `source` as in `DescribeConfigsResourceResult`."""
+    """A setting that can determine the value; `source` is numbered as in `DescribeConfigsResourceResult`."""
 
     name: Annotated[String, since(1)] = ""
     value: Annotated[NullableString, since(1)] = ""
@@ -61,13 +62,13 @@ class DescribeConfigsResourceResult:
     """A key and its value.
 
     Attributes:
-        value: None for null and for what must not be shown.
-        is_default: version 0 only, in the place of the source.
-        config_source: 1 topic, 2 broker at run time, 3 all brokers at run time, 4 broker at its start, 5 default,
-            6 logger, 7 client metrics, 8 group.
-        synonyms: what the value could have come from, the one that counts first.
+        value: None if the value is null or sensitive.
+        is_default: replaced by `config_source` after version 0.
+        config_source: 1 topic, 2 dynamic broker, 3 dynamic default of all brokers, 4 static broker, 5 default, 6
+            logger, 7 client metrics, 8 group.
+        synonyms: the settings that can determine the value, in order of precedence.
         config_type: 0 unknown, 1 BOOLEAN, 2 STRING, 3 INT, 4 SHORT, 5 LONG, 6 DOUBLE, 7 LIST, 8 CLASS, 9 PASSWORD.
-        documentation: None unless it was asked for.
+        documentation: None unless requested.
     """
 
     name: String
@@ -83,7 +84,7 @@ class DescribeConfigsResourceResult:
 
 @structure
 class DescribeConfigsResult:
-    """The configuration of a resource, or why there is none."""
+    """The configuration of a resource, or an error."""
 
     error_code: Int16
     error_message: NullableString
@@ -94,7 +95,7 @@ class DescribeConfigsResult:
 
 @message(versions="0-4", flexible="4+")
 class DescribeConfigsResponse:
-    """The configuration of each resource, in the order of the request."""
+    """The configuration of each resource, in request order."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DescribeConfigsResult]
@@ -110,7 +111,7 @@ class AlterableConfig:
 
 @structure
 class AlterConfigsResource:
-    """A resource and all that it is configured with from now on; its other keys go back to their defaults."""
+    """A resource and its complete new configuration. Keys that are not listed return to their defaults."""
 
     resource_type: Int8
     resource_name: String
@@ -119,9 +120,9 @@ class AlterConfigsResource:
 
 @message(versions="0-2", flexible="2+")
 class AlterConfigsRequest:
-    """AlterConfigs (key 33): put whole configurations instead of the present ones; older than the incremental one.
+    """AlterConfigs (key 33) replaces the whole configuration of each resource.
 
-    The resources; with `validate_only` they are checked, and nothing changes.
+    IncrementalAlterConfigs supersedes it. If `validate_only` is true, the changes are checked but not made.
     """
 
     resources: Array[AlterConfigsResource]
@@ -130,7 +131,7 @@ class AlterConfigsRequest:
 
 @structure
 class AlterConfigsResourceResponse:
-    """The result of one resource."""
+    """The result for one resource."""
 
     error_code: Int16
     error_message: NullableString
@@ -140,7 +141,7 @@ class AlterConfigsResourceResponse:
 
 @message(versions="0-2", flexible="2+")
 class AlterConfigsResponse:
-    """One answer for each resource, in the order of the request."""
+    """One result per resource, in request order."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse]
@@ -148,7 +149,7 @@ class AlterConfigsResponse:
 
 @structure
 class IncrementallyAlteredConfig:
-    """A key and what to do with it: 0 set, 1 delete, 2 append to a list, 3 subtract from a list."""
+    """A key and the operation on it: 0 set, 1 delete, 2 append to a list, 3 subtract from a list."""
 
     name: String
     config_operation: Int8
@@ -157,7 +158,7 @@ class IncrementallyAlteredConfig:
 
 @structure
 class IncrementallyAlteredResource:
-    """A resource and the keys to change; the others stay."""
+    """A resource and the keys to change. Other keys keep their values."""
 
     resource_type: Int8
     resource_name: String
@@ -166,9 +167,9 @@ class IncrementallyAlteredResource:
 
 @message(versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest:
-    """IncrementalAlterConfigs (key 44): change single keys of configurations (KIP-339).
+    """IncrementalAlterConfigs (key 44) changes individual configuration keys (KIP-339).
 
-    The resources; with `validate_only` they are checked, and nothing changes.
+    If `validate_only` is true, the changes are checked but not made.
     """
 
     resources: Array[IncrementallyAlteredResource]
@@ -177,7 +178,7 @@ class IncrementalAlterConfigsRequest:
 
 @message(versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse:
-    """One answer for each resource, in the order of the request."""
+    """One result per resource, in request order."""
 
     throttle_time_ms: Int32 = 0
     responses: Array[AlterConfigsResourceResponse]
@@ -185,11 +186,10 @@ class IncrementalAlterConfigsResponse:
 
 @message(versions="0-1", flexible="0+")
 class ListConfigResourcesRequest:
-    """ListConfigResources (key 74): which resources have a configuration (KIP-1142).
+    """ListConfigResources (key 74) lists the resources that have a configuration (KIP-1142).
 
-    Version 0 is Kafka 3.9's ListClientMetricsResources.
-
-    Which types are asked for, numbered as in DescribeConfigs; none means all. Version 0 asks for client metrics.
+    Version 0 is ListClientMetricsResources of Kafka 3.9, and lists client metrics. Later versions list the given
+    resource types, numbered as in DescribeConfigs, or all types if the list is empty.
     """
 
     resource_types: Annotated[Array[Int8], since(1)] = field(default_factory=empty)
@@ -197,7 +197,7 @@ class ListConfigResourcesRequest:
 
 @structure
 class ConfigResource:
-    """One resource; those of version 0 are client metrics."""
+    """A resource with a configuration. In version 0 every resource is of type client metrics."""
 
     resource_name: String
     resource_type: Annotated[Int8, since(1)] = 16

@@ -28,13 +28,15 @@ class TopicPartitions:
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest:
-    """ConsumerGroupHeartbeat (key 68): join a group that the coordinator assigns for, stay in it, leave it (KIP-848).
+    """ConsumerGroupHeartbeat (key 68) joins, stays in or leaves a consumer group (KIP-848).
 
-    A member's heartbeat; null, and a rebalance timeout of -1, mean no change.
+    The coordinator of the group computes the assignment. Null fields, and a rebalance timeout of -1, mean no change.
 
-    `member_epoch` is 0 to join, -1 to leave and -2 to leave for a while (static members). `rebalance_timeout_ms` is
-    how long it may take to give up partitions; `topic_partitions` is what it reads. In version 0 the coordinator
-    makes a member id for a member without one; from version 1 on the client does.
+    Attributes:
+        member_id: in version 0 the coordinator generates it when the member joins; from version 1 on the client does.
+        member_epoch: 0 to join, -1 to leave, and -2 if a static member leaves temporarily.
+        rebalance_timeout_ms: the time that the member has to revoke partitions.
+        topic_partitions: the partitions that the member owns.
     """
 
     group_id: String
@@ -51,14 +53,14 @@ class ConsumerGroupHeartbeatRequest:
 
 @structure
 class Assignment:
-    """All that a member is to read."""
+    """All partitions assigned to a member."""
 
     topic_partitions: Array[TopicPartitions]
 
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse:
-    """Where the member stands; `assignment` is null if it has not changed."""
+    """The member's epoch and its assignment, which is null if unchanged."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -71,10 +73,7 @@ class ConsumerGroupHeartbeatResponse:
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest:
-    """ConsumerGroupDescribe (key 69): groups that the coordinator assigns for, with their members (KIP-848).
-
-    The groups to describe.
-    """
+    """ConsumerGroupDescribe (key 69) describes consumer groups and their members (KIP-848)."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool
@@ -98,7 +97,10 @@ class DescribedAssignment:
 
 @structure
 class Member:
-    """A member; `member_type` is 0 for one of the classic protocol, 1 for one of the consumer protocol, else -1."""
+    """A member of the group.
+
+    `member_type` is 0 for the classic protocol, 1 for the consumer protocol, and -1 if unknown.
+    """
 
     member_id: String
     instance_id: NullableString = None
@@ -115,7 +117,7 @@ class Member:
 
 @structure
 class DescribedGroup:
-    """A group; `authorized_operations` has a bit for each of Kafka's `AclOperation`, if that was asked for."""
+    """A group. `authorized_operations` has one bit per Kafka `AclOperation`, if requested."""
 
     error_code: Int16
     error_message: NullableString = None
@@ -130,7 +132,7 @@ class DescribedGroup:
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse:
-    """The groups, each with an outcome of its own."""
+    """The requested groups, each with its own error code."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribedGroup]

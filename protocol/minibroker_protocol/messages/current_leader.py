@@ -1,11 +1,11 @@
-"""The structures with which Produce and Fetch name the leader to a client that asked another broker (KIP-951)."""
+"""Structures in Produce and Fetch responses that redirect a client to the current leader (KIP-951)."""
 
 from minibroker_protocol.schema import Int32, NullableString, String, frozen_structure, structure
 
 
 @frozen_structure
 class LeaderIdAndEpoch:
-    """The leader as the broker knows it; -1 where it does not."""
+    """The current leader of a partition, or -1 if it is unknown."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
@@ -13,7 +13,7 @@ class LeaderIdAndEpoch:
 
 @structure
 class NodeEndpoint:
-    """The address of a broker that leads a partition of the request."""
+    """The address of a broker that leads a requested partition."""
 
     node_id: Int32
     host: String

@@ -19,7 +19,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class CreatableRenewers:
-    """A principal that may renew the token, beside its owner."""
+    """A principal other than the owner that is allowed to renew the token."""
 
     principal_type: String
     principal_name: String
@@ -27,9 +27,10 @@ class CreatableRenewers:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest:
-    """CreateDelegationToken (key 38): a token to log in with, in the place of a password (KIP-48, KIP-373).
+    """CreateDelegationToken (key 38) creates a token that replaces a password (KIP-48, KIP-373).
 
-    Without an owner the token is for the client's user. `max_lifetime_ms` of -1 is the longest allowed.
+    If the owner is omitted, it is the authenticated client. A `max_lifetime_ms` of -1 requests the longest lifetime
+    allowed.
     """
 
     owner_principal_type: Annotated[NullableString, since(3)] = ""
@@ -40,7 +41,10 @@ class CreateDelegationTokenRequest:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenResponse:
-    """Times are in ms since the epoch; `token_id` is the name to log in with, and `hmac` in base64 the password."""
+    """The new token, with times in milliseconds since the epoch.
+
+    A client logs in with `token_id` as its user name and the Base64 form of `hmac` as its password.
+    """
 
     error_code: Int16
     principal_type: String
@@ -57,9 +61,9 @@ class CreateDelegationTokenResponse:
 
 @message(versions="0-2", flexible="2+")
 class RenewDelegationTokenRequest:
-    """RenewDelegationToken (key 39): put the end of a token off (KIP-48).
+    """RenewDelegationToken (key 39) extends the lifetime of a token (KIP-48).
 
-    The token by its HMAC, and a period in milliseconds; -1 is the broker's usual one.
+    The token is identified by its HMAC. A `renew_period_ms` of -1 means the broker's default period.
     """
 
     hmac: Bytes
@@ -68,7 +72,7 @@ class RenewDelegationTokenRequest:
 
 @message(versions="0-2", flexible="2+")
 class RenewDelegationTokenResponse:
-    """When it ends now, in milliseconds since the epoch."""
+    """The new expiry time, in milliseconds since the epoch."""
 
     error_code: Int16
     expiry_timestamp_ms: Int64
@@ -77,9 +81,9 @@ class RenewDelegationTokenResponse:
 
 @message(versions="0-2", flexible="2+")
 class ExpireDelegationTokenRequest:
-    """ExpireDelegationToken (key 40): bring the end of a token nearer (KIP-48).
+    """ExpireDelegationToken (key 40) shortens the lifetime of a token (KIP-48).
 
-    The token by its HMAC, and a period in milliseconds; a negative one ends it at once.
+    The token is identified by its HMAC. A negative `expiry_time_period_ms` makes it expire immediately.
     """
 
     hmac: Bytes
@@ -88,7 +92,7 @@ class ExpireDelegationTokenRequest:
 
 @message(versions="0-2", flexible="2+")
 class ExpireDelegationTokenResponse:
-    """When it ends now, in milliseconds since the epoch."""
+    """The new expiry time, in milliseconds since the epoch."""
 
     error_code: Int16
     expiry_timestamp_ms: Int64
@@ -97,7 +101,7 @@ class ExpireDelegationTokenResponse:
 
 @structure
 class DescribeDelegationTokenOwner:
-    """An owner, or a renewer."""
+    """An owner or a renewer."""
 
     principal_type: String
     principal_name: String
@@ -105,9 +109,9 @@ class DescribeDelegationTokenOwner:
 
 @message(versions="0-3", flexible="2+")
 class DescribeDelegationTokenRequest:
-    """DescribeDelegationToken (key 41): which tokens there are (KIP-48, KIP-373).
+    """DescribeDelegationToken (key 41) lists delegation tokens (KIP-48, KIP-373).
 
-    Null asks for the tokens of all users, as far as the client may see them.
+    If `owners` is null, the response has the tokens of all users that the client is allowed to describe.
     """
 
     owners: NullableArray[DescribeDelegationTokenOwner]
@@ -115,7 +119,7 @@ class DescribeDelegationTokenRequest:
 
 @structure
 class DescribedDelegationTokenRenewer:
-    """A principal that may renew a token."""
+    """A principal that is allowed to renew the token."""
 
     principal_type: String
     principal_name: String
@@ -123,7 +127,7 @@ class DescribedDelegationTokenRenewer:
 
 @structure
 class DescribedDelegationToken:
-    """One token; times are in milliseconds since the epoch."""
+    """A token. Times are in milliseconds since the epoch."""
 
     principal_type: String
     principal_name: String
@@ -139,7 +143,7 @@ class DescribedDelegationToken:
 
 @message(versions="0-3", flexible="2+")
 class DescribeDelegationTokenResponse:
-    """The tokens."""
+    """The tokens that match the request."""
 
     error_code: Int16
     tokens: Array[DescribedDelegationToken]

@@ -1,4 +1,4 @@
-"""Transactions and producers for administrators (KIP-664)."""
+"""APIs with which administrators inspect transactions and producers (KIP-664)."""
 
 from typing import Annotated
 
@@ -7,10 +7,7 @@ from minibroker_protocol.schema import Array, Int16, Int32, Int64, NullableStrin
 
 @message(versions="0", flexible="0+")
 class DescribeTransactionsRequest:
-    """DescribeTransactions (key 65): the state of transactions (KIP-664).
-
-    The transactional ids to look up.
-    """
+    """DescribeTransactions (key 65) describes the transactions of the given transactional ids (KIP-664)."""
 
     transactional_ids: Array[String]
 
@@ -25,9 +22,9 @@ class TopicData:
 
 @structure
 class TransactionState:
-    """The transaction of one transactional id.
+    """The current transaction of a transactional id.
 
-    `transaction_start_time_ms` is -1 while none is open; `topics` holds the partitions that still await a marker.
+    `transaction_start_time_ms` is -1 if no transaction is open. `topics` has the partitions that still need a marker.
     """
 
     error_code: Int16
@@ -42,7 +39,7 @@ class TransactionState:
 
 @message(versions="0", flexible="0+")
 class DescribeTransactionsResponse:
-    """One answer per transactional id asked."""
+    """One result per transactional id."""
 
     throttle_time_ms: Int32 = 0
     transaction_states: Array[TransactionState]
@@ -50,12 +47,14 @@ class DescribeTransactionsResponse:
 
 @message(versions="0-2", flexible="0+")
 class ListTransactionsRequest:
-    """ListTransactions (key 66): every transactional id that the broker keeps (KIP-664).
+    """ListTransactions (key 66) lists the transactional ids of a broker (KIP-664).
 
-    Empty filters let everything through.
+    An empty filter matches everything.
 
-    `duration_filter` asks for transactions that have run longer than so many ms; below 0 for all (KIP-994).
-    `transactional_id_pattern` is a regular expression of Java's for the whole transactional id (KIP-1152).
+    Attributes:
+        duration_filter: matches transactions open for longer than this many milliseconds; a negative value matches all
+            (KIP-994).
+        transactional_id_pattern: a Java regular expression that must match the whole transactional id (KIP-1152).
     """
 
     state_filters: Array[String]
@@ -66,7 +65,7 @@ class ListTransactionsRequest:
 
 @structure
 class ListedTransaction:
-    """One transactional id, the producer that uses it and the name of its state."""
+    """A transactional id with its producer and the name of its state."""
 
     transactional_id: String
     producer_id: Int64
@@ -75,7 +74,7 @@ class ListedTransaction:
 
 @message(versions="0-2", flexible="0+")
 class ListTransactionsResponse:
-    """The transactions that match the filters, and the unknown states among the filters."""
+    """The matching transactions, and the names in `state_filters` that are not valid states."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -85,10 +84,7 @@ class ListTransactionsResponse:
 
 @structure
 class TopicRequest:
-    """DescribeProducers (key 61): the producers that a partition knows (KIP-664).
-
-    The partitions of one topic.
-    """
+    """The requested partitions of one topic."""
 
     name: String
     partition_indexes: Array[Int32]
@@ -96,7 +92,7 @@ class TopicRequest:
 
 @message(versions="0", flexible="0+")
 class DescribeProducersRequest:
-    """The partitions to look at."""
+    """DescribeProducers (key 61) lists the active producers of partitions (KIP-664)."""
 
     topics: Array[TopicRequest]
 
@@ -105,7 +101,7 @@ class DescribeProducersRequest:
 class ProducerState:
     """The state of one producer in a partition.
 
-    `last_timestamp` is in ms; `current_txn_start_offset` is -1 while no transaction is open.
+    `last_timestamp` is in milliseconds. `current_txn_start_offset` is -1 if no transaction is open.
     """
 
     producer_id: Int64
@@ -136,7 +132,7 @@ class TopicResponse:
 
 @message(versions="0", flexible="0+")
 class DescribeProducersResponse:
-    """One answer per partition asked."""
+    """One result per requested partition."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[TopicResponse]

@@ -1,4 +1,4 @@
-"""Fetch (key 1): record batches from given offsets, long-polled, with fetch sessions (KIP-227)."""
+"""Fetch (key 1): reads record batches from given offsets, with long polling and fetch sessions (KIP-227)."""
 
 from dataclasses import field
 from typing import Annotated, Final
@@ -31,10 +31,10 @@ _UNKNOWN_HIGH_WATERMARK: Final = 2**63 - 1
 
 @structure
 class FetchPartition:
-    """Where to read in one partition; `partition_max_bytes` may be exceeded by a single first batch.
+    """The offset to read from in one partition.
 
-    Only replicas say in which of their directories the partition lies (KIP-853), and which high watermark they know
-    (KIP-1166).
+    A first batch is returned even if it is larger than `partition_max_bytes`. Only replicas send the id of the
+    directory that contains their log (KIP-853), and the high watermark that they know (KIP-1166).
     """
 
     partition: Int32
@@ -49,7 +49,7 @@ class FetchPartition:
 
 @structure
 class FetchTopic:
-    """The partitions of one topic, which from version 13 on is named by its id (KIP-516)."""
+    """The partitions of one topic, identified by topic id from version 13 on (KIP-516)."""
 
     topic: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -58,7 +58,7 @@ class FetchTopic:
 
 @structure
 class ForgottenTopic:
-    """Partitions that leave the fetch session."""
+    """Partitions to remove from the fetch session."""
 
     topic: Annotated[String, versions("7-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -67,7 +67,7 @@ class ForgottenTopic:
 
 @frozen_structure
 class ReplicaState:
-    """Which replica asks, and in which of its lives (KIP-903); -1 for a consumer."""
+    """The fetching replica and its broker epoch (KIP-903); both are -1 for a consumer."""
 
     replica_id: Int32 = -1
     replica_epoch: Int64 = -1
@@ -75,9 +75,10 @@ class ReplicaState:
 
 @message(versions="0-18", flexible="12+")
 class FetchRequest:
-    """The answer waits until `min_bytes` are there, at most `max_wait_ms`.
+    """A request for record batches.
 
-    `session_epoch` -1 asks for no session (and closes that of `session_id`), 0 opens one, above 0 is an incremental
+    The response waits until `min_bytes` are available, for at most `max_wait_ms`. A `session_epoch` of -1 fetches
+    without a session and closes the session `session_id`, 0 opens a session, and a positive epoch is an incremental
     request.
     """
 
@@ -97,7 +98,7 @@ class FetchRequest:
 
 @frozen_structure
 class EpochEndOffset:
-    """Where an epoch ended, for a fetcher that diverged from the leader."""
+    """The end offset of the largest epoch that a diverging follower shares with the leader."""
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
@@ -105,7 +106,7 @@ class EpochEndOffset:
 
 @frozen_structure
 class SnapshotId:
-    """A snapshot of the metadata log; never sent for ordinary topics."""
+    """A snapshot of the metadata log. It is never sent for ordinary topics."""
 
     end_offset: Int64 = -1
     epoch: Int32 = -1
@@ -113,7 +114,7 @@ class SnapshotId:
 
 @structure
 class AbortedTransaction:
-    """A transaction whose records a reader of committed data leaves out."""
+    """An aborted transaction, whose records a read-committed consumer skips."""
 
     producer_id: Int64
     first_offset: Int64
@@ -121,7 +122,7 @@ class AbortedTransaction:
 
 @structure
 class PartitionData:
-    """The data read from one partition."""
+    """The data read from one partition, or an error."""
 
     partition_index: Int32
     error_code: Int16
@@ -138,7 +139,7 @@ class PartitionData:
 
 @structure
 class FetchableTopicResponse:
-    """The partitions of one topic, which from version 13 on is named by its id."""
+    """The partitions of one topic, identified by topic id from version 13 on."""
 
     topic: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -147,9 +148,10 @@ class FetchableTopicResponse:
 
 @message(versions="0-18", flexible="12+")
 class FetchResponse:
-    """`error_code` speaks of the fetch session; each partition has an error of its own.
+    """The record batches of each partition.
 
-    `node_endpoints` are those of the leaders that the answer names (KIP-951).
+    The top-level `error_code` concerns the fetch session; each partition has its own. `node_endpoints` has the
+    addresses of the current leaders in the response (KIP-951).
     """
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0

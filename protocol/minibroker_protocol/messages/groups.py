@@ -1,4 +1,4 @@
-"""Groups: their coordinators, the classic protocol of members, and what administrators ask of all groups."""
+"""Group APIs: the coordinator, the classic membership protocol, and administration of groups of every type."""
 
 from dataclasses import field
 from typing import Annotated
@@ -23,9 +23,10 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-6", flexible="3+")
 class FindCoordinatorRequest:
-    """FindCoordinator (key 10): which broker keeps a group or a transactional id.
+    """FindCoordinator (key 10) finds the coordinator of groups or transactional ids.
 
-    `key_type`: 0 for a group, 1 for a transactional id. From version 4 on, several keys of one type (KIP-699).
+    `key_type` is 0 for a group and 1 for a transactional id. From version 4 on, a request has several keys of one type
+    (KIP-699).
     """
 
     key: Annotated[String, versions("0-3")] = ""
@@ -35,7 +36,7 @@ class FindCoordinatorRequest:
 
 @structure
 class Coordinator:
-    """Where the coordinator of one key listens, or why there is none."""
+    """The address of the coordinator of one key, or an error."""
 
     key: String
     node_id: Int32
@@ -47,7 +48,7 @@ class Coordinator:
 
 @message(versions="0-6", flexible="3+")
 class FindCoordinatorResponse:
-    """One coordinator at the top up to version 3, one for each key later."""
+    """The coordinators: a single one in the top-level fields up to version 3, and one per key later."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Annotated[Int16, versions("0-3")] = 0
@@ -60,7 +61,7 @@ class FindCoordinatorResponse:
 
 @structure
 class JoinGroupRequestProtocol:
-    """A way to assign partitions that the member can go along with; `metadata` is its subscription."""
+    """A supported assignment protocol, with the member's subscription as `metadata`."""
 
     name: String
     metadata: Bytes
@@ -68,11 +69,10 @@ class JoinGroupRequestProtocol:
 
 @message(versions="0-9", flexible="6+")
 class JoinGroupRequest:
-    """JoinGroup (key 11): become a member of a group, and learn its generation.
+    """JoinGroup (key 11) joins a group and returns its generation.
 
-    `member_id` is empty at first; `protocols` begins with the one that the member prefers.
-
-    Before version 1 the session timeout is the rebalance timeout, too.
+    `member_id` is empty when a member first joins. `protocols` is in order of preference. In version 0, the session
+    timeout is also the rebalance timeout.
     """
 
     group_id: String
@@ -87,7 +87,7 @@ class JoinGroupRequest:
 
 @structure
 class JoinGroupResponseMember:
-    """A member as the leader sees it."""
+    """A member in the response to the leader."""
 
     member_id: String
     group_instance_id: Annotated[NullableString, since(5)] = None
@@ -96,9 +96,10 @@ class JoinGroupResponseMember:
 
 @message(versions="0-9", flexible="6+")
 class JoinGroupResponse:
-    """`members` is empty for everyone but the leader, which assigns.
+    """The generation of the group and the member's id.
 
-    With `skip_assignment` the leader learns the members but leaves the assignment as it is (KIP-814).
+    `members` is empty for all members except the leader, which computes the assignment. If `skip_assignment` is true,
+    the leader gets the members but keeps the existing assignment (KIP-814).
     """
 
     throttle_time_ms: Annotated[Int32, since(2)] = 0
@@ -114,7 +115,7 @@ class JoinGroupResponse:
 
 @structure
 class SyncGroupRequestAssignment:
-    """The assignment that the leader gives to one member."""
+    """The leader's assignment for one member."""
 
     member_id: String
     assignment: Bytes
@@ -122,9 +123,9 @@ class SyncGroupRequestAssignment:
 
 @message(versions="0-5", flexible="4+")
 class SyncGroupRequest:
-    """SyncGroup (key 14): the leader hands in the assignments, every member takes its own.
+    """SyncGroup (key 14) sends the leader's assignments to the coordinator and returns each member's own.
 
-    `assignments` is empty in the requests of all members but the leader.
+    All members send this request, but only the leader fills `assignments`.
     """
 
     group_id: String
@@ -138,7 +139,7 @@ class SyncGroupRequest:
 
 @message(versions="0-5", flexible="4+")
 class SyncGroupResponse:
-    """The assignment of the member that asked."""
+    """The assignment of the requesting member."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16
@@ -149,10 +150,7 @@ class SyncGroupResponse:
 
 @message(versions="0-4", flexible="4+")
 class HeartbeatRequest:
-    """Heartbeat (key 12): a member of a group is alive.
-
-    A heartbeat counts for one generation of the group.
-    """
+    """Heartbeat (key 12) keeps a member of the given generation in its group."""
 
     group_id: String
     generation_id: Int32
@@ -162,7 +160,7 @@ class HeartbeatRequest:
 
 @message(versions="0-4", flexible="4+")
 class HeartbeatResponse:
-    """`error_code` also says that the group is rebalancing."""
+    """The result of the heartbeat; an `error_code` of REBALANCE_IN_PROGRESS asks the member to rejoin."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16
@@ -170,7 +168,7 @@ class HeartbeatResponse:
 
 @structure
 class MemberIdentity:
-    """A member by its id; a static one by its instance id, with or without the member id."""
+    """A member id. A static member is identified by its instance id, with or without a member id."""
 
     member_id: String
     group_instance_id: NullableString = None
@@ -179,9 +177,9 @@ class MemberIdentity:
 
 @message(versions="0-5", flexible="4+")
 class LeaveGroupRequest:
-    """LeaveGroup (key 13): members leave a group, or an operator removes them (KIP-345).
+    """LeaveGroup (key 13) removes members from a group, on their own request or an operator's (KIP-345).
 
-    One member up to version 2, any number of them later.
+    Up to version 2 a request has one member, from version 3 on any number.
     """
 
     group_id: String
@@ -200,7 +198,7 @@ class MemberResponse:
 
 @message(versions="0-5", flexible="4+")
 class LeaveGroupResponse:
-    """From version 3 on each member has an outcome of its own."""
+    """The result of the request; from version 3 on, also one result per member."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16
@@ -209,10 +207,7 @@ class LeaveGroupResponse:
 
 @message(versions="0-6", flexible="5+")
 class DescribeGroupsRequest:
-    """DescribeGroups (key 15): the state and the members of groups.
-
-    The groups by name.
-    """
+    """DescribeGroups (key 15) describes the state and the members of classic groups."""
 
     groups: Array[String]
     include_authorized_operations: Annotated[Bool, since(3)] = False
@@ -220,7 +215,7 @@ class DescribeGroupsRequest:
 
 @structure
 class DescribedGroupMember:
-    """A member; its metadata and assignment are bytes that only the group's clients understand."""
+    """A member of the group. Only the group's clients interpret its metadata and its assignment."""
 
     member_id: String
     group_instance_id: Annotated[NullableString, since(4)] = None
@@ -232,9 +227,9 @@ class DescribedGroupMember:
 
 @structure
 class DescribedGroup:
-    """One group; `protocol_data` is the name of the protocol that its members agreed on.
+    """A group; `protocol_data` is the name of the protocol that its members agreed on.
 
-    From version 6 on a group that is not known is an error, with a sentence that says so (KIP-1043).
+    From version 6 on, an unknown group gets an error code and a message (KIP-1043).
     """
 
     error_code: Int16
@@ -249,7 +244,7 @@ class DescribedGroup:
 
 @message(versions="0-6", flexible="5+")
 class DescribeGroupsResponse:
-    """One description per group asked."""
+    """One description per requested group."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     groups: Array[DescribedGroup]
@@ -257,9 +252,9 @@ class DescribeGroupsResponse:
 
 @message(versions="0-5", flexible="3+")
 class ListGroupsRequest:
-    """ListGroups (key 16): every group that the broker keeps.
+    """ListGroups (key 16) lists the groups of a broker.
 
-    Empty filters let every group through (KIP-518 for states, KIP-848 for types).
+    An empty filter matches all groups. Filters on states are from KIP-518, filters on types from KIP-848.
     """
 
     states_filter: Annotated[Array[String], since(4)] = field(default_factory=empty)
@@ -268,7 +263,7 @@ class ListGroupsRequest:
 
 @structure
 class ListedGroup:
-    """One group; `protocol_type` is empty for a group that never had members."""
+    """A group. `protocol_type` is empty if the group never had members."""
 
     group_id: String
     protocol_type: String
@@ -278,7 +273,7 @@ class ListedGroup:
 
 @message(versions="0-5", flexible="3+")
 class ListGroupsResponse:
-    """The groups that the filters let through."""
+    """The groups that match both filters."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16
@@ -287,10 +282,7 @@ class ListGroupsResponse:
 
 @message(versions="0-3", flexible="2+")
 class DeleteGroupsRequest:
-    """DeleteGroups (key 42): forget groups that have no members, with their offsets (KIP-229).
-
-    The groups by name.
-    """
+    """DeleteGroups (key 42) deletes groups without members, with their offsets (KIP-229)."""
 
     groups_names: Array[String]
 
@@ -306,7 +298,7 @@ class DeletableGroupResult:
 
 @message(versions="0-3", flexible="2+")
 class DeleteGroupsResponse:
-    """One outcome per group asked."""
+    """One result per requested group."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DeletableGroupResult]

@@ -1,4 +1,4 @@
-"""Requests between brokers and controllers, most of them of clusters with ZooKeeper."""
+"""Requests between brokers and controllers, most of them for clusters with ZooKeeper."""
 
 from dataclasses import field
 from typing import Annotated
@@ -26,7 +26,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class LeaderAndIsrPartitionState:
-    """A partition as the controller has it; brokers by their ids."""
+    """The controller's state of a partition; brokers are given by id."""
 
     topic_name: Annotated[String, versions("0-1")] = ""
     partition_index: Int32
@@ -53,7 +53,7 @@ class LeaderAndIsrTopicState:
 
 @structure
 class LeaderAndIsrLiveLeader:
-    """The address of a leader."""
+    """The address of a partition leader."""
 
     broker_id: Int32
     host_name: String
@@ -62,9 +62,9 @@ class LeaderAndIsrLiveLeader:
 
 @message(versions="0-7", flexible="4+")
 class LeaderAndIsrRequest:
-    """LeaderAndIsr (key 4): a controller with ZooKeeper assigns partitions to lead and to follow; gone in Kafka 4.0.
+    """LeaderAndIsr (key 4): a ZooKeeper-based controller assigns partitions to lead or to follow; removed in Kafka 4.0.
 
-    The partitions to lead and to follow; `controller_epoch` counts the controllers that there have been.
+    `controller_epoch` rises with each new controller.
     """
 
     controller_id: Int32
@@ -98,7 +98,7 @@ class LeaderAndIsrTopicError:
 
 @message(versions="0-7", flexible="4+")
 class LeaderAndIsrResponse:
-    """One outcome for each partition, unless `error_code` is about all of them."""
+    """One result per partition, unless the top-level `error_code` applies to all of them."""
 
     error_code: Int16
     partition_errors: Annotated[Array[LeaderAndIsrPartitionError], versions("0-4")] = field(default_factory=empty)
@@ -107,7 +107,7 @@ class LeaderAndIsrResponse:
 
 @structure
 class StopReplicaPartitionV0:
-    """A partition."""
+    """A partition to stop."""
 
     topic_name: Annotated[String, versions("0")] = ""
     partition_index: Annotated[Int32, versions("0")] = 0
@@ -123,7 +123,7 @@ class StopReplicaTopicV1:
 
 @structure
 class StopReplicaPartitionState:
-    """A partition, and whether its log goes, too."""
+    """A partition to stop; its log is deleted if `delete_partition` is true."""
 
     partition_index: Annotated[Int32, since(3)] = 0
     leader_epoch: Annotated[Int32, since(3)] = -1
@@ -140,9 +140,9 @@ class StopReplicaTopicState:
 
 @message(versions="0-4", flexible="2+")
 class StopReplicaRequest:
-    """StopReplica (key 5): a controller with ZooKeeper takes replicas from a broker; gone in Kafka 4.0.
+    """StopReplica (key 5): a ZooKeeper-based controller stops replicas of a broker; removed in Kafka 4.0.
 
-    The replicas to stop; `controller_epoch` counts the controllers that there have been.
+    `controller_epoch` rises with each new controller.
     """
 
     controller_id: Int32
@@ -166,7 +166,7 @@ class StopReplicaPartitionError:
 
 @message(versions="0-4", flexible="2+")
 class StopReplicaResponse:
-    """One outcome for each partition, unless `error_code` is about all of them."""
+    """One result per partition, unless the top-level `error_code` applies to all of them."""
 
     error_code: Int16
     partition_errors: Array[StopReplicaPartitionError]
@@ -174,7 +174,7 @@ class StopReplicaResponse:
 
 @structure
 class UpdateMetadataPartitionState:
-    """A partition as the controller has it; brokers by their ids."""
+    """The controller's state of a partition; brokers are given by id."""
 
     topic_name: Annotated[String, versions("0-4")] = ""
     partition_index: Int32
@@ -208,7 +208,7 @@ class UpdateMetadataEndpoint:
 
 @structure
 class UpdateMetadataBroker:
-    """A broker that is alive."""
+    """A live broker."""
 
     id: Int32
     v0_host: Annotated[String, versions("0")] = ""
@@ -219,9 +219,9 @@ class UpdateMetadataBroker:
 
 @message(versions="0-8", flexible="6+")
 class UpdateMetadataRequest:
-    """UpdateMetadata (key 6): a controller with ZooKeeper sends the metadata for clients; gone in Kafka 4.0.
+    """UpdateMetadata (key 6): a ZooKeeper-based controller sends metadata to brokers; removed in Kafka 4.0.
 
-    The brokers and partitions; `controller_epoch` counts the controllers that there have been.
+    `controller_epoch` rises with each new controller.
     """
 
     controller_id: Int32
@@ -238,16 +238,16 @@ class UpdateMetadataRequest:
 
 @message(versions="0-8", flexible="6+")
 class UpdateMetadataResponse:
-    """The outcome."""
+    """The result of updating the metadata."""
 
     error_code: Int16
 
 
 @message(versions="0-3", flexible="3+")
 class ControlledShutdownRequest:
-    """ControlledShutdown (key 7): a broker with ZooKeeper asks its controller to be stopped; gone in Kafka 4.0.
+    """ControlledShutdown (key 7): a broker asks its ZooKeeper-based controller to shut down; removed in Kafka 4.0.
 
-    The broker that wants to stop. Version 0 is the one request without a client id in its header.
+    Version 0 is the only request without a client id in its header.
     """
 
     broker_id: Int32
@@ -256,7 +256,7 @@ class ControlledShutdownRequest:
 
 @structure
 class RemainingPartition:
-    """A partition that the broker leads still."""
+    """A partition that the broker still leads."""
 
     topic_name: String
     partition_index: Int32
@@ -264,7 +264,7 @@ class RemainingPartition:
 
 @message(versions="0-3", flexible="3+")
 class ControlledShutdownResponse:
-    """The outcome, and what keeps the broker from stopping."""
+    """The result, with the partitions that prevent the broker from stopping."""
 
     error_code: Int16
     remaining_partitions: Array[RemainingPartition]
@@ -272,7 +272,7 @@ class ControlledShutdownResponse:
 
 @structure
 class BrokerState:
-    """A replica in sync, and the epoch with which its broker has registered; -1 if that does not matter."""
+    """An in-sync replica with the epoch of its broker's registration, or -1 to skip the check of the epoch."""
 
     broker_id: Annotated[Int32, since(3)] = 0
     broker_epoch: Annotated[Int64, since(3)] = -1
@@ -280,7 +280,7 @@ class BrokerState:
 
 @structure
 class PartitionData:
-    """The set that is wanted for one partition, and the epochs that it was made for."""
+    """The requested in-sync replicas of one partition, and the epochs on which the request is based."""
 
     partition_index: Int32
     leader_epoch: Int32
@@ -292,7 +292,7 @@ class PartitionData:
 
 @structure
 class TopicData:
-    """The partitions of one topic, which is named by its id from version 2 on."""
+    """The partitions of one topic, identified by topic id from version 2 on."""
 
     topic_name: Annotated[String, versions("0-1")] = ""
     topic_id: Annotated[Uuid, since(2)] = bytes(16)
@@ -301,11 +301,10 @@ class TopicData:
 
 @message(versions="0-3", flexible="0+")
 class AlterPartitionRequest:
-    """AlterPartition (key 56): a broker asks the controller for another set of replicas in sync.
+    """AlterPartition (key 56): a partition leader asks the controller to change the in-sync replicas.
 
-    It goes between brokers and controllers only. It was called AlterIsr before Kafka 3.2.
-
-    The broker that asks, with the epoch of its registration.
+    It is sent between brokers and controllers only, and was named AlterIsr before Kafka 3.2. The broker sends the epoch
+    of its registration.
     """
 
     broker_id: Int32
@@ -315,7 +314,7 @@ class AlterPartitionRequest:
 
 @structure
 class AlteredPartition:
-    """One partition as the controller has it now."""
+    """The controller's current state of one partition."""
 
     partition_index: Int32
     error_code: Int16
@@ -328,7 +327,7 @@ class AlteredPartition:
 
 @structure
 class AlteredTopic:
-    """The partitions of one topic."""
+    """The partitions of one topic, identified by topic id from version 2 on."""
 
     topic_name: Annotated[String, versions("0-1")] = ""
     topic_id: Annotated[Uuid, since(2)] = bytes(16)
@@ -337,7 +336,7 @@ class AlteredTopic:
 
 @message(versions="0-3", flexible="0+")
 class AlterPartitionResponse:
-    """`error_code` speaks of the whole request; each partition has one of its own."""
+    """The new state of each partition; the top-level `error_code` is for the whole request."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -346,9 +345,10 @@ class AlterPartitionResponse:
 
 @message(versions="0", flexible="0+")
 class EnvelopeRequest:
-    """Envelope (key 58): a broker hands a client's request on to the controller (KIP-590). No client sends it.
+    """Envelope (key 58): a broker forwards a client's request to the controller (KIP-590). No client sends it.
 
-    A whole request with its header, its principal as the principal builder writes it, and its host.
+    It contains the whole request with its header, the principal serialized by the principal builder, and the client's
+    host.
     """
 
     request_data: Bytes
@@ -358,7 +358,7 @@ class EnvelopeRequest:
 
 @message(versions="0", flexible="0+")
 class EnvelopeResponse:
-    """The whole response with its header; null where the envelope itself is refused."""
+    """The whole response with its header, or null if the envelope itself was rejected."""
 
     response_data: NullableBytes = None
     error_code: Int16
@@ -368,7 +368,7 @@ class EnvelopeResponse:
 class AllocateProducerIdsRequest:
     """AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids. No client sends it.
 
-    The broker that asks, with the epoch of its registration.
+    The broker sends the epoch of its registration.
     """
 
     broker_id: Int32
@@ -377,7 +377,7 @@ class AllocateProducerIdsRequest:
 
 @message(versions="0", flexible="0+")
 class AllocateProducerIdsResponse:
-    """`producer_id_len` ids from `producer_id_start` on."""
+    """A block of `producer_id_len` ids that begins with `producer_id_start`."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

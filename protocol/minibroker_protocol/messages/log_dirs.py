@@ -1,4 +1,4 @@
-"""Log directories, and the replicas in them (KIP-113)."""
+"""Log directories and their replicas (KIP-113)."""
 
 from typing import Annotated
 
@@ -26,9 +26,9 @@ class DescribableLogDirTopic:
 
 @message(versions="0-5", flexible="2+")
 class DescribeLogDirsRequest:
-    """DescribeLogDirs (key 35): where replicas are, and how many bytes they take (KIP-113).
+    """DescribeLogDirs (key 35) describes log directories, with their replicas and sizes (KIP-113).
 
-    The partitions to tell of; None means all.
+    If `topics` is None, the response has all partitions.
     """
 
     topics: NullableArray[DescribableLogDirTopic]
@@ -36,10 +36,10 @@ class DescribeLogDirsRequest:
 
 @structure
 class DescribeLogDirsPartition:
-    """One replica.
+    """One replica in a log directory.
 
-    `partition_size` is in bytes; `offset_lag` is how far it is behind the high watermark, or, of a replica that is
-    being moved here (`is_future_key`), behind the one that it will replace.
+    `partition_size` is in bytes. `offset_lag` is the distance to the high watermark. For a replica that is being moved
+    into this directory (`is_future_key`), it is the distance to the replica that it will replace.
     """
 
     partition_index: Int32
@@ -58,9 +58,10 @@ class DescribeLogDirsTopic:
 
 @structure
 class DescribeLogDirsResult:
-    """One log directory, with the bytes of its volume (KIP-827); -1 where these are not known.
+    """A log directory with its replicas.
 
-    A cordoned directory is given no new replicas (KIP-1066).
+    The total and usable bytes of its volume (KIP-827) are -1 if unknown. A cordoned directory gets no new replicas
+    (KIP-1066).
     """
 
     error_code: Int16
@@ -73,7 +74,7 @@ class DescribeLogDirsResult:
 
 @message(versions="0-5", flexible="2+")
 class DescribeLogDirsResponse:
-    """The log directories of the broker that was asked."""
+    """The log directories of one broker."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(3)] = 0
@@ -90,7 +91,7 @@ class AlterReplicaLogDirTopic:
 
 @structure
 class AlterReplicaLogDir:
-    """A directory, and what shall be there."""
+    """A log directory and the partitions to move there."""
 
     path: String
     topics: Array[AlterReplicaLogDirTopic]
@@ -98,10 +99,7 @@ class AlterReplicaLogDir:
 
 @message(versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest:
-    """AlterReplicaLogDirs (key 34): move replicas to another log directory of their broker (KIP-113).
-
-    The directories of the broker that is asked.
-    """
+    """AlterReplicaLogDirs (key 34) moves replicas to another log directory of the same broker (KIP-113)."""
 
     dirs: Array[AlterReplicaLogDir]
 
@@ -124,7 +122,7 @@ class AlterReplicaLogDirTopicResult:
 
 @message(versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse:
-    """One outcome for each partition that was named."""
+    """One result per requested partition."""
 
     throttle_time_ms: Int32 = 0
     results: Array[AlterReplicaLogDirTopicResult]

@@ -1,4 +1,4 @@
-"""The offsets of logs: by timestamp, by leader epoch, and the start that DeleteRecords moves."""
+"""Offsets in logs: by timestamp, by leader epoch, and the log start offset that DeleteRecords moves."""
 
 from dataclasses import field
 from typing import Annotated
@@ -20,11 +20,11 @@ from minibroker_protocol.schema import (
 
 @structure
 class ListOffsetsPartition:
-    """`timestamp`: in ms, or a number below 0 that asks for a place in the log.
+    """A partition and the timestamp to look up.
 
-    -1 is the end, -2 the start, -3 the record with the largest timestamp (version 7); the others speak of tiered
-    storage: -4 is the start of what is local (version 8), -5 the last offset that was tiered (version 9), -6 the first
-    that is still to be (version 11).
+    The timestamp is in milliseconds, or one of these negative values: -1 latest offset, -2 earliest offset, -3 the
+    record with the largest timestamp (from version 7 on). For tiered storage: -4 earliest local offset (version 8), -5
+    last tiered offset (version 9), -6 earliest offset that is not tiered yet (version 11).
     """
 
     partition_index: Int32
@@ -43,11 +43,10 @@ class ListOffsetsTopic:
 
 @message(versions="0-11", flexible="6+")
 class ListOffsetsRequest:
-    """ListOffsets (key 2): the offset of a timestamp, or of the log's start or end.
+    """ListOffsets (key 2) finds the offset of a timestamp, or the start or end of a log.
 
-    `isolation_level` 1 (read committed) takes the last stable offset for the end.
-
-    `timeout_ms` is how long the broker may look in remote storage (KIP-1075).
+    With an `isolation_level` of 1 (read committed), the latest offset is the last stable offset. `timeout_ms` limits
+    the search in remote storage (KIP-1075).
     """
 
     replica_id: Int32 = -1
@@ -58,7 +57,7 @@ class ListOffsetsRequest:
 
 @structure
 class ListOffsetsPartitionResponse:
-    """Version 0 answers with a list of segment base offsets, later ones with one offset and its timestamp."""
+    """The offset that was found, with its timestamp. Version 0 returns a list of segment base offsets instead."""
 
     partition_index: Int32
     error_code: Int16
@@ -78,7 +77,7 @@ class ListOffsetsTopicResponse:
 
 @message(versions="0-11", flexible="6+")
 class ListOffsetsResponse:
-    """One answer per partition asked."""
+    """One result per requested partition."""
 
     throttle_time_ms: Annotated[Int32, since(2)] = 0
     topics: Array[ListOffsetsTopicResponse]
@@ -86,7 +85,7 @@ class ListOffsetsResponse:
 
 @structure
 class OffsetForLeaderPartition:
-    """An epoch to look up; `current_leader_epoch` is the one that the client believes in."""
+    """A leader epoch to look up; `current_leader_epoch` is the client's current epoch for the partition."""
 
     partition: Int32
     current_leader_epoch: Annotated[Int32, since(2)] = -1
@@ -103,9 +102,9 @@ class OffsetForLeaderTopic:
 
 @message(versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest:
-    """OffsetForLeaderEpoch (key 23): where the epoch of a leader has ended (KIP-101, KIP-320).
+    """OffsetForLeaderEpoch (key 23) finds the end offset of a leader epoch (KIP-101, KIP-320).
 
-    `replica_id`: -1 for a consumer, -2 for one that looks for faults.
+    `replica_id` is -1 for a consumer, and -2 for a debugging consumer.
     """
 
     replica_id: Annotated[Int32, since(3)] = -2
@@ -114,7 +113,7 @@ class OffsetForLeaderEpochRequest:
 
 @structure
 class EpochEndOffset:
-    """The largest epoch that is not above the one asked for, and its end; -1 for both where there is none."""
+    """The largest epoch that is at most the requested one, and its end offset; both are -1 if there is none."""
 
     error_code: Int16
     partition: Int32
@@ -132,7 +131,7 @@ class OffsetForLeaderTopicResult:
 
 @message(versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse:
-    """One outcome per partition asked."""
+    """One result per requested partition."""
 
     throttle_time_ms: Annotated[Int32, since(2)] = 0
     topics: Array[OffsetForLeaderTopicResult]
@@ -140,7 +139,7 @@ class OffsetForLeaderEpochResponse:
 
 @structure
 class DeleteRecordsPartition:
-    """`offset` is the first one that stays; -1 means the high watermark."""
+    """The offset to delete up to, which becomes the log start offset; -1 means the high watermark."""
 
     partition_index: Int32
     offset: Int64
@@ -156,10 +155,7 @@ class DeleteRecordsTopic:
 
 @message(versions="0-2", flexible="2+")
 class DeleteRecordsRequest:
-    """DeleteRecords (key 21): the oldest records of partitions go, up to an offset.
-
-    An offset for each partition.
-    """
+    """DeleteRecords (key 21) deletes all records before the given offset of each partition."""
 
     topics: Array[DeleteRecordsTopic]
     timeout_ms: Int32
@@ -167,7 +163,10 @@ class DeleteRecordsRequest:
 
 @structure
 class DeleteRecordsPartitionResult:
-    """`low_watermark` is the smallest log start offset of all replicas, -1 with an error."""
+    """The result for one partition.
+
+    `low_watermark` is the smallest log start offset of all replicas, or -1 after an error.
+    """
 
     partition_index: Int32
     low_watermark: Int64 = -1
@@ -176,7 +175,7 @@ class DeleteRecordsPartitionResult:
 
 @structure
 class DeleteRecordsTopicResult:
-    """The outcomes for one topic."""
+    """The results for one topic."""
 
     name: String
     partitions: Array[DeleteRecordsPartitionResult]
@@ -184,7 +183,7 @@ class DeleteRecordsTopicResult:
 
 @message(versions="0-2", flexible="2+")
 class DeleteRecordsResponse:
-    """One outcome per partition asked."""
+    """One result per requested partition."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[DeleteRecordsTopicResult]

@@ -1,4 +1,4 @@
-"""Metadata (key 3): the brokers, and which of them leads each partition."""
+"""Metadata (key 3): the brokers and the leader of each partition. Also DescribeTopicPartitions (key 75)."""
 
 from dataclasses import field
 from typing import Annotated, Final
@@ -22,12 +22,12 @@ from minibroker_protocol.schema import (
 )
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
-"""The authorized operations in the response to a client that did not ask for them."""
+"""The authorized operations in a response if the client did not request them."""
 
 
 @structure
 class MetadataRequestTopic:
-    """A topic by name, or from version 10 on by id."""
+    """A topic, identified by name or, from version 10 on, by topic id."""
 
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     name: Annotated[NullableString, nullable("10+")]
@@ -35,7 +35,11 @@ class MetadataRequestTopic:
 
 @message(versions="0-13", flexible="9+")
 class MetadataRequest:
-    """`topics`: null asks for all; an empty list asks for all in version 0 and for none later."""
+    """The topics to describe.
+
+    If `topics` is null, the response has all topics. An empty list also asks for all topics in version 0, and for none
+    later.
+    """
 
     topics: Annotated[NullableArray[MetadataRequestTopic], nullable("1+")]
     allow_auto_topic_creation: Annotated[Bool, since(4)] = True
@@ -45,7 +49,7 @@ class MetadataRequest:
 
 @structure
 class MetadataResponseBroker:
-    """Where a broker listens."""
+    """The address of a broker."""
 
     node_id: Int32
     host: String
@@ -55,7 +59,7 @@ class MetadataResponseBroker:
 
 @structure
 class MetadataResponsePartition:
-    """Leader and replicas of one partition."""
+    """The leader and the replicas of one partition."""
 
     error_code: Int16
     partition_index: Int32
@@ -68,7 +72,7 @@ class MetadataResponsePartition:
 
 @structure
 class MetadataResponseTopic:
-    """One topic, or why there is none."""
+    """A topic, or the error for it."""
 
     error_code: Int16
     name: Annotated[NullableString, nullable("12+")]
@@ -80,7 +84,7 @@ class MetadataResponseTopic:
 
 @message(versions="0-13", flexible="9+")
 class MetadataResponse:
-    """The cluster as clients should see it; `error_code` may ask a client to bootstrap again (KIP-1102)."""
+    """The cluster's brokers and topics, visible to the client; `error_code` can request a rebootstrap (KIP-1102)."""
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     brokers: Array[MetadataResponseBroker]
@@ -93,17 +97,14 @@ class MetadataResponse:
 
 @structure
 class TopicRequest:
-    """DescribeTopicPartitions (key 75): partitions of topics, page by page (KIP-966).
-
-    A topic by name.
-    """
+    """The name of a topic to describe."""
 
     name: String
 
 
 @structure
 class Cursor:
-    """The first partition that a page has, or that the next one will have."""
+    """The first partition of the current or the next page."""
 
     topic_name: String
     partition_index: Int32
@@ -111,7 +112,11 @@ class Cursor:
 
 @message(versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest:
-    """The topics to describe, all of them if there are none, and how many partitions a page may have."""
+    """DescribeTopicPartitions (key 75) describes the partitions of topics page by page (KIP-966).
+
+    An empty list of topics asks for all of them. `response_partition_limit` is the maximum number of partitions per
+    page.
+    """
 
     topics: Array[TopicRequest]
     response_partition_limit: Int32 = 2000
@@ -122,8 +127,8 @@ class DescribeTopicPartitionsRequest:
 class DescribeTopicPartitionsResponsePartition:
     """One partition.
 
-    `eligible_leader_replicas` are not in sync but have all that is committed, and `last_known_elr` are those that had
-    it when they went without a clean stop; None where no account is kept of them.
+    `eligible_leader_replicas` are not in sync, but have all committed records. `last_known_elr` had them before an
+    unclean shutdown. Both are None if the cluster does not track them.
     """
 
     error_code: Int16
@@ -139,7 +144,7 @@ class DescribeTopicPartitionsResponsePartition:
 
 @structure
 class DescribeTopicPartitionsResponseTopic:
-    """One topic, or why it cannot be described."""
+    """A topic, or the error for it."""
 
     error_code: Int16
     name: NullableString
@@ -151,7 +156,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @message(versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse:
-    """A page, in the order of names and partitions; `next_cursor` is None on the last one."""
+    """A page of topics, ordered by topic name and partition. `next_cursor` is None on the last page."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[DescribeTopicPartitionsResponseTopic]

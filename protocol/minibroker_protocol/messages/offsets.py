@@ -1,4 +1,4 @@
-"""The offsets that groups commit."""
+"""Committed offsets of groups."""
 
 from dataclasses import field
 from typing import Annotated
@@ -25,9 +25,10 @@ from minibroker_protocol.schema import (
 
 @structure
 class OffsetCommitRequestPartition:
-    """`committed_offset` is that of the next record to read.
+    """The offset to commit for one partition.
 
-    `commit_timestamp` was only in version 1, in ms; -1 asks for the broker's time.
+    `committed_offset` is the offset of the next record to read. `commit_timestamp` exists in version 1 only, in
+    milliseconds; -1 means the broker's time.
     """
 
     partition_index: Int32
@@ -39,7 +40,7 @@ class OffsetCommitRequestPartition:
 
 @structure
 class OffsetCommitRequestTopic:
-    """The partitions of one topic, which from version 10 on is named by its id (KIP-848)."""
+    """The partitions of one topic, identified by topic id from version 10 on (KIP-848)."""
 
     name: Annotated[String, versions("0-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -48,13 +49,11 @@ class OffsetCommitRequestTopic:
 
 @message(versions="0-10", flexible="8+")
 class OffsetCommitRequest:
-    """OffsetCommit (key 8): how far a group has read.
+    """OffsetCommit (key 8) commits the offsets of a group.
 
-    Generation -1 with an empty member id comes from a client that is no member.
-
-    A member of a consumer group names its epoch in the generation's place (version 9, KIP-848).
-
-    `retention_time_ms` -1 leaves it to the broker how long the offsets are kept.
+    A client that is not a member sends generation -1 and an empty member id. From version 9 on, a member of a consumer
+    group sends its member epoch in place of the generation (KIP-848). A `retention_time_ms` of -1 selects the broker's
+    retention time.
     """
 
     group_id: String
@@ -75,7 +74,7 @@ class OffsetCommitResponsePartition:
 
 @structure
 class OffsetCommitResponseTopic:
-    """The partitions of one topic, which from version 10 on is named by its id (KIP-848)."""
+    """The partitions of one topic, identified by topic id from version 10 on (KIP-848)."""
 
     name: Annotated[String, versions("0-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -84,7 +83,7 @@ class OffsetCommitResponseTopic:
 
 @message(versions="0-10", flexible="8+")
 class OffsetCommitResponse:
-    """One outcome per partition asked."""
+    """One result per requested partition."""
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     topics: Array[OffsetCommitResponseTopic]
@@ -100,7 +99,7 @@ class OffsetFetchRequestTopic:
 
 @structure
 class OffsetFetchRequestTopics:
-    """The partitions of one topic (from version 8 on), which from version 10 on is named by its id (KIP-848)."""
+    """The partitions of one topic (from version 8 on), identified by topic id from version 10 on (KIP-848)."""
 
     name: Annotated[String, versions("8-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -109,7 +108,7 @@ class OffsetFetchRequestTopics:
 
 @structure
 class OffsetFetchRequestGroup:
-    """The request for one group; `topics` is null for all that it has committed."""
+    """The offsets to fetch for one group. If `topics` is null, all committed offsets are fetched."""
 
     group_id: String
     member_id: Annotated[NullableString, since(9)] = None
@@ -119,12 +118,11 @@ class OffsetFetchRequestGroup:
 
 @message(versions="0-10", flexible="6+")
 class OffsetFetchRequest:
-    """OffsetFetch (key 9): how far groups have read.
+    """OffsetFetch (key 9) returns the committed offsets of groups.
 
-    One group at the top up to version 7, several later (KIP-709).
-
-    `topics` is null for all that the group has committed. `require_stable` has partitions with offsets of an open
-    transaction answered with an error that passes (KIP-447).
+    Up to version 7 a request has one group in its top-level fields, later it can have several (KIP-709). If `topics` is
+    null, it asks for all committed offsets of the group. If `require_stable` is true, partitions with pending offsets
+    of an open transaction get a retriable error (KIP-447).
     """
 
     group_id: Annotated[String, versions("0-7")] = ""
@@ -137,7 +135,7 @@ class OffsetFetchRequest:
 
 @structure
 class OffsetFetchResponsePartition:
-    """`committed_offset` is -1 where nothing was committed (up to version 7)."""
+    """The committed offset of one partition, or -1 if there is none (up to version 7)."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -156,7 +154,7 @@ class OffsetFetchResponseTopic:
 
 @structure
 class OffsetFetchResponsePartitions:
-    """`committed_offset` is -1 where nothing was committed (from version 8 on)."""
+    """The committed offset of one partition, or -1 if there is none (from version 8 on)."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -167,7 +165,7 @@ class OffsetFetchResponsePartitions:
 
 @structure
 class OffsetFetchResponseTopics:
-    """The partitions of one topic (from version 8 on), which from version 10 on is named by its id (KIP-848)."""
+    """The partitions of one topic (from version 8 on), identified by topic id from version 10 on (KIP-848)."""
 
     name: Annotated[String, versions("8-9")] = ""
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
@@ -176,7 +174,7 @@ class OffsetFetchResponseTopics:
 
 @structure
 class OffsetFetchResponseGroup:
-    """The offsets of one group, or why there are none."""
+    """The offsets of one group, or an error."""
 
     group_id: String
     topics: Array[OffsetFetchResponseTopics]
@@ -185,7 +183,10 @@ class OffsetFetchResponseGroup:
 
 @message(versions="0-10", flexible="6+")
 class OffsetFetchResponse:
-    """One group at the top up to version 7, several later; `error_code` is that of the one group."""
+    """The committed offsets.
+
+    Up to version 7 there is one group, whose `error_code` is in the top-level fields. Later versions can have several.
+    """
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     topics: Annotated[Array[OffsetFetchResponseTopic], versions("0-7")] = field(default_factory=empty)
@@ -195,7 +196,7 @@ class OffsetFetchResponse:
 
 @structure
 class OffsetDeleteRequestPartition:
-    """A partition whose offset goes."""
+    """A partition whose offset is deleted."""
 
     partition_index: Int32
 
@@ -210,10 +211,7 @@ class OffsetDeleteRequestTopic:
 
 @message(versions="0")
 class OffsetDeleteRequest:
-    """OffsetDelete (key 47): forget how far a group has read some partitions (KIP-496).
-
-    The offsets to forget.
-    """
+    """OffsetDelete (key 47) deletes the committed offsets of some partitions of a group (KIP-496)."""
 
     group_id: String
     topics: Array[OffsetDeleteRequestTopic]
@@ -237,7 +235,7 @@ class OffsetDeleteResponseTopic:
 
 @message(versions="0")
 class OffsetDeleteResponse:
-    """One outcome per partition asked, unless `error_code` is about the whole group."""
+    """One result per requested partition, unless `error_code` applies to the whole group."""
 
     error_code: Int16
     throttle_time_ms: Int32 = 0

@@ -1,4 +1,4 @@
-"""Produce (key 0): batches of records, one per partition, to be appended."""
+"""Produce (key 0): appends record batches to partitions."""
 
 from dataclasses import field
 from typing import Annotated
@@ -25,7 +25,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class PartitionProduceData:
-    """The batches for one partition; from version 3 on exactly one batch of format v2."""
+    """The batches for one partition. From version 3 on, it is exactly one batch of format v2."""
 
     index: Int32
     records: Records
@@ -33,7 +33,7 @@ class PartitionProduceData:
 
 @structure
 class TopicProduceData:
-    """The partitions of one topic, which from version 13 on is named by its id (KIP-516)."""
+    """The partitions of one topic, identified by topic id from version 13 on (KIP-516)."""
 
     name: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -42,9 +42,10 @@ class TopicProduceData:
 
 @message(versions="0-13", flexible="9+")
 class ProduceRequest:
-    """`acks`: 0 asks for no response at all, 1 for the leader's write, -1 for that of all in-sync replicas.
+    """A request to append batches.
 
-    From version 12 on the partitions of a transaction's batches join it with this very request (KIP-890).
+    An `acks` of 0 asks for no response, 1 for a response after the leader's write, and -1 for one after all in-sync
+    replicas have the records. From version 12 on, the request itself adds partitions to the transaction (KIP-890).
     """
 
     transactional_id: Annotated[NullableString, since(3)] = None
@@ -55,7 +56,7 @@ class ProduceRequest:
 
 @structure
 class BatchIndexAndErrorMessage:
-    """Which record of a refused batch was at fault (KIP-467)."""
+    """The index of an invalid record in a rejected batch, with the reason (KIP-467)."""
 
     batch_index: Int32
     batch_index_error_message: NullableString = None
@@ -65,8 +66,8 @@ class BatchIndexAndErrorMessage:
 class PartitionProduceResponse:
     """The outcome for one partition.
 
-    `log_append_time_ms` is -1 unless the topic stamps records itself (`message.timestamp.type=LogAppendTime`).
-    `current_leader` is for producers that asked a broker that does not lead the partition (KIP-951).
+    `log_append_time_ms` is -1 unless the broker sets the timestamps (`message.timestamp.type=LogAppendTime`).
+    `current_leader` redirects a producer whose request reached a broker that does not lead the partition (KIP-951).
     """
 
     index: Int32
@@ -81,7 +82,7 @@ class PartitionProduceResponse:
 
 @structure
 class TopicProduceResponse:
-    """The partitions of one topic, which from version 13 on is named by its id."""
+    """The partitions of one topic, identified by topic id from version 13 on."""
 
     name: Annotated[String, versions("0-12")] = ""
     topic_id: Annotated[Uuid, since(13)] = ZERO_UUID
@@ -90,7 +91,7 @@ class TopicProduceResponse:
 
 @message(versions="0-13", flexible="9+")
 class ProduceResponse:
-    """One outcome per partition asked; `node_endpoints` are those of the leaders that it names."""
+    """One result per requested partition; `node_endpoints` has the addresses of the current leaders in the response."""
 
     responses: Array[TopicProduceResponse]
     throttle_time_ms: Annotated[Int32, since(1)] = 0

@@ -1,4 +1,4 @@
-"""Reassignments of partitions (KIP-455), and elections of their leaders (KIP-460)."""
+"""Partition reassignments (KIP-455) and leader elections (KIP-460)."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class ReassignablePartition:
-    """One partition and the brokers that shall keep it, the preferred leader first; None cancels what is going on."""
+    """A partition and its new replicas, the preferred leader first. None cancels a pending reassignment."""
 
     partition_index: Int32
     replicas: NullableArray[Int32] = None
@@ -35,9 +35,9 @@ class ReassignableTopic:
 
 @message(versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest:
-    """AlterPartitionReassignments (key 45): give partitions other replicas, or take that back (KIP-455).
+    """AlterPartitionReassignments (key 45) moves partitions to other replicas, or cancels this (KIP-455).
 
-    The changes; from version 1 on a client may forbid that a partition gets more or fewer replicas (KIP-860).
+    From version 1 on, a client can forbid changes of the replication factor (KIP-860).
     """
 
     timeout_ms: Int32 = 60000
@@ -64,7 +64,7 @@ class ReassignableTopicResponse:
 
 @message(versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse:
-    """One outcome for each partition, unless `error_code` is about all of them."""
+    """One result per partition, unless the top-level `error_code` applies to all of them."""
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Annotated[Bool, since(1)] = True
@@ -83,9 +83,9 @@ class ListPartitionReassignmentsTopics:
 
 @message(versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
-    """ListPartitionReassignments (key 46): which partitions are on their way to other brokers (KIP-455).
+    """ListPartitionReassignments (key 46) lists partitions whose replicas are being reassigned (KIP-455).
 
-    The partitions to look at; None means all.
+    If `topics` is None, the response has all of them.
     """
 
     timeout_ms: Int32 = 60000
@@ -94,7 +94,7 @@ class ListPartitionReassignmentsRequest:
 
 @structure
 class OngoingPartitionReassignment:
-    """One partition: all of its replicas, those that are new, and those that will go."""
+    """A partition with all of its replicas, including those being added and removed."""
 
     partition_index: Int32
     replicas: Array[Int32]
@@ -112,7 +112,7 @@ class OngoingTopicReassignment:
 
 @message(versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse:
-    """The partitions that are being reassigned."""
+    """The ongoing reassignments."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -130,11 +130,10 @@ class TopicPartitions:
 
 @message(versions="0-2", flexible="2+")
 class ElectLeadersRequest:
-    """ElectLeaders (key 43): have partitions led by another replica (KIP-183, KIP-460).
+    """ElectLeaders (key 43) elects new leaders for partitions (KIP-183, KIP-460).
 
-    The partitions, None for all.
-
-    `election_type` 0 wants the preferred replica as leader, and 1 any that is alive, also one that is not in sync.
+    If `topic_partitions` is None, the election is for all partitions. An `election_type` of 0 elects the preferred
+    replica. A type of 1 (unclean) elects any live replica, even one that is not in sync.
     """
 
     election_type: Annotated[Int8, since(1)] = 0
@@ -161,7 +160,7 @@ class ReplicaElectionResult:
 
 @message(versions="0-2", flexible="2+")
 class ElectLeadersResponse:
-    """One outcome for each partition; of all partitions, for those that needed an election."""
+    """One result per requested partition. If all partitions were requested, only those that needed an election."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(1)] = 0

@@ -1,4 +1,4 @@
-"""Logins with SASL (KIP-43, KIP-152)."""
+"""SASL authentication (KIP-43, KIP-152)."""
 
 from typing import Annotated
 
@@ -7,9 +7,9 @@ from minibroker_protocol.schema import Array, Bytes, Int16, Int64, NullableStrin
 
 @message(versions="0-1")
 class SaslHandshakeRequest:
-    """SaslHandshake (key 17): which SASL mechanism a client will use (KIP-43, KIP-152).
+    """SaslHandshake (key 17) selects a SASL mechanism by its name, such as PLAIN (KIP-43, KIP-152).
 
-    The name of the mechanism, such as PLAIN. After version 0 its tokens follow without any header.
+    After version 0, the tokens of the mechanism follow without any Kafka header.
     """
 
     mechanism: String
@@ -17,7 +17,7 @@ class SaslHandshakeRequest:
 
 @message(versions="0-1")
 class SaslHandshakeResponse:
-    """`mechanisms` are those that the listener offers, whatever the outcome."""
+    """The mechanisms enabled on the listener. They are also sent after an error."""
 
     error_code: Int16
     mechanisms: Array[String]
@@ -25,9 +25,9 @@ class SaslHandshakeResponse:
 
 @message(versions="0-2", flexible="2+")
 class SaslAuthenticateRequest:
-    """SaslAuthenticate (key 36): a token of the mechanism that SaslHandshake v1 has chosen (KIP-152, KIP-368).
+    """SaslAuthenticate (key 36) sends a token of the mechanism selected with SaslHandshake v1 (KIP-152, KIP-368).
 
-    `auth_bytes` are the mechanism's business.
+    The mechanism defines the contents of `auth_bytes`.
     """
 
     auth_bytes: Bytes
@@ -35,7 +35,10 @@ class SaslAuthenticateRequest:
 
 @message(versions="0-2", flexible="2+")
 class SaslAuthenticateResponse:
-    """With the last token comes how long the session lasts, in milliseconds; 0 is for ever."""
+    """The server's token.
+
+    The last response of a login also has the lifetime of the session in milliseconds; 0 means unlimited.
+    """
 
     error_code: Int16
     error_message: NullableString

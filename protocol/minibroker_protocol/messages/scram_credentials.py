@@ -16,14 +16,14 @@ from minibroker_protocol.schema import (
 
 @structure
 class UserName:
-    """One user."""
+    """A user name."""
 
     name: String
 
 
 @message(versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest:
-    """DescribeUserScramCredentials (key 50): the users with SCRAM credentials (KIP-554).
+    """DescribeUserScramCredentials (key 50) lists users with SCRAM credentials (KIP-554).
 
     Null or an empty list asks for all users.
     """
@@ -33,7 +33,7 @@ class DescribeUserScramCredentialsRequest:
 
 @structure
 class CredentialInfo:
-    """A credential: mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+    """A credential. Mechanism 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
     mechanism: Int8
     iterations: Int32
@@ -41,7 +41,7 @@ class CredentialInfo:
 
 @structure
 class DescribeUserScramCredentialsResult:
-    """The credentials of one user, or why there are none to tell."""
+    """The credentials of one user, or an error."""
 
     user: String
     error_code: Int16
@@ -51,7 +51,7 @@ class DescribeUserScramCredentialsResult:
 
 @message(versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse:
-    """One result for each user."""
+    """One result per user."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -61,7 +61,7 @@ class DescribeUserScramCredentialsResponse:
 
 @structure
 class ScramCredentialDeletion:
-    """A credential to remove; the numbers of mechanisms are those of DescribeUserScramCredentials."""
+    """A credential to delete; the mechanism is numbered as in DescribeUserScramCredentials."""
 
     name: String
     mechanism: Int8
@@ -69,7 +69,10 @@ class ScramCredentialDeletion:
 
 @structure
 class ScramCredentialUpsertion:
-    """A credential to store: `salted_password` is what PBKDF2 makes of the password, `salt` and `iterations`."""
+    """A credential to store.
+
+    `salted_password` is derived from the password with PBKDF2, using `salt` and `iterations`.
+    """
 
     name: String
     mechanism: Int8
@@ -80,10 +83,7 @@ class ScramCredentialUpsertion:
 
 @message(versions="0", flexible="0+")
 class AlterUserScramCredentialsRequest:
-    """AlterUserScramCredentials (key 51): store and remove SCRAM credentials (KIP-554).
-
-    The credentials to remove, and those to store or to replace.
-    """
+    """AlterUserScramCredentials (key 51) stores, replaces and deletes SCRAM credentials (KIP-554)."""
 
     deletions: Array[ScramCredentialDeletion]
     upsertions: Array[ScramCredentialUpsertion]
@@ -91,7 +91,7 @@ class AlterUserScramCredentialsRequest:
 
 @structure
 class AlterUserScramCredentialsResult:
-    """The result of one user."""
+    """The result for one user."""
 
     user: String
     error_code: Int16
@@ -100,7 +100,7 @@ class AlterUserScramCredentialsResult:
 
 @message(versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse:
-    """One result for each user that the request names."""
+    """One result per user in the request."""
 
     throttle_time_ms: Int32 = 0
     results: Array[AlterUserScramCredentialsResult]

@@ -20,9 +20,9 @@ from minibroker_protocol.schema import (
 
 @message(versions="1", flexible="0+")
 class ShareGroupHeartbeatRequest:
-    """ShareGroupHeartbeat (key 76): join a share group, stay in it, leave it (KIP-932).
+    """ShareGroupHeartbeat (key 76) joins, stays in or leaves a share group (KIP-932).
 
-    A member's heartbeat; null means no change. `member_epoch` is 0 to join, -1 to leave.
+    Null fields mean no change. `member_epoch` is 0 to join and -1 to leave.
     """
 
     group_id: String
@@ -49,7 +49,7 @@ class Assignment:
 
 @message(versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse:
-    """The member's epoch; `assignment` is null if it has not changed."""
+    """The member's epoch and its assignment, which is null if unchanged."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -62,10 +62,7 @@ class ShareGroupHeartbeatResponse:
 
 @message(versions="1", flexible="0+")
 class ShareGroupDescribeRequest:
-    """ShareGroupDescribe (key 77): share groups with their members (KIP-932).
-
-    The groups to describe.
-    """
+    """ShareGroupDescribe (key 77) describes share groups and their members (KIP-932)."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool
@@ -102,7 +99,7 @@ class Member:
 
 @structure
 class DescribedGroup:
-    """A group; `authorized_operations` has a bit for each of Kafka's `AclOperation`, if the request asked for it."""
+    """A group. `authorized_operations` has one bit per Kafka `AclOperation`, if requested."""
 
     error_code: Int16
     error_message: NullableString = None
@@ -117,7 +114,7 @@ class DescribedGroup:
 
 @message(versions="1", flexible="0+")
 class ShareGroupDescribeResponse:
-    """The groups, each with an error of its own."""
+    """The requested groups, each with its own error code."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribedGroup]
@@ -133,7 +130,7 @@ class DescribeShareGroupOffsetsRequestTopic:
 
 @structure
 class DescribeShareGroupOffsetsRequestGroup:
-    """A group; `topics` is null for all that it has."""
+    """A group to describe. If `topics` is null, all its offsets are described."""
 
     group_id: String
     topics: NullableArray[DescribeShareGroupOffsetsRequestTopic] = None
@@ -141,17 +138,14 @@ class DescribeShareGroupOffsetsRequestGroup:
 
 @message(versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsRequest:
-    """DescribeShareGroupOffsets (key 90): the start offsets and lags of share groups (KIP-932, KIP-1226).
-
-    The groups to describe.
-    """
+    """DescribeShareGroupOffsets (key 90) returns the start offsets and lags of share groups (KIP-932, KIP-1226)."""
 
     groups: Array[DescribeShareGroupOffsetsRequestGroup]
 
 
 @structure
 class DescribeShareGroupOffsetsResponsePartition:
-    """The offsets of one share-partition; `lag` is -1 where it is unknown."""
+    """The offsets of one share-partition. `lag` is -1 if unknown."""
 
     partition_index: Int32
     start_offset: Int64
@@ -172,7 +166,7 @@ class DescribeShareGroupOffsetsResponseTopic:
 
 @structure
 class DescribeShareGroupOffsetsResponseGroup:
-    """A group, with an error of its own."""
+    """The offsets of one group, or an error."""
 
     group_id: String
     topics: Array[DescribeShareGroupOffsetsResponseTopic]
@@ -182,7 +176,7 @@ class DescribeShareGroupOffsetsResponseGroup:
 
 @message(versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse:
-    """The groups in the order of the request."""
+    """The offsets of each group, in request order."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribeShareGroupOffsetsResponseGroup]
@@ -206,10 +200,7 @@ class AlterShareGroupOffsetsRequestTopic:
 
 @message(versions="0", flexible="0+")
 class AlterShareGroupOffsetsRequest:
-    """AlterShareGroupOffsets (key 91): set start offsets of an empty share group (KIP-932).
-
-    The group, and its partitions to change.
-    """
+    """AlterShareGroupOffsets (key 91) sets start offsets of an empty share group (KIP-932)."""
 
     group_id: String
     topics: Array[AlterShareGroupOffsetsRequestTopic]
@@ -235,7 +226,7 @@ class AlterShareGroupOffsetsResponseTopic:
 
 @message(versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse:
-    """`error_code` is that of the group; each partition has an error of its own."""
+    """One result per partition; the top-level `error_code` is for the whole group."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -245,17 +236,14 @@ class AlterShareGroupOffsetsResponse:
 
 @structure
 class DeleteShareGroupOffsetsRequestTopic:
-    """A topic to forget."""
+    """A topic whose offsets are deleted."""
 
     topic_name: String
 
 
 @message(versions="0", flexible="0+")
 class DeleteShareGroupOffsetsRequest:
-    """DeleteShareGroupOffsets (key 92): forget topics of an empty share group (KIP-932).
-
-    The group, and its topics to forget.
-    """
+    """DeleteShareGroupOffsets (key 92) deletes the offsets of topics from an empty share group (KIP-932)."""
 
     group_id: String
     topics: Array[DeleteShareGroupOffsetsRequestTopic]
@@ -273,7 +261,7 @@ class DeleteShareGroupOffsetsResponseTopic:
 
 @message(versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse:
-    """`error_code` is that of the group; each topic has an error of its own."""
+    """One result per topic; the top-level `error_code` is for the whole group."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,7 @@
-"""The state of share-partitions, between group coordinator, leader and share coordinator (KIP-932)."""
+"""The persisted state of share-partitions (KIP-932).
+
+The group coordinator and partition leaders send these requests to the share coordinator.
+"""
 
 from dataclasses import field
 from typing import Annotated
@@ -21,7 +24,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class InitializedPartition:
-    """The state to begin with; `start_offset` is -1 if it is not known yet."""
+    """The initial state of a share-partition. `start_offset` is -1 if it is not yet known."""
 
     partition: Int32
     state_epoch: Int32
@@ -38,9 +41,9 @@ class InitializeStateData:
 
 @message(versions="0", flexible="0+")
 class InitializeShareGroupStateRequest:
-    """InitializeShareGroupState (key 83): begin the state of share-partitions (KIP-932).
+    """InitializeShareGroupState (key 83) creates the state of share-partitions (KIP-932).
 
-    Share-partitions of one group, sent to the share coordinator by the group coordinator.
+    The group coordinator sends it to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -66,14 +69,14 @@ class InitializeStateResult:
 
 @message(versions="0", flexible="0+")
 class InitializeShareGroupStateResponse:
-    """The outcome for each share-partition."""
+    """One result per share-partition."""
 
     results: Array[InitializeStateResult]
 
 
 @structure
 class ReadPartition:
-    """The share-partition to read."""
+    """A share-partition to read."""
 
     partition: Int32
     leader_epoch: Int32
@@ -89,9 +92,9 @@ class ReadStateData:
 
 @message(versions="0", flexible="0+")
 class ReadShareGroupStateRequest:
-    """ReadShareGroupState (key 84): read the state of share-partitions (KIP-932).
+    """ReadShareGroupState (key 84) reads the state of share-partitions (KIP-932).
 
-    Share-partitions of one group, sent to the share coordinator by the leader of the partition.
+    The partition leader sends it to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -100,7 +103,7 @@ class ReadShareGroupStateRequest:
 
 @structure
 class StateBatch:
-    """Offsets in one state, the last one included.
+    """A range of offsets with the same delivery state; `last_offset` is inclusive.
 
     `delivery_state` is 0 for available, 2 for acknowledged, 4 for archived records.
     """
@@ -113,7 +116,7 @@ class StateBatch:
 
 @structure
 class ReadPartitionResult:
-    """The outcome for one share-partition."""
+    """The state of one share-partition, or an error."""
 
     partition: Int32
     error_code: Int16
@@ -133,16 +136,17 @@ class ReadStateResult:
 
 @message(versions="0", flexible="0+")
 class ReadShareGroupStateResponse:
-    """The outcome for each share-partition."""
+    """One result per share-partition."""
 
     results: Array[ReadStateResult]
 
 
 @structure
 class WrittenPartition:
-    """The change; `start_offset` is -1 if it stays.
+    """A change of one share-partition's state.
 
-    `delivery_complete_count` is the number of offsets from `start_offset` on whose delivery is complete (KIP-1226).
+    A `start_offset` of -1 leaves it unchanged. `delivery_complete_count` is the number of offsets at or after
+    `start_offset` whose delivery is complete (KIP-1226).
     """
 
     partition: Int32
@@ -163,9 +167,9 @@ class WriteStateData:
 
 @message(versions="0-1", flexible="0+")
 class WriteShareGroupStateRequest:
-    """WriteShareGroupState (key 85): change the state of share-partitions (KIP-932).
+    """WriteShareGroupState (key 85) updates the state of share-partitions (KIP-932).
 
-    Share-partitions of one group, sent to the share coordinator by the leader of the partition.
+    The partition leader sends it to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -182,14 +186,14 @@ class WriteStateResult:
 
 @message(versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse:
-    """The outcome for each share-partition."""
+    """One result per share-partition."""
 
     results: Array[WriteStateResult]
 
 
 @structure
 class DeletedPartition:
-    """The share-partition to delete."""
+    """A share-partition to delete."""
 
     partition: Int32
 
@@ -204,9 +208,9 @@ class DeleteStateData:
 
 @message(versions="0", flexible="0+")
 class DeleteShareGroupStateRequest:
-    """DeleteShareGroupState (key 86): delete the state of share-partitions (KIP-932).
+    """DeleteShareGroupState (key 86) deletes the state of share-partitions (KIP-932).
 
-    Share-partitions of one group, sent to the share coordinator by the group coordinator.
+    The group coordinator sends it to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -223,14 +227,14 @@ class DeleteStateResult:
 
 @message(versions="0", flexible="0+")
 class DeleteShareGroupStateResponse:
-    """The outcome for each share-partition."""
+    """One result per share-partition."""
 
     results: Array[DeleteStateResult]
 
 
 @structure
 class SummarizedPartition:
-    """The share-partition to read."""
+    """A share-partition to read."""
 
     partition: Int32
     leader_epoch: Int32
@@ -246,9 +250,9 @@ class ReadStateSummaryData:
 
 @message(versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryRequest:
-    """ReadShareGroupStateSummary (key 87): read the offsets of share-partitions' states (KIP-932).
+    """ReadShareGroupStateSummary (key 87) reads the offsets of share-partitions without their batches (KIP-932).
 
-    Share-partitions of one group, sent to the share coordinator by the group coordinator.
+    The group coordinator sends it to the share coordinator, for share-partitions of one group.
     """
 
     group_id: String
@@ -257,7 +261,7 @@ class ReadShareGroupStateSummaryRequest:
 
 @structure
 class SummarizedPartitionResult:
-    """The outcome for one share-partition."""
+    """The state of one share-partition, or an error."""
 
     partition: Int32
     error_code: Int16
@@ -278,6 +282,6 @@ class ReadStateSummaryResult:
 
 @message(versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse:
-    """The outcome for each share-partition."""
+    """One result per share-partition."""
 
     results: Array[ReadStateSummaryResult]

@@ -1,4 +1,4 @@
-"""The records of share groups: to fetch and to acknowledge them (KIP-932)."""
+"""Fetching and acknowledging records of share groups (KIP-932)."""
 
 from typing import Annotated
 
@@ -21,10 +21,10 @@ from minibroker_protocol.schema import (
 
 @structure
 class AcknowledgementBatch:
-    """Offsets to acknowledge, the last one included.
+    """A range of offsets to acknowledge; `last_offset` is inclusive.
 
-    `acknowledge_types` has one type for all of them, or one for each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew
-    (KIP-1222).
+    `acknowledge_types` has one type for the whole range, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4
+    renew (KIP-1222).
     """
 
     first_offset: Int64
@@ -34,7 +34,7 @@ class AcknowledgementBatch:
 
 @structure
 class FetchPartition:
-    """A partition to fetch from, and acknowledgements of its records."""
+    """A partition to fetch from, with acknowledgements of its records."""
 
     partition_index: Int32
     acknowledgement_batches: Array[AcknowledgementBatch]
@@ -50,7 +50,7 @@ class FetchTopic:
 
 @structure
 class ForgottenTopic:
-    """Partitions that leave the share session."""
+    """Partitions to remove from the share session."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -58,12 +58,11 @@ class ForgottenTopic:
 
 @message(versions="1-2", flexible="0+")
 class ShareFetchRequest:
-    """ShareFetch (key 78): acquire records for a member of a share group, acknowledge earlier ones (KIP-932).
+    """ShareFetch (key 78) acquires records for a member of a share group and acknowledges earlier ones (KIP-932).
 
-    The response waits until `min_bytes` are available, at most `max_wait_ms`.
-
-    `share_session_epoch` is 0 to open a session, -1 to close it; otherwise it rises by 1 with each request.
-    `share_acquire_mode` is 0 for whole batches, 1 for a strict `max_records` (KIP-1206).
+    The response waits until `min_bytes` are available, for at most `max_wait_ms`. `share_session_epoch` is 0 to open a
+    session and -1 to close it; otherwise it rises by 1 with each request. A `share_acquire_mode` of 0 acquires whole
+    batches, and 1 enforces `max_records` strictly (KIP-1206).
     """
 
     group_id: NullableString = None
@@ -82,7 +81,7 @@ class ShareFetchRequest:
 
 @structure
 class AcquiredRecords:
-    """Offsets that the member has acquired, the last one included; `delivery_count` is 1 at the first delivery."""
+    """A range of acquired offsets; `last_offset` is inclusive. `delivery_count` is 1 for the first delivery."""
 
     first_offset: Int64
     last_offset: Int64
@@ -91,7 +90,7 @@ class AcquiredRecords:
 
 @structure
 class PartitionData:
-    """Records of one partition, and the outcome of its acknowledgements."""
+    """The records of one partition, and the result of its acknowledgements."""
 
     partition_index: Int32
     error_code: Int16
@@ -113,9 +112,10 @@ class ShareFetchableTopicResponse:
 
 @message(versions="1-2", flexible="0+")
 class ShareFetchResponse:
-    """`error_code` is that of the share session; each partition has errors of its own.
+    """The acquired records of each partition.
 
-    `node_endpoints` are those of the leaders that partitions name (KIP-951).
+    The top-level `error_code` is for the share session; each partition has its own error codes. `node_endpoints` has
+    the addresses of the current leaders in the response (KIP-951).
     """
 
     throttle_time_ms: Int32 = 0
@@ -128,7 +128,7 @@ class ShareFetchResponse:
 
 @structure
 class AcknowledgePartition:
-    """Acknowledgements of one partition's records."""
+    """The acknowledgements of records of one partition."""
 
     partition_index: Int32
     acknowledgement_batches: Array[AcknowledgementBatch]
@@ -144,9 +144,10 @@ class AcknowledgeTopic:
 
 @message(versions="1-2", flexible="0+")
 class ShareAcknowledgeRequest:
-    """ShareAcknowledge (key 79): acknowledge records of a share group without a fetch (KIP-932).
+    """ShareAcknowledge (key 79) acknowledges records of a share group without fetching (KIP-932).
 
-    Acknowledgements in a share session; see `ShareFetchRequest` for its epoch. An epoch of -1 closes the session.
+    The request belongs to a share session, whose epoch is explained in `ShareFetchRequest`. An epoch of -1 closes the
+    session.
     """
 
     group_id: NullableString = None
@@ -176,7 +177,7 @@ class ShareAcknowledgeTopicResponse:
 
 @message(versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse:
-    """`error_code` is that of the share session; each partition has an error of its own."""
+    """One result per partition; the top-level `error_code` is for the share session."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

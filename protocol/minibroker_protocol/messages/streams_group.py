@@ -1,4 +1,4 @@
-"""Descriptions of streams groups (KIP-1071), and the structures that they share with heartbeats."""
+"""Descriptions of streams groups (KIP-1071), and structures that heartbeats also use."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class TaskIds:
-    """Tasks of one subtopology, by partition."""
+    """The tasks of one subtopology, identified by partition."""
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -29,7 +29,7 @@ class TaskIds:
 
 @structure
 class TaskOffset:
-    """The sum of a task's changelog offsets."""
+    """The sum of the changelog offsets of a task."""
 
     subtopology_id: String
     partition: Int32
@@ -38,7 +38,7 @@ class TaskOffset:
 
 @structure
 class KeyValue:
-    """A configuration of a topic, or a tag of a client."""
+    """A configuration of a topic or a tag of a client."""
 
     key: String
     value: String
@@ -46,7 +46,7 @@ class KeyValue:
 
 @structure
 class TopicInfo:
-    """An internal topic; 0 partitions or replicas leave the number to the broker."""
+    """An internal topic. If the number of partitions or replicas is 0, the broker chooses it."""
 
     name: String
     partitions: Int32
@@ -56,7 +56,7 @@ class TopicInfo:
 
 @structure
 class Endpoint:
-    """The address of an instance for interactive queries."""
+    """The address of an application instance for interactive queries."""
 
     host: String
     port: UInt16
@@ -64,7 +64,7 @@ class Endpoint:
 
 @structure
 class TopologyDescriptionNode:
-    """A node; `node_type` is 1 for a source, 2 for a processor, 3 for a sink."""
+    """A node of the topology. `node_type` is 1 for a source, 2 for a processor, 3 for a sink."""
 
     name: String
     node_type: Int8
@@ -76,7 +76,7 @@ class TopologyDescriptionNode:
 
 @structure
 class TopologyDescriptionSubtopology:
-    """A subtopology with its nodes."""
+    """A subtopology and its nodes."""
 
     subtopology_id: String
     nodes: Array[TopologyDescriptionNode]
@@ -84,7 +84,7 @@ class TopologyDescriptionSubtopology:
 
 @structure
 class TopologyDescriptionGlobalStore:
-    """A global state store: the source that feeds it, and the processor that writes it."""
+    """A global state store: the source it reads from, and the processor that updates it."""
 
     source: TopologyDescriptionNode
     processor: TopologyDescriptionNode
@@ -92,7 +92,7 @@ class TopologyDescriptionGlobalStore:
 
 @structure
 class TopologyDescription:
-    """Subtopologies and global stores."""
+    """The subtopologies and global stores of a topology."""
 
     subtopologies: Array[TopologyDescriptionSubtopology]
     global_stores: Array[TopologyDescriptionGlobalStore]
@@ -100,10 +100,7 @@ class TopologyDescription:
 
 @message(versions="0-1", flexible="0+")
 class StreamsGroupDescribeRequest:
-    """StreamsGroupDescribe (key 89): streams groups with their topologies and members (KIP-1071).
-
-    The groups to describe.
-    """
+    """StreamsGroupDescribe (key 89) describes streams groups with their topologies and members (KIP-1071)."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool
@@ -112,7 +109,7 @@ class StreamsGroupDescribeRequest:
 
 @structure
 class Subtopology:
-    """A part of the topology with its topics, as the coordinator has configured them."""
+    """A subtopology with its topics, as configured by the coordinator."""
 
     subtopology_id: String
     source_topics: Array[String]
@@ -123,7 +120,7 @@ class Subtopology:
 
 @structure
 class Topology:
-    """The topology of the group; `subtopologies` is null as long as its topics are not ready."""
+    """The topology of the group. `subtopologies` is null until its topics are ready."""
 
     epoch: Int32
     subtopologies: NullableArray[Subtopology] = None
@@ -131,7 +128,7 @@ class Topology:
 
 @structure
 class Assignment:
-    """The current or the target tasks of a member."""
+    """The current or target tasks of a member."""
 
     active_tasks: Array[TaskIds]
     standby_tasks: Array[TaskIds]
@@ -161,10 +158,10 @@ class Member:
 
 @structure
 class DescribedGroup:
-    """A group; `authorized_operations` has a bit for each of Kafka's `AclOperation`, if the request asked for it.
+    """A group. `authorized_operations` has one bit per Kafka `AclOperation`, if requested.
 
-    `topology_description_status` is 0 if the request did not ask for the description, 1 if the group has none, 2 after
-    an error, 3 with a description.
+    `topology_description_status` is 0 if the description was not requested, 1 if the group has none, 2 after an error,
+    3 with a description.
     """
 
     error_code: Int16
@@ -183,7 +180,7 @@ class DescribedGroup:
 
 @message(versions="0-1", flexible="0+")
 class StreamsGroupDescribeResponse:
-    """The groups, each with an error of its own."""
+    """The requested groups, each with its own error code."""
 
     throttle_time_ms: Int32 = 0
     groups: Array[DescribedGroup]
@@ -191,9 +188,9 @@ class StreamsGroupDescribeResponse:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateRequest:
-    """StreamsGroupTopologyDescriptionUpdate (key 93): store the description of a topology with its streams group.
+    """StreamsGroupTopologyDescriptionUpdate (key 93) stores the description of a streams group's topology.
 
-    The description of the topology of `topology_epoch`, from a member of the group.
+    A member sends it for the topology with this `topology_epoch`.
     """
 
     group_id: String
@@ -204,7 +201,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateResponse:
-    """The outcome; UNKNOWN_MEMBER_ID if the member has left."""
+    """The result of the update: UNKNOWN_MEMBER_ID if the member has left."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

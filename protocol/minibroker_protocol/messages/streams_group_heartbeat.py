@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (key 88): join a streams group, stay in it, leave it (KIP-1071)."""
+"""StreamsGroupHeartbeat (key 88): joins, stays in or leaves a streams group (KIP-1071)."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class CopartitionGroup:
-    """Source topics that need the same number of partitions, as indexes into the subtopology's lists."""
+    """Source topics that need the same number of partitions, given as indexes into the subtopology's lists."""
 
     source_topics: Array[Int16]
     source_topic_regex: Array[Int16]
@@ -44,7 +44,7 @@ class Subtopology:
 
 @structure
 class Topology:
-    """The topology of the application; its epoch rises when it changes."""
+    """The topology of the application. Its epoch rises when the topology changes."""
 
     epoch: Int32
     subtopologies: Array[Subtopology]
@@ -52,10 +52,10 @@ class Topology:
 
 @message(versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest:
-    """A member's heartbeat; null, and a rebalance timeout of -1, mean no change.
+    """A heartbeat of one member. Null fields, and a rebalance timeout of -1, mean no change.
 
-    `member_epoch` is 0 to join, -1 to leave, -2 if a static member leaves for a while. `rebalance_timeout_ms` is the
-    time that the member may take to give up tasks.
+    `member_epoch` is 0 to join, -1 to leave, and -2 if a static member leaves temporarily. `rebalance_timeout_ms` is
+    the time that the member has to revoke tasks.
     """
 
     group_id: String
@@ -79,7 +79,7 @@ class StreamsGroupHeartbeatRequest:
 
 @structure
 class Status:
-    """A condition of the group that the member has to know of, such as a missing source topic."""
+    """A condition of the group to report to the member, such as a missing source topic."""
 
     status_code: Int8
     status_detail: String
@@ -104,10 +104,10 @@ class EndpointToPartitions:
 
 @message(versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse:
-    """The member's epoch and its tasks, which are null if they have not changed.
+    """The member's epoch and its tasks, which are null if unchanged.
 
-    `acceptable_recovery_lag` is the number of offsets that a task may lag behind and become active; version 0 had it
-    in 32 bits.
+    `acceptable_recovery_lag` is the maximum number of offsets that a task can lag behind and still become active. In
+    version 0 it had 32 bits.
     """
 
     throttle_time_ms: Int32 = 0

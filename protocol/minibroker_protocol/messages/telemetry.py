@@ -1,13 +1,13 @@
-"""Metrics of clients (KIP-714)."""
+"""Client metrics (KIP-714)."""
 
 from minibroker_protocol.schema import Array, Bool, Bytes, Int8, Int16, Int32, String, Uuid, message
 
 
 @message(versions="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest:
-    """GetTelemetrySubscriptions (key 71): which metrics a client should send (KIP-714).
+    """GetTelemetrySubscriptions (key 71) returns the metrics that a client should send (KIP-714).
 
-    The client, by the id that it was given before; all zeros to be given one.
+    The client sends the instance id from an earlier response, or all zeros to get a new one.
     """
 
     client_instance_id: Uuid
@@ -15,15 +15,15 @@ class GetTelemetrySubscriptionsRequest:
 
 @message(versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse:
-    """The metrics that the client should push, and how.
+    """The metrics that the client should push, and how to push them.
 
     Attributes:
-        subscription_id: names this answer in PushTelemetry; another one when the subscriptions have changed.
-        accepted_compression_types: numbered as in record batches, the preferred one first.
-        push_interval_ms: how often to push; also how often to ask here where nothing is wanted.
-        telemetry_max_bytes: the largest payload, as it is sent.
-        delta_temporality: whether counters are sent as what they have grown by.
-        requested_metrics: prefixes of names; "*" for all, none for nothing.
+        subscription_id: identifies these subscriptions in PushTelemetry; it changes when the subscriptions change.
+        accepted_compression_types: numbered as in record batches, the preferred type first.
+        push_interval_ms: time between two pushes, and between two of these requests if no metrics are requested.
+        telemetry_max_bytes: maximum size of a compressed payload.
+        delta_temporality: whether the client sends counters as the change since its last push.
+        requested_metrics: prefixes of metric names. "*" requests all metrics, an empty list none.
     """
 
     throttle_time_ms: Int32 = 0
@@ -39,13 +39,11 @@ class GetTelemetrySubscriptionsResponse:
 
 @message(versions="0", flexible="0+")
 class PushTelemetryRequest:
-    """PushTelemetry (key 72): the metrics of a client (KIP-714).
-
-    A client's metrics, as OTLP MetricsData v1 in protobuf.
+    """PushTelemetry (key 72) sends a client's metrics, as OTLP MetricsData v1 in Protobuf (KIP-714).
 
     Attributes:
-        subscription_id: as GetTelemetrySubscriptions said it.
-        terminating: whether this is the client's last one.
+        subscription_id: the id from GetTelemetrySubscriptions.
+        terminating: whether this is the client's last push.
         compression_type: numbered as in record batches.
     """
 
@@ -58,7 +56,7 @@ class PushTelemetryRequest:
 
 @message(versions="0", flexible="0+")
 class PushTelemetryResponse:
-    """Whether the metrics were taken."""
+    """The result of the push."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""Topics: to create, delete and grow them."""
+"""Creating, deleting and extending topics."""
 
 from dataclasses import field
 from typing import Annotated
@@ -26,7 +26,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class CreatableReplicaAssignment:
-    """The brokers of one partition, when the client places them itself."""
+    """The replicas of one partition, if the client assigns them."""
 
     partition_index: Int32
     broker_ids: Array[Int32]
@@ -34,7 +34,7 @@ class CreatableReplicaAssignment:
 
 @structure
 class CreatableTopicConfig:
-    """One override of the topic's configuration."""
+    """A configuration override of the topic."""
 
     name: String
     value: NullableString
@@ -42,7 +42,11 @@ class CreatableTopicConfig:
 
 @structure
 class CreatableTopic:
-    """`num_partitions` and `replication_factor` are -1 for the broker's default (KIP-464), or when placed by hand."""
+    """A topic to create.
+
+    `num_partitions` and `replication_factor` are -1 to use the broker's defaults (KIP-464), or if the client assigns
+    the replicas.
+    """
 
     name: String
     num_partitions: Int32
@@ -53,9 +57,9 @@ class CreatableTopic:
 
 @message(versions="0-7", flexible="5+")
 class CreateTopicsRequest:
-    """CreateTopics (key 19).
+    """CreateTopics (key 19) creates topics.
 
-    `validate_only` checks everything and creates nothing.
+    If `validate_only` is true, everything is checked but nothing is created.
     """
 
     topics: Array[CreatableTopic]
@@ -65,7 +69,7 @@ class CreateTopicsRequest:
 
 @structure
 class CreatableTopicConfigs:
-    """One configuration value as it came out, with its source (KIP-525)."""
+    """An effective configuration value with its source (KIP-525)."""
 
     name: String
     value: NullableString
@@ -90,7 +94,7 @@ class CreatableTopicResult:
 
 @message(versions="0-7", flexible="5+")
 class CreateTopicsResponse:
-    """One outcome per topic asked."""
+    """One result per requested topic."""
 
     throttle_time_ms: Annotated[Int32, since(2)] = 0
     topics: Array[CreatableTopicResult]
@@ -98,7 +102,7 @@ class CreateTopicsResponse:
 
 @structure
 class DeleteTopicState:
-    """A topic by name or by id, never both."""
+    """A topic, identified by either its name or its id."""
 
     name: NullableString = None
     topic_id: Uuid = ZERO_UUID
@@ -106,9 +110,9 @@ class DeleteTopicState:
 
 @message(versions="0-6", flexible="4+")
 class DeleteTopicsRequest:
-    """DeleteTopics (key 20).
+    """DeleteTopics (key 20) deletes topics.
 
-    Names up to version 5, names or ids from version 6 on (KIP-516).
+    Up to version 5 topics are identified by name, from version 6 on by name or id (KIP-516).
     """
 
     topics: Annotated[Array[DeleteTopicState], since(6)] = field(default_factory=empty)
@@ -128,7 +132,7 @@ class DeletableTopicResult:
 
 @message(versions="0-6", flexible="4+")
 class DeleteTopicsResponse:
-    """One outcome per topic asked."""
+    """One result per requested topic."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     responses: Array[DeletableTopicResult]
@@ -136,14 +140,14 @@ class DeleteTopicsResponse:
 
 @structure
 class CreatePartitionsAssignment:
-    """The brokers of one new partition."""
+    """The replicas of one new partition."""
 
     broker_ids: Array[Int32]
 
 
 @structure
 class CreatePartitionsTopic:
-    """`count` is the new total; `assignments` is null when the broker places the new partitions."""
+    """A topic to extend. `count` is the new total; `assignments` is null if the broker assigns the new partitions."""
 
     name: String
     count: Int32
@@ -152,9 +156,9 @@ class CreatePartitionsTopic:
 
 @message(versions="0-3", flexible="2+")
 class CreatePartitionsRequest:
-    """CreatePartitions (key 37): more partitions for existing topics.
+    """CreatePartitions (key 37) adds partitions to existing topics.
 
-    `validate_only` checks everything and creates nothing.
+    If `validate_only` is true, everything is checked but nothing is created.
     """
 
     topics: Array[CreatePartitionsTopic]
@@ -173,7 +177,7 @@ class CreatePartitionsTopicResult:
 
 @message(versions="0-3", flexible="2+")
 class CreatePartitionsResponse:
-    """One outcome per topic asked."""
+    """One result per requested topic."""
 
     throttle_time_ms: Int32 = 0
     results: Array[CreatePartitionsTopicResult]

@@ -1,4 +1,4 @@
-"""Transactions: ids of producers, what a transaction writes to, and its end (KIP-98)."""
+"""Transactions: producer ids, the partitions and groups of a transaction, and its end (KIP-98)."""
 
 from dataclasses import field
 from typing import Annotated
@@ -24,11 +24,10 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-6", flexible="2+")
 class InitProducerIdRequest:
-    """InitProducerId (key 22): the id and epoch that make a producer idempotent (KIP-98).
+    """InitProducerId (key 22) returns the producer id and epoch of an idempotent producer (KIP-98).
 
-    From version 3 on a producer may ask for the next epoch of the id it has (KIP-360).
-
-    Kafka still designs version 6, with two-phase commit (KIP-939).
+    From version 3 on, a producer can request the next epoch of its current id (KIP-360). Version 6 adds two-phase
+    commit (KIP-939), and is not final in Kafka.
     """
 
     transactional_id: NullableString
@@ -41,7 +40,7 @@ class InitProducerIdRequest:
 
 @message(versions="0-6", flexible="2+")
 class InitProducerIdResponse:
-    """The producer id with its epoch, or why there is none."""
+    """The producer id and its epoch, or an error."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -61,7 +60,7 @@ class AddPartitionsToTxnTopic:
 
 @structure
 class AddPartitionsToTxnTransaction:
-    """The partitions that one transaction adds; with `verify_only` nothing is added, only looked up."""
+    """The partitions to add to one transaction. If `verify_only` is true, they are only looked up."""
 
     transactional_id: String
     producer_id: Int64
@@ -72,9 +71,10 @@ class AddPartitionsToTxnTransaction:
 
 @message(versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest:
-    """AddPartitionsToTxn (key 24): partitions that a transaction is about to write (KIP-98, KIP-890).
+    """AddPartitionsToTxn (key 24) adds partitions to transactions before they are written (KIP-98, KIP-890).
 
-    One transaction at the top from clients (up to version 3), several from brokers (from version 4 on).
+    Clients send a single transaction in the top-level fields (up to version 3), brokers send several (from version 4
+    on).
     """
 
     transactions: Annotated[Array[AddPartitionsToTxnTransaction], since(4)] = field(default_factory=empty)
@@ -102,7 +102,7 @@ class AddPartitionsToTxnTopicResult:
 
 @structure
 class AddPartitionsToTxnResult:
-    """The outcomes of one transaction."""
+    """The results for one transaction."""
 
     transactional_id: String
     topic_results: Array[AddPartitionsToTxnTopicResult]
@@ -110,7 +110,7 @@ class AddPartitionsToTxnResult:
 
 @message(versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse:
-    """One outcome per partition asked, by topic up to version 3 and by transaction later."""
+    """One result per requested partition, grouped by topic up to version 3 and by transaction later."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(4)] = 0
@@ -122,10 +122,7 @@ class AddPartitionsToTxnResponse:
 
 @message(versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest:
-    """AddOffsetsToTxn (key 25): a transaction is about to commit offsets of a group (KIP-98).
-
-    The group whose offsets the transaction will commit.
-    """
+    """AddOffsetsToTxn (key 25) adds a group whose offsets the transaction will commit (KIP-98)."""
 
     transactional_id: String
     producer_id: Int64
@@ -135,7 +132,7 @@ class AddOffsetsToTxnRequest:
 
 @message(versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse:
-    """Whether the transaction has the group's partition of the offsets topic in it."""
+    """The result of adding the group's partition of the offsets topic to the transaction."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -143,7 +140,7 @@ class AddOffsetsToTxnResponse:
 
 @structure
 class TxnOffsetCommitRequestPartition:
-    """`committed_offset` is that of the next record to read."""
+    """The offset to commit for one partition. `committed_offset` is the offset of the next record to read."""
 
     partition_index: Int32
     committed_offset: Int64
@@ -153,7 +150,7 @@ class TxnOffsetCommitRequestPartition:
 
 @structure
 class TxnOffsetCommitRequestTopic:
-    """The partitions of one topic, which from version 6 on is named by its id (KIP-1319)."""
+    """The partitions of one topic, identified by topic id from version 6 on (KIP-1319)."""
 
     name: Annotated[String, versions("0-5")] = ""
     topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
@@ -162,11 +159,11 @@ class TxnOffsetCommitRequestTopic:
 
 @message(versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest:
-    """TxnOffsetCommit (key 28): offsets that count once the transaction is committed (KIP-98, KIP-447).
+    """TxnOffsetCommit (key 28) commits offsets of a group as part of a transaction (KIP-98, KIP-447).
 
-    From version 3 on the consumer's generation, or its epoch, is checked, too, unless it is -1 (KIP-447).
-
-    From version 5 on the group's partition joins the transaction with this very request (KIP-890).
+    They become visible when the transaction is committed. From version 3 on, the consumer's generation or member epoch
+    is checked, unless it is -1 (KIP-447). From version 5 on, the request itself adds the group's partition of the
+    offsets topic to the transaction (KIP-890).
     """
 
     transactional_id: String
@@ -189,7 +186,7 @@ class TxnOffsetCommitResponsePartition:
 
 @structure
 class TxnOffsetCommitResponseTopic:
-    """The partitions of one topic, which from version 6 on is named by its id (KIP-1319)."""
+    """The partitions of one topic, identified by topic id from version 6 on (KIP-1319)."""
 
     name: Annotated[String, versions("0-5")] = ""
     topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
@@ -198,7 +195,7 @@ class TxnOffsetCommitResponseTopic:
 
 @message(versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse:
-    """One outcome per partition asked."""
+    """One result per requested partition."""
 
     throttle_time_ms: Int32 = 0
     topics: Array[TxnOffsetCommitResponseTopic]
@@ -206,10 +203,7 @@ class TxnOffsetCommitResponse:
 
 @message(versions="0-5", flexible="3+")
 class EndTxnRequest:
-    """EndTxn (key 26): commit a transaction, or abort it (KIP-98).
-
-    `committed`: true to commit, false to abort.
-    """
+    """EndTxn (key 26) commits or aborts a transaction (KIP-98)."""
 
     transactional_id: String
     producer_id: Int64
@@ -219,9 +213,10 @@ class EndTxnRequest:
 
 @message(versions="0-5", flexible="3+")
 class EndTxnResponse:
-    """The end is decided once this says so; the markers may follow later.
+    """The result of ending a transaction.
 
-    `producer_id` and `producer_epoch` are what the producer's next transaction is written under (KIP-890).
+    If there is no error, the outcome is decided, but its markers can be written later. `producer_id` and
+    `producer_epoch` are those of the producer's next transaction (KIP-890).
     """
 
     throttle_time_ms: Int32 = 0
@@ -240,10 +235,10 @@ class WritableTxnMarkerTopic:
 
 @structure
 class WritableTxnMarker:
-    """The end of one transaction; `transaction_result` is true for a commit and false for an abort.
+    """A marker that commits or aborts a transaction; `transaction_result` is true for a commit.
 
-    `transaction_version` is 2 when the producer's epoch was raised for the marker, as with every transaction since
-    KIP-890 (KIP-1228).
+    `transaction_version` is 2 if the producer epoch was raised for the marker, as in all transactions since KIP-890
+    (KIP-1228).
     """
 
     producer_id: Int64
@@ -256,9 +251,9 @@ class WritableTxnMarker:
 
 @message(versions="0-2", flexible="1+")
 class WriteTxnMarkersRequest:
-    """WriteTxnMarkers (key 27): a coordinator has the ends of transactions written to logs (KIP-98).
+    """WriteTxnMarkers (key 27) appends markers for transactions that ended (KIP-98).
 
-    The markers to append.
+    Transaction coordinators send it to partition leaders.
     """
 
     markers: Array[WritableTxnMarker]
@@ -282,7 +277,7 @@ class WritableTxnMarkerTopicResult:
 
 @structure
 class WritableTxnMarkerResult:
-    """The outcomes for one producer."""
+    """The results for one producer."""
 
     producer_id: Int64
     topics: Array[WritableTxnMarkerTopicResult]
@@ -290,6 +285,6 @@ class WritableTxnMarkerResult:
 
 @message(versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse:
-    """One outcome per marker and partition."""
+    """One result per marker and partition."""
 
     markers: Array[WritableTxnMarkerResult]

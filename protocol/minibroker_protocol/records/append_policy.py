@@ -1,4 +1,4 @@
-"""A topic's rules for appended records (Kafka's `LogConfig`, as far as `LogValidator` reads it)."""
+"""A topic's rules for appended records: the part of Kafka's `LogConfig` that `LogValidator` reads."""
 
 from typing import Final, NamedTuple
 
@@ -6,9 +6,9 @@ from minibroker_protocol.records.header import MAGIC_V2, CompressionCodec, Times
 from minibroker_protocol.records.varint import INT64_MAX
 
 NO_LIMIT_MS: Final = INT64_MAX
-"""The default of both timestamp limits: any timestamp will do."""
+"""The default of both timestamp limits, which allows any timestamp."""
 NO_LIMIT_BYTES: Final = 2**31 - 9
-"""The default of `max_record_bytes`: the largest array that a JVM makes."""
+"""The default of `max_record_bytes`: the size of the largest array in a JVM."""
 ALL_RECORDS: Final = -1
 
 
@@ -16,20 +16,20 @@ class AppendPolicy(NamedTuple):
     """A topic's rules for appended records. The defaults are Kafka's."""
 
     magic: int = MAGIC_V2
-    """`message.format.version`: the message format that the log holds."""
+    """`message.format.version`: the message format of the log."""
     codec: CompressionCodec | None = None
-    """`compression.type`: None keeps what the producer chose."""
+    """`compression.type`: None keeps the producer's codec."""
     level: int | None = None
-    """The codec's level (KIP-390); None is its default."""
+    """The compression level of the codec (KIP-390), or None for its default."""
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     """`message.timestamp.type`."""
     before_max_ms: int = NO_LIMIT_MS
-    """`message.timestamp.before.max.ms` (KIP-937): how far a CREATE_TIME timestamp may lie in the past."""
+    """`message.timestamp.before.max.ms` (KIP-937): the maximum age of a CREATE_TIME timestamp."""
     after_max_ms: int = NO_LIMIT_MS
-    """`message.timestamp.after.max.ms`: how far in the future."""
+    """`message.timestamp.after.max.ms`: how far in the future a CREATE_TIME timestamp is allowed to be."""
     require_keys: bool = False
-    """Whether the topic is compacted, so that every record needs a key."""
+    """Whether the topic is compacted, and therefore requires a key in every record."""
     max_record_bytes: int = NO_LIMIT_BYTES
-    """`max.decompressed.message.bytes` (Kafka 4.4): the largest body of a record in a compressed v2 batch."""
+    """`max.decompressed.message.bytes` (Kafka 4.4): the maximum body size of a record in a compressed v2 batch."""
     validated_records: int = ALL_RECORDS
-    """Up to which record count a v2 batch is opened when nothing else asks for it; see `check_produced_batch`."""
+    """The largest record count up to which every v2 batch is opened and checked; see `check_produced_batch`."""

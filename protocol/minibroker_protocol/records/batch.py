@@ -1,6 +1,6 @@
 """Reading v2 record batches (KIP-98; Kafka's `DefaultRecordBatch`), and record sets of any message format.
 
-Behind a batch's header stand the records (see `record`), in a compressed batch all of them together as one block.
+The records (see `record`) follow the header of a batch. In a compressed batch, they form one compressed block.
 """
 
 from collections.abc import Iterator
@@ -25,18 +25,26 @@ from minibroker_protocol.records.record import Record, read_records
 
 
 class RecordBatch:
-    """A lazy view over one v2 batch: only the header has been read.
+    """A lazy view of one v2 batch, of which only the header has been read.
 
-    `buffer` starts with the batch and may go on behind it; nothing is copied until records are asked for.
-    Iteration yields each `Record`, decompressing first where needed. It raises `UnsupportedCodecError`, and
-    `InvalidRecordError` where a length, the record count or the end of the batch disagree with the bytes. Neither the
-    constructor nor iteration looks at the CRC; `check_crc` does.
+    `buffer` starts with the batch and can extend beyond it. Nothing is copied until the records are read. Iteration
+    decompresses the records if needed, and yields each as a `Record`. The CRC is checked by `check_crc` only.
+
+    Raises:
+        UnsupportedCodecError: during iteration, if the codec does not exist.
+        InvalidRecordError: during iteration, if a length, the record count or the end of the batch contradicts the
+            bytes.
     """
 
     __slots__ = ("buffer", "header", "max_decompressed_size")
 
     def __init__(self, buffer: memoryview, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE) -> None:
-        """`CorruptRecordError` when the batch is cut short or has an impossible size, `UnsupportedMagicError`."""
+        """Read the header of the batch.
+
+        Raises:
+            CorruptRecordError: the batch is truncated or has an impossible size.
+            UnsupportedMagicError: the batch is not of format v2.
+        """
         try:
             header = read_header(buffer)
         except DecodeError as error:
@@ -53,17 +61,21 @@ class RecordBatch:
         self.max_decompressed_size: Final = max_decompressed_size
 
     def check_crc(self) -> None:
-        """`CorruptRecordError` when the stored checksum is not that of the bytes."""
+        """Check the CRC of the batch.
+
+        Raises:
+            CorruptRecordError: the stored CRC is not that of the bytes.
+        """
         computed = compute_crc(self.buffer)
         if computed != self.header.crc:
             raise CorruptRecordError(f"crc: stored {self.header.crc}, computed {computed}")
 
     def records_data(self) -> bytes:
-        """Return the encoded records, decompressed. Raises what `decompress` raises."""
+        """Return the encoded records, decompressed. Raises the same errors as `decompress`."""
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """Like `records_data`, but return pieces, of which each takes some milliseconds."""
+        """Like `records_data`, but return the data in chunks, each decompressed in a few milliseconds."""
         codec = self.header.codec
         data = self.buffer[RECORD_BATCH_OVERHEAD:]
         if codec is CompressionCodec.NONE:
@@ -80,23 +92,26 @@ class RecordBatch:
         count = self.header.record_count
         if count < 0:
             raise InvalidRecordError(f"record count: {count}")
-        # Compaction may leave a batch without records, for its sequence numbers' sake.
+        # Compaction can leave a batch without records, to preserve its sequence numbers.
         return read_records(data, self.header) if count else iter(())
 
 
 _INT32: Final = Struct(">i")
 
 Batch = RecordBatch | LegacyRecordBatch
-"""One entry of a log, in whatever message format: a v2 batch, or a message of v0 or v1, which may be a wrapper."""
+"""An entry of a log in any message format: a v2 batch, or a message of v0 or v1, which can be a wrapper."""
 
 
 def iter_batches(
     buffer: bytes | bytearray | memoryview, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE
 ) -> Iterator[Batch]:
-    """Each entry of a record set, as in a fetch response or a segment file. The formats may be mixed.
+    """Yield each entry of a record set, as in a Fetch response or a segment file. The formats can be mixed.
 
-    A last entry that is cut short ends the iteration without an error, since a fetch may end anywhere in one.
-    `CorruptRecordError` for a size that its message format cannot have, `UnsupportedMagicError` for a magic above 2.
+    A truncated last entry ends the iteration without an error, because a fetch can end within an entry.
+
+    Raises:
+        CorruptRecordError: an entry has a size that is impossible in its format.
+        UnsupportedMagicError: an entry has a magic above 2.
     """
     view = memoryview(buffer)
     end = len(view)

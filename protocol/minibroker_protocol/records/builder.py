@@ -46,13 +46,14 @@ def build_batch(  # noqa: PLR0913 - one argument for each field of the header th
     delete_horizon_ms: int | None = None,
     level: int | None = None,
 ) -> bytearray:
-    """Return one whole batch with its CRC; the records get consecutive offsets from `base_offset` on.
+    """Return a complete batch with its CRC. The records get consecutive offsets from `base_offset` on.
 
-    The base timestamp is the first record's, the max timestamp the highest of all; under LOG_APPEND_TIME readers see
-    the max timestamp on every record. `delete_horizon_ms` takes the base timestamp's place in a batch that the log
-    cleaner writes (KIP-534). `level` is the codec's (KIP-390).
+    The base timestamp is that of the first record, and the max timestamp is the highest of all records. Under
+    LOG_APPEND_TIME, readers use the max timestamp for every record. In a batch written by the log cleaner,
+    `delete_horizon_ms` replaces the base timestamp (KIP-534). `level` is the compression level (KIP-390).
 
-    `EncodeError` without any record, or for a value that its field cannot hold.
+    Raises:
+        EncodeError: there are no records, or a value does not fit its field.
     """
     batch = bytearray(RECORD_BATCH_OVERHEAD)
     base_timestamp = max_timestamp = count = 0

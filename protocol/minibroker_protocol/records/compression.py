@@ -1,4 +1,4 @@
-"""The codecs by name. A codec's library is imported when its first batch arrives: a broker's start pays for none."""
+"""Compression and decompression by codec. A codec's library is imported with its first batch, for a fast start."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -12,16 +12,16 @@ with lazy:
     from minibroker_protocol.records.codecs import zstd_codec
 
 MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
-"""Bytes that one batch's records may grow to unless the reader says otherwise."""
+"""The default limit for the decompressed records of one batch, in bytes."""
 
 COMPRESSION_LEVELS: Final = {
     CompressionCodec.GZIP: range(1, 10),
     CompressionCodec.LZ4: range(1, 18),
     CompressionCodec.ZSTD: range(-131072, 23),
 }
-"""The levels that KIP-390 gives each codec, as the limits of Kafka's `compression.<codec>.level`."""
+"""The valid levels of each codec (KIP-390), as in Kafka's `compression.<codec>.level`."""
 DEFAULT_COMPRESSION_LEVELS: Final = {CompressionCodec.GZIP: -1, CompressionCodec.LZ4: 9, CompressionCodec.ZSTD: 3}
-"""The level of a codec without a setting. gzip's -1 lets zlib choose; lz4's 9 is its fast compressor."""
+"""The default level of each codec. -1 lets zlib choose gzip's level, and 9 selects LZ4's fast compressor."""
 _MODULES: Final = {
     CompressionCodec.GZIP: "gzip_codec",
     CompressionCodec.SNAPPY: "snappy_codec",
@@ -43,12 +43,12 @@ def _load(codec: CompressionCodec) -> Any:
 def compress(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
 ) -> bytes:
-    """Compress data as the Java producer does for records of format `magic`; under NONE, copy it.
+    """Compress data like the Java producer for records of format `magic`, or copy it if the codec is NONE.
 
     `level` is one of `COMPRESSION_LEVELS`, or None for the codec's default. Snappy ignores it.
 
     Raises:
-        EncodeError: The codec does not have this level.
+        EncodeError: the codec does not have this level.
     """
     return b"".join(compressed(codec, data, magic=magic, level=level))
 
@@ -56,7 +56,7 @@ def compress(
 def compressed(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
 ) -> Iterator[bytes]:
-    """Like `compress`, but return pieces. Each takes at most 40 ms under the default levels."""
+    """Like `compress`, but return the result in chunks, each computed in at most 40 ms with default levels."""
     if codec is CompressionCodec.NONE:
         return iter((bytes(data),))
     level = _checked_level(codec, level)
@@ -78,19 +78,22 @@ def _checked_level(codec: CompressionCodec, level: int | None) -> int:
 def decompress(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
 ) -> bytes:
-    """Return the records' bytes; `magic` is their format. Memory stays within a small multiple of `max_size`.
+    """Decompress records of format `magic`. The memory used is a small multiple of `max_size`.
 
     Raises:
-        InvalidRecordError: The data is malformed or cut short.
-        DecompressedSizeError: The records take more than `max_size` bytes.
+        InvalidRecordError: the data is malformed or truncated.
+        DecompressedSizeError: the records take more than `max_size` bytes.
     """
-    return b"".join(decompressed(codec, data, max_size=max_size, magic=magic))  # joining a single piece copies nothing
+    return b"".join(decompressed(codec, data, max_size=max_size, magic=magic))  # Joining a single chunk copies nothing.
 
 
 def decompressed(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
 ) -> Iterator[bytes]:
-    """Like `decompress`, but return pieces. Each takes some milliseconds; `data` is read until the last of them."""
+    """Like `decompress`, but return the records in chunks, each decompressed in a few milliseconds.
+
+    `data` is read until the last chunk.
+    """
     if codec is CompressionCodec.NONE:
         if len(data) > max_size:
             raise DecompressedSizeError(f"records: {len(data)} bytes, above the limit of {max_size}")
@@ -102,14 +105,21 @@ def decompressed(
 
 
 def check_header(codec: CompressionCodec, data: memoryview) -> None:
-    """Raise `DecompressionError` for records (v2) whose first bytes show that Kafka's decoder refuses them."""
+    """Check the first bytes of compressed v2 records.
+
+    Raises:
+        DecompressionError: Kafka's decoder rejects data that begins like this.
+    """
     _module(codec).check_header(data)
 
 
 def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:
-    """The records' bytes (v2), None when they are more than `budget`. `InvalidRecordError` for malformed data.
+    """Decompress v2 records, or return None if they exceed `budget` bytes.
 
-    None, too, for data that takes longer to unpack than any that a writer makes.
+    It also returns None for data that takes longer to decompress than anything a real writer produces.
+
+    Raises:
+        InvalidRecordError: the data is malformed.
     """
     if codec is CompressionCodec.ZSTD and len(data) > _FEW_PACKED and zstd_codec.has_many_blocks(data):
         return None

@@ -1,8 +1,9 @@
-"""Convert: the same records in another message format or under another codec.
+"""Conversion of records to another message format or codec.
 
-Up, when a producer is older than the log; down, when the log is older than the producer, or a consumer than the log
-(Kafka's `RecordsUtil.downConvert`, KIP-283). What the older format cannot hold is dropped on the way to a consumer:
-headers, transaction markers, in v0 timestamps. zstd has no place in the older formats at all.
+Records are up-converted if the producer is older than the log. They are down-converted if the log is older than the
+producer, or a consumer is older than the log (Kafka's `RecordsUtil.downConvert`, KIP-283). Data that the older format
+cannot represent is dropped for a consumer: headers, transaction markers, and timestamps in v0. The older formats do not
+support zstd at all.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,19 +41,20 @@ from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_protocol.steps import Steps, collect
 
 CONVERTED_RECORDS: Final = 100_000
-"""Records that make a set long enough: a reader comes again for the rest."""
+"""Records after which a converted set is returned. The reader fetches the remaining ones later."""
 PIECE_RECORDS: Final = 16_384
-"""Records of a batch that are converted together. Batches of the usual size hold less, and become one wrapper."""
+"""Maximum number of records converted together. Batches of a typical size are smaller and become one wrapper."""
 _PIECE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of keys and values that are converted together, at most with one record more."""
+"""Bytes of keys and values converted together, which one more record can exceed."""
 _UINT32: Final = Struct(">I")
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 
 
 def pack_batch(header: BatchHeader, packed: bytes, codec: CompressionCodec) -> tuple[bytearray, BatchHeader]:
-    """Make a v2 batch of records that were compressed with `codec`; return it and its header.
+    """Return a v2 batch of records that are compressed with `codec`, and its header.
 
-    All else is as `header` says, also its base timestamp, which the records' own count from.
+    All other fields are copied from `header`, including the base timestamp, to which the records' timestamps are
+    relative.
     """
     header = header._replace(
         batch_length=RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(packed),
@@ -68,9 +70,10 @@ def pack_batch(header: BatchHeader, packed: bytes, codec: CompressionCodec) -> t
 
 
 def up_convert(records: Sequence[Record]) -> tuple[BatchHeader, bytes]:
-    """The records as one v2 batch that is not compressed, with offsets from 0 on: its header, and what follows that.
+    """Convert records to one uncompressed v2 batch with offsets from 0 on; return its header and the bytes after it.
 
-    `InvalidTimestampError` for a negative timestamp other than `NO_TIMESTAMP`.
+    Raises:
+        InvalidTimestampError: a timestamp is negative and not `NO_TIMESTAMP`.
     """
     batch = build_batch(_writable(records))
     return read_header(batch), bytes(memoryview(batch)[RECORD_BATCH_OVERHEAD:])
@@ -85,17 +88,21 @@ def to_message_set(
     level: int | None = None,
     log_append_time: int | None = None,
 ) -> Steps[bytearray]:
-    """Make a message set of format v0 or v1 of the records, with offsets from `base_offset()` on, in steps.
+    """Convert records to a message set of format v0 or v1, with offsets from `base_offset()` on, in steps.
 
-    Plain, or one wrapper; under LOG_APPEND_TIME when `log_append_time` is given. `UnsupportedCodecError` for zstd,
-    `UnsupportedMagicError` for headers (only consumers have them dropped), `InvalidTimestampError` as above.
+    The messages are plain, or in one wrapper. They have LOG_APPEND_TIME if `log_append_time` is given.
+
+    Raises:
+        UnsupportedCodecError: the codec is zstd.
+        UnsupportedMagicError: a record has headers, which are dropped only for consumers.
+        InvalidTimestampError: a timestamp is negative and not `NO_TIMESTAMP`.
     """
     if codec is CompressionCodec.ZSTD:
         raise UnsupportedCodecError(f"codec: zstd, which message format v{magic} does not know")
     if any(record.headers for record in records):
         raise UnsupportedMagicError(f"headers: message format v{magic} does not know them")
     append_time = log_append_time if magic > MAGIC_V0 else None
-    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0  # inner offsets of v1 count from the first
+    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0  # v1 counts from the first
     while True:
         base = base_offset()
         message_set = build_message_set(
@@ -108,7 +115,7 @@ def to_message_set(
         if codec is CompressionCodec.NONE:
             return message_set
         packed = b"".join((yield from collect(compressed(codec, message_set, magic=magic, level=level))))
-        # The log may have grown meanwhile, and a v0 wrapper has its offsets within.
+        # The log can have grown meanwhile, and a v0 wrapper contains absolute offsets.
         if is_relative or base_offset() == base:
             break
     time = max(record.timestamp for record in records) if append_time is None else append_time
@@ -128,19 +135,20 @@ def _writable(records: Sequence[Record]) -> list[NewRecord]:
 def down_convert(
     data: bytes | bytearray | memoryview, magic: int, first_offset: int, *, max_bytes: int
 ) -> Steps[bytearray]:
-    """Convert batches of any format to a message set that a reader of format `magic` (0 or 1) understands.
+    """Convert batches of any format to a message set for a reader of format `magic` (0 or 1).
 
-    Batches of that format or an older one pass as they are. Of the others the records keep their offsets, timestamps
-    and codec; those of a batch that is not compressed begin at `first_offset`, since some clients expect no earlier
-    ones (a wrapper they look through). A batch of more than `PIECE_RECORDS` records or 16 MiB is converted in pieces,
-    from the one on that holds `first_offset`, so that only one piece is in memory; Kafka makes a single wrapper of it.
+    Batches of this format or an older one are copied. Converted records keep their offsets, timestamps and codec.
+    Records of an uncompressed batch begin at `first_offset`, because some clients do not expect earlier ones; in a
+    wrapper they skip them. A batch of more than `PIECE_RECORDS` records or 16 MiB is converted in pieces, beginning
+    with the piece that contains `first_offset`, to have only one piece in memory. Kafka makes a single wrapper of it.
 
-    Ends before the batch or piece with which the set would have more than `max_bytes` bytes, but never before the
-    first; behind the one with which `CONVERTED_RECORDS` are reached, since a few bytes can hold many; and at a batch
-    that is cut short. It may come out empty.
+    The set ends before the batch or piece that would make it larger than `max_bytes`, but contains at least one. It
+    also ends after `CONVERTED_RECORDS`, because a few bytes can contain many records, and at a truncated batch. It can
+    be empty. A step processes one piece, or 1 MiB of it. Iterating over corrupt batches raises the same errors as
+    elsewhere.
 
-    `UnsupportedCodecError` when the first batch to be converted is zstd; a later one ends the set. Raises what
-    iterating over broken batches raises. A step takes a piece, or 1 MiB of it.
+    Raises:
+        UnsupportedCodecError: the first batch to convert is compressed with zstd. A later one ends the set.
     """
     message_set = bytearray()
     count = 0
@@ -176,7 +184,7 @@ def down_convert(
 
 
 def _next_piece(records: Iterator[Record]) -> list[Record]:
-    """Return the next records that are converted together."""
+    """Return the next records to convert together."""
     piece: list[Record] = []
     size = 0
     for record in records:
@@ -188,7 +196,7 @@ def _next_piece(records: Iterator[Record]) -> list[Record]:
 
 
 def _wanted(records: list[Record], header: BatchHeader, first_offset: int) -> list[Record]:
-    """Return the records of a piece that a reader gets who reads from `first_offset` on."""
+    """Return the records of a piece that a reader starting at `first_offset` needs."""
     if header.codec is CompressionCodec.NONE:
         return [record for record in records if record.offset >= first_offset]
     return [] if len(records) < header.record_count and records[-1].offset < first_offset else records
@@ -200,12 +208,12 @@ def _append_time(header: BatchHeader, magic: int) -> int | None:
 
 
 def _times(records: Sequence[Record]) -> list[int]:
-    """The records' timestamps. One that only a broken clock can have set would make Kafka refuse the whole fetch."""
+    """Return the timestamps, replacing negative ones from a broken clock, for which Kafka would reject the fetch."""
     return [max(record.timestamp, NO_TIMESTAMP) for record in records]
 
 
 def _message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
-    """Make a message set of records of a batch."""
+    """Return a message set of records from one batch."""
     is_relative = header.codec is not CompressionCodec.NONE and magic > MAGIC_V0
     base = records[0].offset if is_relative else 0
     try:
@@ -217,12 +225,12 @@ def _message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> 
             timestamp_type=header.timestamp_type,
             log_append_time=_append_time(header, magic),
         )
-    except EncodeError as error:  # such as offsets that do not ascend, in a batch that was trusted for its checksum
+    except EncodeError as error:  # such as offsets that do not ascend
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
 
 
 def _wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader, magic: int) -> bytearray:
-    """Make the wrapper of their compressed message set."""
+    """Return the wrapper of a compressed message set."""
     append_time = _append_time(header, magic)
     return encode_wrapper(
         packed,
@@ -235,9 +243,9 @@ def _wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader, magi
 
 
 def overflow_message(max_bytes: int) -> bytes:
-    """The head of a message that is larger than a fetch of `max_bytes` bytes, and nothing of the message itself.
+    """Return the first bytes of a message that is larger than a fetch of `max_bytes` bytes.
 
-    It makes an old consumer ask for more, where an empty set would mean that it has read everything
+    An old consumer then fetches again, while an empty set would mean that it has reached the end
     (`LazyDownConversionRecordsSend`).
     """
     return _OFFSET_AND_SIZE.pack(NO_OFFSET, min(max(max_bytes + 1, RECORD_BATCH_OVERHEAD), INT32_MAX))

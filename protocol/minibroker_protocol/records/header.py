@@ -6,10 +6,10 @@ The 61 bytes before the records of a v2 batch (KIP-98; Kafka's `DefaultRecordBat
     batch length           int32    8   bytes that follow this field
     partition leader epoch int32   12   assigned by the broker
     magic                  int8    16   2
-    crc                    uint32  17   CRC-32C of everything that follows it
+    crc                    uint32  17   CRC-32C of everything after it
     attributes             int16   21   bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control,
                                      6 delete horizon (KIP-534): the base timestamp is one
-    last offset delta      int32   23   kept by compaction, so it may exceed record count - 1
+    last offset delta      int32   23   unchanged by compaction, so it can exceed record count - 1
     base timestamp         int64   27   milliseconds
     max timestamp          int64   35   milliseconds
     producer id            int64   43
@@ -17,22 +17,25 @@ The 61 bytes before the records of a v2 batch (KIP-98; Kafka's `DefaultRecordBat
     base sequence          int32   53
     record count           int32   57
 
-Base offset and partition leader epoch lie outside the CRC: a broker stamps a batch in place without reading the rest.
+The CRC does not cover the base offset and the partition leader epoch, so a broker can set them without reading the
+rest.
 
-A v0 or v1 entry is a single message (Kafka's `LegacyRecord`), which in a compressed set holds the others as its value:
+A v0 or v1 entry is a single message (Kafka's `LegacyRecord`). In a compressed set, it is a wrapper, and its value
+contains the other messages:
 
-    offset                 int64    0   of a wrapper: that of its last inner message
+    offset                 int64    0   in a wrapper: the offset of its last inner message
     message size           int32    8   bytes that follow this field
-    crc                    uint32  12   CRC-32 of everything that follows it
+    crc                    uint32  12   CRC-32 of everything after it
     magic                  int8    16   0 or 1
     attributes             int8    17   bits 0-2 codec, 3 timestamp type (v1)
     timestamp              int64   18   milliseconds; in v1 (KIP-32) only
     key                    int32 length (negative for null) and bytes
     value                  int32 length (negative for null) and bytes
 
-Offset (or base offset), size and magic stand at the same places in all three, so `read_entry_header` takes any of them.
+The offset (or base offset), the size and the magic have the same positions in all three formats, so `read_entry_header`
+reads any of them.
 
-The end of this module has Kafka's names for what the numbers stand for, as its tool prints them.
+The end of this module has Kafka's names for these numbers, as its dump tool prints them.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,22 +69,22 @@ def load_crc32c() -> Any:
 
 
 crc32c: Callable[..., int] = load_crc32c()
-"""The checksum (Castagnoli) of bytes, continued from the value of a second argument."""
+"""Computes the CRC-32C (Castagnoli) of bytes, optionally continuing from the value in a second argument."""
 
 
 LOG_OVERHEAD: Final = 12
-"""Bytes of base offset and length, the head that all message formats share."""
+"""The size of the base offset and the length, with which all message formats begin, in bytes."""
 RECORD_BATCH_OVERHEAD: Final = 61
-"""Bytes of a v2 batch before its records."""
+"""The size of a v2 header, in bytes."""
 MIN_MESSAGE_LENGTH: Final = 14
-"""The least that any message format puts behind the length field (`LegacyRecord.RECORD_OVERHEAD_V0`)."""
+"""The smallest value of the length field in any format (`LegacyRecord.RECORD_OVERHEAD_V0`)."""
 MIN_MESSAGE_LENGTH_V1: Final = 22
-"""The least that format v1 puts behind the length field (`LegacyRecord.RECORD_OVERHEAD_V1`)."""
+"""The smallest value of the length field in format v1 (`LegacyRecord.RECORD_OVERHEAD_V1`)."""
 LENGTH_AT: Final = 8
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 CRC_COVERS_FROM: Final = 21
-"""The first byte under the CRC: the attributes."""
+"""The position of the first byte covered by the CRC: the attributes."""
 
 NO_PARTITION_LEADER_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
@@ -89,7 +92,7 @@ NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
-"""Stands in answers and producer snapshots where there is none."""
+"""The value of an unknown offset in responses and producer snapshots."""
 
 MAGIC_V0: Final = 0
 MAGIC_V1: Final = 1
@@ -99,25 +102,25 @@ TIMESTAMP_TYPE_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
 DELETE_HORIZON_FLAG: Final = 0x40
-"""KIP-534: the log cleaner has put the time from which tombstones may go into the base timestamp."""
+"""Set if the base timestamp is a delete horizon: the log cleaner can remove tombstones after this time (KIP-534)."""
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
-"""All thirteen fields of `BatchHeader`, in wire order."""
+"""All 13 fields of `BatchHeader`, in wire order."""
 _HEADER_V0: Final = Struct(">qiIBB")
 _HEADER_V1: Final = Struct(">qiIBBq")
 _SMALLEST_V0: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
 _SMALLEST_V1: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1
 CONTROL_KEY: Final = Struct(">hh")
-"""The key of a control record: version and type (Kafka's `ControlRecordType`)."""
+"""The key of a control record: its version and its type (Kafka's `ControlRecordType`)."""
 UNKNOWN_RECORD_COUNT: Final = -1
-"""`record_count` of a v0 or v1 wrapper: nothing outside the compressed value says how many messages it holds."""
+"""The `record_count` of a v0 or v1 wrapper, which is only known after its value is decompressed."""
 _STAMPED_EPOCH_AT: Final = 12
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
 
 
 class CompressionCodec(IntEnum):
-    """Bits 0-2 of a batch's attributes. ZSTD came with KIP-110 (Kafka 2.1)."""
+    """The codec in bits 0-2 of a batch's attributes. ZSTD was added by KIP-110 (Kafka 2.1)."""
 
     NONE = 0
     GZIP = 1
@@ -127,9 +130,9 @@ class CompressionCodec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Bit 3 of a batch's attributes (KIP-32): who set the timestamps, the producer or the broker.
+    """The timestamp type in bit 3 of a batch's attributes (KIP-32): set by the producer, or by the broker.
 
-    NO_TIMESTAMP_TYPE is what reading format v0, which has no timestamps, gives; nothing is written with it.
+    NO_TIMESTAMP_TYPE is used for records read from format v0, which has no timestamps. It is never written.
     """
 
     NO_TIMESTAMP_TYPE = -1
@@ -141,14 +144,14 @@ _CODECS: Final = tuple(CompressionCodec)
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """The sequence number `increment` after `sequence`: 0 follows 2**31 - 1 (Kafka's method of the same name)."""
+    """Return the sequence number `increment` after `sequence`, wrapping after 2**31 - 1 (`incrementSequence`)."""
     return (sequence + increment) & INT32_MAX
 
 
 class BatchHeader(NamedTuple):
-    """A decoded v2 header. Every field is as it stands on the wire; nothing has been checked.
+    """A decoded v2 header. The fields are as on the wire, without any checks.
 
-    `read_entry_header` says what the fields hold for a v0 or v1 entry.
+    `read_entry_header` describes their values for a v0 or v1 entry.
     """
 
     base_offset: int
@@ -167,17 +170,21 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_in_bytes(self) -> int:
-        """Bytes of the whole batch, by its length field."""
+        """The size of the whole batch in bytes, according to its length field."""
         return LOG_OVERHEAD + self.batch_length
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record; after compaction that record may be gone, its offset is not."""
+        """The offset of the last record. It is unchanged if compaction removes that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def codec(self) -> CompressionCodec:
-        """The compression codec. `UnsupportedCodecError` for the ids 5 to 7, which Kafka has not given out."""
+        """The compression codec.
+
+        Raises:
+            UnsupportedCodecError: the codec id is 5, 6 or 7, which Kafka has not assigned.
+        """
         codec_id = self.attributes & CODEC_MASK
         if codec_id >= len(_CODECS):
             raise UnsupportedCodecError(f"attributes: unknown compression codec {codec_id}")
@@ -185,7 +192,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the records carry their producer's time, or all of them `max_timestamp`."""
+        """Whether the records have their producer's timestamps, or all have `max_timestamp`."""
         if self.attributes & TIMESTAMP_TYPE_FLAG:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME if self.magic else TimestampType.NO_TIMESTAMP_TYPE
@@ -202,20 +209,20 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which the batch's tombstones and markers may be removed, once a cleaning has set one (KIP-534).
+        """The time after which tombstones and markers can be removed, or None if no cleaning has set it (KIP-534).
 
-        It stands in the base timestamp's field, so the records' timestamps are counted from it.
+        It is stored in the base timestamp, so the timestamp deltas of the records are relative to it.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
     def has_producer_id(self) -> bool:
-        """Whether an idempotent producer wrote the batch."""
+        """Whether the batch was written by an idempotent producer."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, which wraps to 0 after 2**31 - 1; `NO_SEQUENCE` when there is none."""
+        """The sequence number of the last record, which wraps to 0 after 2**31 - 1, or `NO_SEQUENCE`."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.last_offset_delta)
@@ -225,30 +232,35 @@ ATTRIBUTES: Final = BatchHeader._fields.index("attributes")
 LAST_OFFSET_DELTA: Final = BatchHeader._fields.index("last_offset_delta")
 MAX_TIMESTAMP: Final = BatchHeader._fields.index("max_timestamp")
 PRODUCER_ID: Final = BatchHeader._fields.index("producer_id")
-"""The places of some fields in a header without names."""
+"""The indexes of some fields, for headers in plain tuples."""
 
 make_header: Final[Callable[[tuple[int, ...]], BatchHeader]] = partial(cast("Any", tuple).__new__, BatchHeader)
-"""`BatchHeader` from what `HEADER` unpacked: half the time of calling the class."""
+"""Makes a `BatchHeader` from the unpacked fields, in half the time of calling the class."""
 
 
 def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """Decode the header at `position`. `DecodeError` when fewer than 61 bytes are there."""
+    """Decode the header at `position`.
+
+    Raises:
+        DecodeError: fewer than 61 bytes are available.
+    """
     if len(buffer) - position < RECORD_BATCH_OVERHEAD:
         raise DecodeError(f"record batch header: {len(buffer) - position} of {RECORD_BATCH_OVERHEAD} bytes")
     return make_header(HEADER.unpack_from(buffer, position))
 
 
 def read_entry_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """Decode the head of the log entry at `position`, in whatever message format it is.
+    """Decode the header of the log entry at `position`, in any message format.
 
-    A v2 header comes as `read_header` gives it. For a v0 or v1 entry the fields are filled so that code for any format
-    works: `base_offset` (and so `last_offset`) is the entry's offset, `batch_length` its size field, `crc` its CRC-32;
-    both timestamps are its timestamp, or `NO_TIMESTAMP` in v0; `record_count` is 1, or `UNKNOWN_RECORD_COUNT` for a
-    wrapper; `attributes` keeps the bits that the format knows, and what it does not know at all is -1.
+    A v2 header is returned as in `read_header`. For a v0 or v1 entry, the fields have values that suit code for any
+    format. `base_offset` and `last_offset` are the offset of the entry, `batch_length` is its size field, and `crc` its
+    CRC-32. Both timestamps are its timestamp, or `NO_TIMESTAMP` in v0. `record_count` is 1, or `UNKNOWN_RECORD_COUNT`
+    for a wrapper. `attributes` has the bits that exist in the format. Fields that the format lacks are -1.
 
     Raises:
-        DecodeError: fewer bytes than the smallest entry of that format (26 in v0, 34 in v1) or a v2 header (61) takes.
-        UnsupportedMagicError: a magic that does not exist. It is a `DecodeError`, too.
+        DecodeError: there are fewer bytes than the smallest entry of the format (26 in v0, 34 in v1) or a v2 header
+            (61).
+        UnsupportedMagicError: the magic does not exist. This is a subclass of `DecodeError`.
     """
     try:
         magic = buffer[position + MAGIC_AT]
@@ -279,9 +291,10 @@ def _read_legacy_header(buffer: bytes | bytearray | memoryview, position: int, m
 
 
 def entry_bounds(buffer: memoryview) -> Iterator[tuple[int, int]]:
-    """Position and size of each entry of any format, by its length field alone; nothing else is looked at.
+    """Yield the position and size of each entry of any format, using only its length field.
 
-    The last one may reach beyond the buffer, which holds its magic at least. Ends at a length that is not positive.
+    The last entry can extend beyond the buffer, which contains at least its magic. A length of 0 or less ends the
+    iteration.
     """
     position, end = 0, len(buffer)
     while position + MAGIC_AT < end:
@@ -293,14 +306,14 @@ def entry_bounds(buffer: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def compute_crc(batch: memoryview) -> int:
-    """CRC-32C of one whole batch, from its attributes to its end. Copies nothing."""
+    """Return the CRC-32C of a whole batch, computed from its attributes to its end without copying."""
     return crc32c(batch[CRC_COVERS_FROM:])
 
 
 def stamp(batch: bytearray | memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write the two fields that the broker assigns to a v2 batch, in place. The CRC covers neither.
+    """Set the two fields of a v2 batch that the broker assigns, in place. The CRC covers neither.
 
-    Entries of formats v0 and v1 must not come here: they have their CRC where v2 has the leader epoch.
+    Entries of formats v0 and v1 must not be passed, because their CRC is where v2 has the leader epoch.
     """
     _INT64.pack_into(batch, 0, base_offset)
     _INT32.pack_into(batch, _STAMPED_EPOCH_AT, partition_leader_epoch)
@@ -321,27 +334,30 @@ CONTROL_TYPES: Final = (
     "KRAFT_VERSION",
     "KRAFT_VOTERS",
 )
-"""By the second int16 of a control record's key (Kafka's `ControlRecordType`)."""
+"""Names of control record types, indexed by the second int16 of the key (Kafka's `ControlRecordType`)."""
 MARKERS: Final = CONTROL_TYPES[:2]
 _UNKNOWN: Final = "UNKNOWN"
 _MARKER_VALUE: Final = Struct(">hi")
 
 
 def codec_name(header: BatchHeader) -> str:
-    """The codec of a batch, also one that does not exist."""
+    """Return the name of a batch's codec, even if the codec does not exist."""
     codec_id = header.attributes & CODEC_MASK
     return CODECS.get(codec_id, f"unknown({codec_id})")
 
 
 def sequence_of(offset: int, header: BatchHeader) -> int:
-    """Return the sequence number of the record at `offset` of a v2 batch; -1 if the batch has none."""
+    """Return the sequence number of the record at `offset` in a v2 batch, or -1 if the batch has none."""
     if header.base_sequence < 0:
         return NO_SEQUENCE
     return increment_sequence(header.base_sequence, offset - header.base_offset)
 
 
 def control_type(key: bytes | None) -> tuple[str, int]:
-    """Name and number of a control record's type by its key: int16 version, int16 type. -1 when the key is no such."""
+    """Return the name and the number of a control record's type, or ("UNKNOWN", -1) if the key is not a control key.
+
+    The key is an int16 version followed by the int16 type.
+    """
     if key is None or len(key) < CONTROL_KEY.size:
         return _UNKNOWN, -1
     type_id: int = CONTROL_KEY.unpack_from(key)[1]
@@ -349,7 +365,10 @@ def control_type(key: bytes | None) -> tuple[str, int]:
 
 
 def coordinator_epoch(value: bytes | None) -> int | None:
-    """The coordinator epoch in a transaction marker's value: int16 version, int32 epoch. None where there is none."""
+    """Return the coordinator epoch in a transaction marker's value, or None if it has none.
+
+    The value is an int16 version followed by the int32 epoch.
+    """
     if value is None or len(value) < _MARKER_VALUE.size:
         return None
     return int(_MARKER_VALUE.unpack_from(value)[1])

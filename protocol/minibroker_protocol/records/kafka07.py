@@ -1,15 +1,16 @@
-"""Messages of Kafka 0.7, from before there were offsets; for showing what an old log file holds, not for serving it.
+"""Messages of Kafka 0.7, which had no offsets. They are read to display old log files, but never served.
 
-A file is a row of messages. What addresses one is the byte at which it starts; the file's name is that of its first.
+A file is a sequence of messages. The address of a message is the position of its first byte, and the file is named
+after the address of its first message.
 
     message size           int32    0   bytes that follow this field
     magic                  int8     4   0 or 1
     attributes             int8     5   bits 0-1 codec: 1 gzip, 2 snappy; in magic 1 only
     crc                    uint32       CRC-32 of the value
-    value                  the rest
+    value                  all remaining bytes
 
-There is no key, no timestamp and no null. A compressed message holds as its value a row of messages like the file's,
-and all of them are addressed by its own position. (Kafka 0.7's `Message`, `FileMessageSet` and `CompressionUtils`.)
+There are no keys, timestamps or nulls. The value of a compressed message is a sequence of messages in the same format.
+They all have the address of the compressed message. (Kafka 0.7's `Message`, `FileMessageSet` and `CompressionUtils`.)
 """
 
 from binascii import crc32
@@ -29,16 +30,16 @@ from minibroker_protocol.records.header import CompressionCodec
 _SIZE: Final = Struct(">i")
 _CRC: Final = Struct(">I")
 _HEADER_SIZES: Final = (5, 6)
-"""Bytes between size and value, by magic."""
+"""The number of bytes between the size and the value, indexed by magic."""
 _CODEC_BITS: Final = 0x03
 _CODECS: Final = (CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY)
 
 
 class Kafka07Message(NamedTuple):
-    """One message, with its value as it is stored: of a compressed one, compressed.
+    """A message with its stored value, which is compressed in a compressed message.
 
-    `position` is the byte at which it starts, or at which the message that it came out of does. `wrapper_codec` is
-    NONE unless it came out of a compressed one.
+    `position` is the address of the message, or of the compressed message that contains it. `wrapper_codec` is the
+    codec of that compressed message, or NONE.
     """
 
     position: int
@@ -50,19 +51,23 @@ class Kafka07Message(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the stored checksum is that of the value."""
+        """Whether the stored checksum matches the value."""
         return crc32(self.value) == self.crc
 
 
 def iter_messages(
     buffer: bytes | bytearray | memoryview, *, base_position: int = 0, deep: bool = True
 ) -> Iterator[Kafka07Message]:
-    """Each message of a 0.7 log file whose first byte has the address `base_position`.
+    """Yield each message of a 0.7 log file whose first byte has the address `base_position`.
 
-    A `deep` iteration gives the messages in a compressed one in its stead. A last message that is cut short ends the
-    iteration without an error. No checksum is looked at. `CorruptRecordError` for a size that no message has,
-    `UnsupportedMagicError`, `UnsupportedCodecError`, and `InvalidRecordError` for one that does not decompress or holds
-    no message or a compressed one.
+    A `deep` iteration yields the messages inside a compressed one instead of it. A truncated last message ends the
+    iteration without an error. Checksums are not verified.
+
+    Raises:
+        CorruptRecordError: a size that is impossible for a message.
+        UnsupportedMagicError: the magic is above 1.
+        UnsupportedCodecError: the codec does not exist.
+        InvalidRecordError: a compressed message cannot be decompressed, is empty, or contains a compressed one.
     """
     view = memoryview(buffer)
     end = len(view)

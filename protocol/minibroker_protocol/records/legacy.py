@@ -1,14 +1,14 @@
 """Message formats v0 and v1 (KIP-31, KIP-32; Kafka's `LegacyRecord` and `AbstractLegacyRecordBatch`).
 
-A message set is a row of entries, each an offset, a size and one message (`header` has the layout). Nothing stands
-before the first or counts them. A set is compressed as a whole, as the value of one more message, the wrapper. So one
-entry of a log, which in v2 is a batch, is here either a plain message or a wrapper with all that it holds:
+A message set is a sequence of entries, each with an offset, a size and one message (`header` has the layout), without a
+header or a count. A set is compressed as a whole, as the value of another message, the wrapper. A log entry, which in
+v2 is a batch, is therefore either a plain message or a wrapper with all its messages:
 
-- In v0, messages in a wrapper have their absolute offsets, so to assign offsets is to compress again.
-- In v1 they count from 0, and the wrapper has the absolute offset of the last of them: an absolute offset is that of
-  the wrapper, less the last inner one, plus the message's own. A wrapper's offset of 0 means that it has none yet.
-- A v1 wrapper under CREATE_TIME has the highest of the inner timestamps. Under LOG_APPEND_TIME it has the broker's
-  time, and whatever timestamps and timestamp types the inner messages carry count for nothing.
+- In v0, messages in a wrapper have absolute offsets, so assigning offsets means compressing again.
+- In v1, inner offsets start at 0, and the wrapper has the absolute offset of its last message. An absolute offset is
+  the wrapper's offset, minus the last inner offset, plus the message's own. A wrapper's offset of 0 means unassigned.
+- A v1 wrapper with CREATE_TIME has the highest of the inner timestamps. With LOG_APPEND_TIME, it has the broker's
+  time, and the timestamps and timestamp types of the inner messages are ignored.
 """
 
 from binascii import crc32
@@ -47,37 +47,42 @@ _OFFSET_AND_SIZE: Final = Struct(">qi")
 _ENTRY_HEAD: Final = Struct(">qiI")
 """Offset, size and CRC."""
 _ENTRY_V0: Final = Struct(">qi4xBBi")
-"""Offset, size, magic, attributes and the key's length."""
+"""Offset, size, magic, attributes and key length."""
 _ENTRY_V1: Final = Struct(">qi4xBBqi")
-"""The same, with a timestamp before the key's length."""
+"""Offset, size, magic, attributes, timestamp and key length."""
 _MESSAGE_V0: Final = Struct(">BBi")
-"""The head of a v0 message that its CRC covers: magic, attributes, the key's length."""
+"""The first fields covered by the CRC of a v0 message: magic, attributes and key length."""
 _MESSAGE_V1: Final = Struct(">BBqi")
 _LENGTH: Final = Struct(">i")
 _KEY_AT: Final = (_ENTRY_V0.size - _LENGTH.size, _ENTRY_V1.size - _LENGTH.size)
-"""Where an entry's key length stands, by magic."""
+"""The position of the key length in an entry, indexed by magic."""
 _CRC_SIZE: Final = 4
 _NULL: Final = -1
 
 
 class LegacyRecordBatch:
-    """A lazy view over one entry of a v0 or v1 message set: a plain message, or a wrapper that is not opened yet.
+    """A lazy view of one entry of a v0 or v1 message set: a plain message, or a wrapper that is not yet opened.
 
-    It has the face of `RecordBatch`. Iteration yields each `Record` with its absolute offset; v0 records have the
-    timestamp `NO_TIMESTAMP` and its type. A message that is cut short at the end of a wrapper ends it without an error.
-    Neither the constructor nor iteration looks at any CRC; `check_crc` does.
+    It has the same interface as `RecordBatch`. Iteration yields each `Record` with its absolute offset. v0 records have
+    the timestamp `NO_TIMESTAMP` and its type. A truncated message at the end of a wrapper ends the iteration without an
+    error. CRCs are checked by `check_crc` only.
 
     Raises:
-        InvalidRecordError: a wrapper without a value or messages, with messages of another magic or other wrappers in
-            it, or with an impossible offset; a field that goes beyond its message.
-        CorruptRecordError: an inner size that no message has.
-        UnsupportedCodecError: a codec that does not exist.
+        InvalidRecordError: a wrapper has no value, no messages, messages of another magic, nested wrappers or an
+        impossible offset; or a field extends beyond its message.
+        CorruptRecordError: an inner size is impossible for a message.
+        UnsupportedCodecError: the codec does not exist.
     """
 
     __slots__ = ("buffer", "header", "max_decompressed_size")
 
     def __init__(self, buffer: memoryview, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE) -> None:
-        """`CorruptRecordError` when the entry is cut short or has an impossible size, `UnsupportedMagicError`."""
+        """Read the header of the entry.
+
+        Raises:
+            CorruptRecordError: the entry is truncated or has an impossible size.
+            UnsupportedMagicError: the magic is above 1.
+        """
         try:
             header = read_entry_header(buffer)
         except UnsupportedMagicError:
@@ -98,32 +103,38 @@ class LegacyRecordBatch:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether this is a wrapper."""
+        """Whether the entry is a wrapper."""
         return self.header.attributes & CODEC_MASK != 0
 
     def check_crc(self) -> None:
-        """`CorruptRecordError` when the entry's own checksum is not that of its bytes (see `check_inner_crcs`)."""
+        """Check the entry's own CRC. For the messages in a wrapper, see `check_inner_crcs`.
+
+        Raises:
+            CorruptRecordError: the stored CRC is not that of the bytes.
+        """
         computed = crc32(self.buffer[MAGIC_AT:])
         if computed != self.header.crc:
             raise CorruptRecordError(f"crc: stored {self.header.crc}, computed {computed}")
 
     def records_data(self) -> bytes:
-        """Return the message set that a wrapper holds, decompressed; of a plain message, the entry itself.
+        """Return the decompressed message set in a wrapper, or the entry itself if it is a plain message.
 
-        `InvalidRecordError` for a wrapper without a value, or under zstd, which these formats do not know; and what
-        `decompress` raises.
+        Raises the same errors as `decompress`.
+
+        Raises:
+            InvalidRecordError: the wrapper has no value, or uses zstd, which these formats do not support.
         """
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """Like `records_data`, but return pieces, of which each takes some milliseconds."""
+        """Like `records_data`, but return the data in chunks, each decompressed in a few milliseconds."""
         if not self.is_compressed:
             return iter((bytes(self.buffer),))
         header = self.header
         return decompressed(header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic)
 
     def _packed(self) -> memoryview:
-        """The compressed message set of a wrapper."""
+        """Return the compressed message set in a wrapper."""
         if self.header.codec is CompressionCodec.ZSTD:
             raise InvalidRecordError(f"attributes: a wrapper of format v{self.header.magic} cannot be under zstd")
         _, value = _find_key_and_value(self.buffer, _KEY_AT[self.header.magic])
@@ -137,7 +148,8 @@ class LegacyRecordBatch:
     def read(self, data: bytes, *, most: int = INT32_MAX, checks_crcs: bool = False) -> Iterator[Record]:
         """Return the records of the entry, given its `records_data`.
 
-        A wrapper of more than `most` records is refused. With `checks_crcs`, so are messages in it with a wrong one.
+        A wrapper with more than `most` records is rejected. If `checks_crcs` is true, a wrong CRC of an inner message
+        is an error.
         """
         if self.is_compressed:
             number, last_inner_offset = _survey(data, self.header.magic, most)
@@ -159,9 +171,12 @@ class LegacyRecordBatch:
 
 
 def check_inner_crcs(data: bytes, magic: int) -> None:
-    """Check the checksum of each message in the decompressed message set `data` of a wrapper.
+    """Check the CRC of each message in the decompressed message set `data` of a wrapper.
 
-    `CorruptRecordError` for the first that is wrong; and for sizes and magics what iteration raises.
+    For invalid sizes and magics, it raises the same errors as iteration.
+
+    Raises:
+        CorruptRecordError: a CRC is wrong.
     """
     view = memoryview(data)
     position = 0
@@ -170,7 +185,7 @@ def check_inner_crcs(data: bytes, magic: int) -> None:
 
 
 def _check_crc(messages: memoryview, position: int, index: int) -> int:
-    """Check the checksum of the message at `position`, number `index`; return the position after it."""
+    """Check the CRC of the message number `index` at `position`, and return the position after it."""
     _, size, crc = _ENTRY_HEAD.unpack_from(messages, position)
     end: int = position + LOG_OVERHEAD + size
     computed = crc32(messages[position + MAGIC_AT : end])
@@ -180,9 +195,10 @@ def _check_crc(messages: memoryview, position: int, index: int) -> int:
 
 
 def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
-    """Check the sizes and the magics of the messages in a wrapper's message set, which are at most `most`.
+    """Check the sizes and magics of the at most `most` messages in a wrapper's message set.
 
-    Returns the number of whole messages, and the last one's offset field.
+    Returns:
+        The number of complete messages, and the offset field of the last one.
     """
     smallest = MIN_MESSAGE_LENGTH_V1 if magic else MIN_MESSAGE_LENGTH
     unpack = _OFFSET_AND_SIZE.unpack_from
@@ -209,7 +225,7 @@ def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
 
 
 def _absolute_base(wrapper: BatchHeader, last_inner_offset: int) -> int:
-    """The number to add to the inner offsets."""
+    """Return the number to add to inner offsets."""
     if wrapper.magic != MAGIC_V1 or not wrapper.base_offset:
         return 0
     base = wrapper.base_offset - last_inner_offset
@@ -221,7 +237,7 @@ def _absolute_base(wrapper: BatchHeader, last_inner_offset: int) -> int:
 def _read_messages(
     data: bytes, number: int, absolute_base: int, wrapper: BatchHeader, *, checks_crcs: bool
 ) -> Iterator[Record]:
-    """Each of the first `number` messages of `data`, whose sizes and magics `_survey` has looked at."""
+    """Yield the first `number` messages of `data`, whose sizes and magics `_survey` has checked."""
     timestamp_type = wrapper.timestamp_type
     fixed_timestamp = wrapper.max_timestamp if timestamp_type is not TimestampType.CREATE_TIME else None
     unpack = (_ENTRY_V1 if wrapper.magic else _ENTRY_V0).unpack_from
@@ -264,7 +280,10 @@ def _read_messages(
 
 
 def _find_key_and_value(entry: memoryview, position: int) -> tuple[memoryview | None, memoryview | None]:
-    """Both, of an entry that has at least its format's smallest size. Bytes behind the value are passed over."""
+    """Return the key and the value of an entry that has at least its format's minimum size.
+
+    Bytes after the value are ignored.
+    """
     key = value = None
     (length,) = _LENGTH.unpack_from(entry, position)
     position += _LENGTH.size
@@ -293,9 +312,10 @@ def encode_message(
     timestamp: int = NO_TIMESTAMP,
     attributes: int = 0,
 ) -> bytes:
-    """One entry of format v0 or v1 with its CRC, as it stands in a message set. v0 has no place for the timestamp.
+    """Encode one entry of format v0 or v1 with its CRC, as in a message set. v0 does not store the timestamp.
 
-    `EncodeError` for a value that its field cannot hold.
+    Raises:
+        EncodeError: a value does not fit its field.
     """
     key_length = _NULL if key is None else len(key)
     value_length = _NULL if value is None else len(value)
@@ -322,15 +342,17 @@ def build_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int | None = None,
 ) -> bytearray:
-    """A message set of format v0 or v1, byte for byte as Kafka's `MemoryRecordsBuilder` writes it, codecs aside.
+    """Encode a message set of format v0 or v1, with the same bytes as Kafka's `MemoryRecordsBuilder`.
 
-    Plain, one entry for each record; compressed, a single wrapper. The records' absolute offsets are `offsets`, which
-    must rise, or else follow each other from `base_offset` on; inner offsets of v1 count from `base_offset`. Under
-    LOG_APPEND_TIME every message, the inner ones with the wrapper, gets that type and `log_append_time`, or the highest
-    of the records' timestamps when that is None.
+    Compressed data can differ. A plain set has one entry per record, and a compressed set is a single wrapper. The
+    records get the ascending absolute `offsets`, or consecutive offsets from `base_offset` on. Inner offsets of v1 are
+    relative to `base_offset`. Under LOG_APPEND_TIME, every message, including the wrapper and the messages in it, has
+    that type and the timestamp `log_append_time`. If this is None, it is the highest timestamp of the records. Without
+    records, the set is empty.
 
-    No record at all gives an empty set. `EncodeError` for zstd, for headers, which these formats do not have, for a
-    timestamp below `NO_TIMESTAMP`, and for a value that its field cannot hold.
+    Raises:
+        EncodeError: the codec is zstd, a record has headers (which these formats lack), a timestamp is below
+        `NO_TIMESTAMP`, or a value does not fit its field.
     """
     if codec is CompressionCodec.ZSTD:
         raise EncodeError(f"codec: zstd, which format v{magic} does not know")
@@ -373,6 +395,6 @@ def build_message_set(
 def encode_wrapper(
     packed: bytes, codec: CompressionCodec, *, magic: int, last_offset: int, time: int, by_append: bool
 ) -> bytearray:
-    """Make the wrapper of a message set that was compressed with `codec`; `by_append` says who set `time`."""
+    """Return the wrapper of a message set compressed with `codec`. `by_append` is true if the broker set `time`."""
     attributes = codec | (TIMESTAMP_TYPE_FLAG if by_append else 0)
     return bytearray(encode_message(last_offset, None, packed, magic=magic, timestamp=time, attributes=attributes))

@@ -1,18 +1,19 @@
 """Validation and conversion of produced records before they are appended (Kafka's `LogValidator`).
 
-Kafka does it all in one loop over the records. Here it is four pieces, each on its own, and this module, which decides
-which of them a set needs:
+Kafka does everything in one loop over the records. Here it is split into four operations, and this module decides which
+of them a record set needs:
 
-- *validate* (`produced_set`) says whether the topic takes the records, and changes nothing;
-- *convert* (`conversion`) writes them again, in another message format or under another codec;
-- *assign offsets* (`assign_offsets`) gives them their places in the log;
-- *re-stamp* (`restamp`) sets timestamp type and time, and the checksum.
+- *validate* (`produced_set`) checks whether the topic accepts the records, without changing them;
+- *convert* (`conversion`) rewrites them in another message format or with another codec;
+- *assign offsets* (`assign_offsets`) sets their offsets in the log;
+- *re-stamp* (`restamp`) sets the timestamp type, the timestamp and the checksum.
 
-As much as possible is done in place, in the buffer in which the records came. Records are written again in three cases:
+Whenever possible, the records are changed in place, in the buffer in which they were received. They are rewritten in
+three cases:
 
-- The topic has another format or another codec. For another codec alone, v2 records are only compressed again.
+- The topic has another format or another codec. If only the codec differs, v2 records are just compressed again.
 - They are in a v0 wrapper, whose messages have absolute offsets.
-- They are in a v1 wrapper whose messages are not numbered 0, 1, 2 ..., as some old clients leave it.
+- They are in a v1 wrapper whose messages are not numbered 0, 1, 2 ..., as written by some old clients.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -56,34 +57,34 @@ class Prepared(NamedTuple):
     """Records that are ready to be appended."""
 
     data: memoryview | bytearray
-    """One v2 batch, whose base offset the log stamps; or a v0 or v1 message set with its offsets assigned."""
+    """One v2 batch, whose base offset the log sets; or a v0 or v1 message set with assigned offsets."""
     header: BatchHeader
-    """Of the batch, or of the set's first message."""
+    """The header of the batch, or of the set's first message."""
     first_offset: int
     last_offset: int
     max_timestamp: int
-    """`NO_TIMESTAMP` in format v0."""
+    """In milliseconds; `NO_TIMESTAMP` in format v0."""
     offset_of_max_timestamp: int
-    """The last offset of the first batch, wrapper or message with that timestamp; -1 when there is none."""
+    """The last offset of the first batch, wrapper or message with that timestamp, or -1 if there is none."""
     record_count: int
 
 
 class _Append(NamedTuple):
-    """The target of one append."""
+    """The parameters of one append."""
 
     policy: AppendPolicy
     codec: CompressionCodec
     next_offset: Callable[[], int]
-    """The offset that the records will begin at. It may grow as long as the records are looked at."""
+    """Returns the offset of the first record. It can increase while the records are checked."""
     log_append_time: int | None
-    """The broker's time, under LOG_APPEND_TIME only."""
+    """The broker's time in milliseconds under LOG_APPEND_TIME, or else None."""
     validator: RecordValidator
 
 
 def prepare(
     records: memoryview, policy: AppendPolicy, *, base_offset: int, now_ms: int, topic_partition: str | None = None
 ) -> Prepared:
-    """`prepare_in_steps` with all steps at once."""
+    """Like `prepare_in_steps`, but run all steps without a pause."""
     return drain(
         prepare_in_steps(
             records, policy, next_offset=lambda: base_offset, now_ms=now_ms, topic_partition=topic_partition
@@ -99,13 +100,18 @@ def prepare_in_steps(
     now_ms: int,
     topic_partition: str | None = None,
 ) -> Steps[Prepared]:
-    """Make what a produce request holds for one partition ready for the log.
+    """Prepare the records of a Produce request for one partition.
 
-    `records` is one v2 batch or a v0 or v1 message set, and writable: what can stay is changed in place, and nothing
-    else may use it meanwhile or afterwards. The records get the offsets from `next_offset()` on, which is called in
-    the last step; `topic_partition` is for messages. A step looks at some records, or at 1 MiB of them.
+    Args:
+        records: one v2 batch or a v0 or v1 message set. It must be writable, and must not be used by others during or
+            after the call, because records are changed in place where possible.
+        policy: the topic's rules.
+        next_offset: returns the offset of the first record; it is called in the last step.
+        now_ms: the broker's time in milliseconds.
+        topic_partition: used in error messages.
 
-    Raises what `analyze`, `check_target`, `open_batch`, `RecordValidator.validate` and the conversions raise.
+    A step checks some records, or 1 MiB of data. The errors are those of `analyze`, `check_target`, `open_batch`,
+    `RecordValidator.validate` and the conversions.
     """
     batches = yield from collect(checked_batches(records), RECORDS_PER_STEP)
     source_codec = analyze(batches, len(records))
@@ -152,7 +158,7 @@ def _highest_timestamp(records: Sequence[Record]) -> int:
 
 
 def _is_numbered(opened: Sequence[OpenedBatch]) -> bool:
-    """Whether assigning offsets can leave the messages of a wrapper alone. Plain messages have none inside."""
+    """Return whether offsets can be assigned without changing the inner messages. Plain messages have none."""
     header = opened[0].header
     if header.codec is CompressionCodec.NONE:
         return True
@@ -161,9 +167,10 @@ def _is_numbered(opened: Sequence[OpenedBatch]) -> bool:
 
 
 def _restamped(batch: RecordBatch, append: _Append) -> Steps[tuple[BatchHeader, bytes | None]]:
-    """Check a v2 batch for a v2 log, and stamp it.
+    """Check a v2 batch for a v2 log and stamp it.
 
-    Returns the new header, and the records that have to be compressed; None if the batch stays as it is now.
+    Returns:
+        The new header, and the records to compress; None if the batch is already complete.
     """
     header = batch.header
     max_timestamp = NO_TIMESTAMP if append.log_append_time is None else append.log_append_time
@@ -188,9 +195,10 @@ def _restamped(batch: RecordBatch, append: _Append) -> Steps[tuple[BatchHeader, 
 
 
 def _converted(records: Sequence[Record], source: BatchHeader, append: _Append) -> tuple[BatchHeader, bytes]:
-    """Write records from older messages, or ones whose timestamps change, as a v2 batch of the same producer.
+    """Convert older messages, or records with changed timestamps, to a v2 batch of the same producer.
 
-    Returns its header, and what follows that.
+    Returns:
+        The header of the batch, and the bytes after it.
     """
     header, data = up_convert(records)
     header = header._replace(
@@ -221,7 +229,7 @@ def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _
 def _message_set_in_place(
     records: memoryview, batches: Sequence[Batch], opened: Sequence[OpenedBatch], append: _Append
 ) -> memoryview:
-    """Give the messages of a set their offsets and times; return the set without a last one that is cut short."""
+    """Assign offsets and timestamps to the messages of a set, and return it without a truncated last message."""
     entries = [batch.buffer for batch in batches]
     assign_offsets(zip(entries, [len(batch.records) for batch in opened], strict=True), append.next_offset())
     for entry, batch in zip(entries, opened, strict=True):
@@ -261,9 +269,9 @@ _INT64: Final = Struct(">q")
 def assign_offsets(entries: Iterable[tuple[bytearray | memoryview, int]], base_offset: int) -> int:
     """Set the offsets of v0 or v1 entries in place, from `base_offset` on. Return the offset after the last record.
 
-    Each entry must be writable, and comes with the number of records in it. Its offset field is outside its checksum. A
-    v1 wrapper has the offset of the last message in it, whose own offsets count from 0 (KIP-31). A v0 wrapper, whose
-    messages have absolute offsets, is compressed again (see `conversion`); a v2 batch is stamped by the log.
+    Each entry must be writable and is paired with its number of records. Its offset field is outside its checksum. A v1
+    wrapper gets the offset of its last message, whose inner offsets start at 0 (KIP-31). A v0 wrapper has absolute
+    inner offsets and must be compressed again (see `conversion`). The log itself sets the offset of a v2 batch.
     """
     next_offset = base_offset
     for entry, record_count in entries:

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's own choice, so that a key lands where clients would put it."""
+"""Choosing the partition of a key exactly as Kafka's clients do."""
 
 from struct import Struct
 from typing import Final
@@ -12,7 +12,7 @@ _WORD: Final = Struct("<I")
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's hash of a key (`Utils.murmur2`: MurmurHash2 of 32 bits with a seed of its own), as an unsigned number."""
+    """Return Kafka's hash of a key as an unsigned number (`Utils.murmur2`: 32-bit MurmurHash2 with Kafka's seed)."""
     length = len(data)
     value = _SEED ^ length
     whole = length & ~3
@@ -29,5 +29,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition of a key, of so many (`BuiltInPartitioner.partitionForKey`)."""
+    """Return the partition of a key in a topic of `partitions` partitions (`BuiltInPartitioner.partitionForKey`)."""
     return (murmur2(key) & _POSITIVE) % partitions

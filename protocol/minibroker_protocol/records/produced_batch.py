@@ -1,13 +1,13 @@
-"""The checks of a produced batch of format v2 that is appended as it comes, its checksum (CRC) among them.
+"""Checks of a produced v2 batch that is appended without changes, including its checksum (CRC).
 
-They are Kafka's: `ProduceRequest.validateRecords` (since Produce v3 exactly one batch of format v2 for a partition),
-`UnifiedLog.analyzeAndValidateRecords` (base offset 0, a right CRC) and `LogValidator.validateBatch` (what a client may
-say in a header). Kafka then reads every record. Here the caller says up to which record count that is done: a
-checksum that is right means that the producer wrote the records as they are, and readers check them again.
+They are Kafka's own. `ProduceRequest.validateRecords` requires exactly one v2 batch per partition since Produce v3,
+`UnifiedLog.analyzeAndValidateRecords` requires base offset 0 and a correct CRC, and `LogValidator.validateBatch` checks
+the header fields that a client sets. Kafka then reads every record. Here the caller limits this by the record count,
+because a correct checksum shows that the records are as the producer wrote them, and readers check them again.
 
-Kafka also writes the records' largest timestamp into the header, whatever the producer wrote there (`setMaxTimestamp`).
-Here this is done where the records are read anyway. Of a larger batch the records' times are read only where the header
-is implausible: Sarama before 1.45.1 leaves -1 there, with which a batch is found by no time.
+Kafka also writes the largest timestamp of the records into the header, ignoring the producer's value
+(`setMaxTimestamp`). Here this happens for records that are read anyway. The records of a larger batch are read only if
+its max timestamp is implausible. Sarama before 1.45.1 sends -1, with which a search by time never finds the batch.
 """
 
 from collections.abc import Callable
@@ -45,42 +45,42 @@ with lazy:
     from minibroker_protocol.records import restamp as records_restamp
 
 AHEAD_MS: Final = 60 * 60 * 1000
-"""A time further ahead of the broker's is doubted. Kafka 4 refuses it (`message.timestamp.after.max.ms`)."""
+"""The maximum plausible lead over the broker's time. Kafka 4 rejects more (`message.timestamp.after.max.ms`)."""
 TIMED_SIZE: Final = 8 * 1024 * 1024
-"""Compressed records that would take more bytes than that keep the time in their header, however implausible."""
+"""The maximum size of decompressed records for which an implausible max timestamp is corrected."""
 OPENED_SIZE: Final = 4 * 1024 * 1024
-"""Records that take more bytes than that when they are unpacked are trusted, as those of batches with many records.
+"""The maximum size of decompressed records that are checked. Larger ones are trusted, like those of large batches.
 
-A few kilobytes can become 128 MiB, and a request may hold any number of such batches.
+A few kilobytes can become 128 MiB, and a request can have any number of such batches.
 """
 PLAUSIBLE_GROWTH: Final = 256
-"""A batch whose smallest possible records are that many times its size must show that it holds so many.
+"""The maximum plausible expansion. Above it, a compressed batch must be checked to contain its record count.
 
-Records of 100 bytes get there when they shrink to a four-thousandth.
+The limit compares the batch with the smallest possible size of its records. Records of 100 bytes reach it only if they
+shrink to a four-thousandth of their size.
 """
 
 
 def check_produced_batch(batch: memoryview, *, opened_records: int, now_ms: int | None = None) -> BatchHeader:
-    """Like `check_produced_fields`, but return the fields with their names."""
+    """Like `check_produced_fields`, but return the header as a `BatchHeader`."""
     return make_header(check_produced_fields(batch, opened_records=opened_records, now_ms=now_ms))
 
 
 def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, and calls would double its cost
     batch: memoryview, *, opened_records: int, now_ms: int | None = None
 ) -> tuple[int, ...]:
-    """The fields of the header of the one v2 batch that `batch` holds, when a client may append it.
+    """Check that `batch` is a single v2 batch that a client is allowed to append. Return its header fields.
 
-    They are those of `BatchHeader` in their order. Most batches need only a few, and names cost as much as a check.
-
-    The records themselves are checked too when there are at most `opened_records` of them, or any number when that is
-    negative. With `now_ms`, the broker's time, `batch` must be writable: a max timestamp that is not that of the
-    records is put right there, and the checksum with it.
+    They are in the order of `BatchHeader`, without names. Most batches need only a few of them, and naming them would
+    take as long as one check. The records are also checked if there are at most `opened_records` of them, or always if
+    it is negative. If `now_ms`, the broker's time, is given, `batch` must be writable: a max timestamp that differs
+    from the records' is corrected in place, together with the checksum.
 
     Raises:
-        CorruptRecordError: impossible size, stray bytes behind the batch, or a wrong CRC.
+        CorruptRecordError: impossible size, extra bytes after the batch, or a wrong CRC.
         UnsupportedMagicError: message formats v0 and v1.
         UnsupportedCodecError: a codec that does not exist.
-        InvalidRecordError: anything else. A batch that is cut short is among it: to Kafka it is not a batch at all.
+        InvalidRecordError: anything else, including a truncated batch, which Kafka does not treat as a batch at all.
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:
@@ -92,14 +92,14 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     # fmt: on
     if magic != MAGIC_V2 or length != size - LOG_OVERHEAD:
         _refuse_frame(batch)
-    # Kafka's `LogValidator.validateBatch`: the broker assigns offsets, and clients count from 0.
+    # Kafka's `LogValidator.validateBatch`: the broker assigns offsets, and clients start at 0.
     if base_offset:
         raise InvalidRecordError(f"base offset: {base_offset} instead of 0")
-    # Before any field behind it is believed.
+    # Check the CRC before using any later field.
     computed = crc32c(batch[CRC_COVERS_FROM:])
     if computed != crc:
         raise CorruptRecordError(f"crc: stored {crc}, computed {computed}")
-    # Only compaction may leave gaps, and it is the broker's: a producer's batch has every offset.
+    # Only the broker's compaction can leave gaps: a producer's batch has every offset.
     if count <= 0 or last_offset_delta != count - 1:
         raise InvalidRecordError(f"record count: {count}, with a last offset delta of {last_offset_delta}")
     if attributes & CONTROL_FLAG:
@@ -109,7 +109,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     room = size - RECORD_BATCH_OVERHEAD
     if attributes & CODEC_MASK:
         delta = _check_compressed(batch, make_header(fields), opened_records)
-    # A count that cannot be true would have consumers allocate for it.
+    # With an impossible count, consumers would allocate memory for it.
     elif count * MIN_RECORD_SIZE > room:
         raise InvalidRecordError(f"record count: {count} in {room} bytes")
     elif count <= opened_records or opened_records < 0:
@@ -120,11 +120,11 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
             delta = check(batch, RECORD_BATCH_OVERHEAD, count)
     else:
         delta = None
-    # With LogAppendTime the broker's own time takes its place.
+    # With LogAppendTime, the broker's time replaces it.
     if now_ms is None or attributes & TIMESTAMP_TYPE_FLAG:
         return fields
     if delta is None:
-        # The records were not opened: a plausible time is believed, since a look at each would cost more than the
+        # The records were not opened. A plausible time is trusted, because reading them would cost more than the
         # append.
         if base_timestamp <= max_timestamp <= now_ms + AHEAD_MS and max_timestamp >= 0:
             return fields
@@ -134,9 +134,9 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
 
 
 def _check_compressed(batch: memoryview, header: BatchHeader, opened_records: int) -> int | None:
-    """Check the records, or at least their count; see `walk_records` for what is returned, None if they are not opened.
+    """Check the records or at least their count. Return the result of `walk_records`, or None if they are not opened.
 
-    All that is unpacked for a check is unpacked here.
+    All decompression for checks happens here.
     """
     codec, count = header.codec, header.record_count
     data = batch[RECORD_BATCH_OVERHEAD:]
@@ -154,7 +154,7 @@ def _check_compressed(batch: memoryview, header: BatchHeader, opened_records: in
 
 
 def _with_true_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
-    """The header with the largest timestamp of the records, which `batch` then holds, too."""
+    """Set the max timestamp in `batch` to the largest of its records, and return the new header."""
     data: memoryview | bytes | None = batch[RECORD_BATCH_OVERHEAD:]
     if header.codec is not CompressionCodec.NONE:
         data = decompress_within(header.codec, batch[RECORD_BATCH_OVERHEAD:], TIMED_SIZE)
@@ -166,7 +166,7 @@ def _with_true_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
 
 
 def _refuse_frame(batch: memoryview) -> NoReturn:
-    """Say what is wrong with the size or the magic, in the order in which Kafka's `ByteBufferLogInputStream` looks."""
+    """Raise the error for a wrong size or magic, checking them in the order of Kafka's `ByteBufferLogInputStream`."""
     size = len(batch)
     if size < LOG_OVERHEAD:
         raise InvalidRecordError(f"records: {size} bytes, which hold no batch")
@@ -185,12 +185,12 @@ def _refuse_frame(batch: memoryview) -> NoReturn:
     rest = batch[LOG_OVERHEAD + batch_length :]
     if _starts_with_a_batch(rest):
         raise InvalidRecordError(f"records: a second batch follows the one of {size - len(rest)} bytes")
-    # Kafka drops some kinds of stray bytes. No client sends them, and what is appended here must be the batch alone.
+    # Kafka drops some extra bytes. No client sends them, and only the batch itself can be appended here.
     raise CorruptRecordError(f"batch length: {batch_length}, but {len(rest)} bytes follow the batch")
 
 
 def _starts_with_a_batch(rest: memoryview) -> bool:
-    """Whether a batch of some message format follows the first one, whole."""
+    """Return whether a second complete batch of any message format follows."""
     if len(rest) < LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
         return False
     batch_length = int.from_bytes(rest[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
@@ -198,20 +198,20 @@ def _starts_with_a_batch(rest: memoryview) -> bool:
 
 
 MEASURED_SIZE: Final = 8 * 1024 * 1024
-"""Bytes at which unpacking for a measurement ends, after some milliseconds."""
+"""Maximum number of bytes to decompress for counting, which takes some milliseconds."""
 _LARGEST_GROWTH: Final = {CompressionCodec.SNAPPY: 64, CompressionCodec.LZ4: 255, CompressionCodec.GZIP: 1_032}
-"""The most bytes that one compressed byte becomes. zstd is measured instead: 4 of its bytes become up to 128 KB."""
+"""Maximum expansion of one compressed byte. zstd is measured instead: 4 of its bytes can become 128 KB."""
 
 
 def check_record_count(codec: CompressionCodec, data: memoryview, count: int) -> None:
-    """Check that compressed records can be as many as their header says, by the smallest size that a record has.
+    """Check that compressed records can be as many as the header says, given the minimum record size.
 
-    Kafka unpacks every batch and counts. Here larger batches are trusted, but their record count moves the end of a
-    log. So data is unpacked up to `MEASURED_SIZE`; what is larger may hold as many records as a reader would unpack
-    (`MAX_DECOMPRESSED_SIZE`).
+    Kafka decompresses every batch and counts. Here larger batches are trusted, but their record count determines the
+    log end offset. The data is therefore decompressed up to `MEASURED_SIZE`. Larger data is allowed as many records as
+    fit into the reader's limit (`MAX_DECOMPRESSED_SIZE`).
 
     Raises:
-        InvalidRecordError: The data is malformed, or cannot hold `count` records.
+        InvalidRecordError: the data is malformed, or cannot contain `count` records.
     """
     needed = count * MIN_RECORD_SIZE
     most = min(len(data) * _LARGEST_GROWTH.get(codec, needed), MAX_DECOMPRESSED_SIZE)
@@ -223,18 +223,18 @@ def check_record_count(codec: CompressionCodec, data: memoryview, count: int) ->
 
 
 MOST_FORMS: Final = 256
-"""The forms that are remembered, one for each size. When there are more, all are forgotten."""
+"""Maximum number of cached forms, one per batch size. When it is exceeded, all are dropped."""
 _Form = tuple[Callable[[bytes | memoryview], tuple[Any, ...]], tuple[Any, ...], int]
-"""A function that returns the bytes of the form in a batch, these bytes, and the result of `check_record`."""
+"""A function that extracts the form's bytes from a batch, these bytes, and the result of `check_record`."""
 
 
 class _Forms:
-    """The forms of single records that have passed the check, by the size of their batch.
+    """A cache of the forms of valid single records, by the size of their batch.
 
-    The form of a record is every byte that tells where a field ends. A record of a remembered form is valid, whatever
-    its key and value are, so one comparison replaces the walk over its fields. Producers that send record by record
-    mostly send few sizes. A size gets its form when two batches in a row have it, or sizes that always differ would
-    cost more than the walk.
+    The form of a record is every byte that determines where a field ends. A record with a cached form is valid whatever
+    its key and value are, so one comparison replaces a walk over its fields. Producers that send single records usually
+    use few sizes. A size is cached when two consecutive batches have it. Otherwise sizes that always differ would cost
+    more than the walk.
     """
 
     __slots__ = ("by_size", "last_size")
@@ -249,7 +249,10 @@ _of_size: Final = _forms.by_size.get
 
 
 def check_record(batch: bytes | memoryview, position: int) -> int:
-    """`walk_records` for one record, with which `batch` ends; it begins at `position`, the same for all batches."""
+    """Check one record that extends from `position` to the end of `batch`, like `walk_records`.
+
+    The position must be the same for all batches.
+    """
     form = _of_size(len(batch))
     if form is not None:
         taken_from, content, delta = form
@@ -272,7 +275,7 @@ def _walk(batch: bytes | memoryview, position: int) -> int:
 
 
 def _form_of(batch: bytes | memoryview, position: int, delta: int) -> _Form | None:
-    """The form of a valid record; None with headers, which have lengths of their own."""
+    """Return the form of a valid record, or None if it has headers, which have lengths of their own."""
     _, at = decode_varint(batch, position)
     at += 1  # the attributes
     for _ in ("timestamp delta", "offset delta"):

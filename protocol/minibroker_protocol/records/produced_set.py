@@ -1,8 +1,8 @@
-"""The checks of a produced set that the log validator opens: whether a topic may take it. Nothing is changed here.
+"""Checks of a produced record set that must be read, to decide whether a topic accepts it. They change nothing.
 
-First the set as a whole, `analyze` (Kafka's `UnifiedLog.analyzeAndValidateRecords`): sizes, checksums, message
-formats, codecs. Then whether the topic's message format knows such producers, `check_target`. Then the records,
-`open_batch` and `RecordValidator` (`LogValidator.validateRecord`): checksums of inner messages, keys, timestamps.
+`analyze` checks the whole set: sizes, checksums, message formats, codecs (`UnifiedLog.analyzeAndValidateRecords`).
+`check_target` checks that the topic's message format supports the producer. `open_batch` and `RecordValidator` check
+the records: inner checksums, keys and timestamps (`LogValidator.validateRecord`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +32,9 @@ from minibroker_protocol.records.varint import decode_varint, wrap_int64
 from minibroker_protocol.steps import Steps, collect
 
 MAX_OPENED_RECORDS: Final = 500_000
-"""Where each record has to be read, a batch may have so many: a few compressed bytes can promise millions."""
+"""Maximum record count of a batch whose records must be read: a few compressed bytes can contain millions."""
 RECORDS_PER_STEP: Final = 2_048
-"""Records, or messages of a set, that are read or checked in a step, in a few milliseconds."""
+"""Records, or messages of a set, read or checked per step, in a few milliseconds."""
 _SHOWN_ERRORS: Final = 3
 
 
@@ -48,10 +48,12 @@ class OpenedBatch(NamedTuple):
 
 
 def checked_batches(records: memoryview) -> Iterator[Batch]:
-    """Yield the batches of a produced set, with their sizes, checksums and headers checked.
+    """Yield the batches of a produced set after checking their sizes, checksums and headers.
 
-    `CorruptRecordError` for impossible sizes, wrong checksums and magics that do not exist; and what
-    `check_produced_batch` says of a v2 batch.
+    For a v2 batch, it raises the errors of `check_produced_batch`.
+
+    Raises:
+        CorruptRecordError: an impossible size, a wrong checksum, or a magic that does not exist.
     """
     if len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2:
         check_produced_batch(records, opened_records=0)
@@ -66,12 +68,14 @@ def checked_batches(records: memoryview) -> Iterator[Batch]:
 
 
 def analyze(batches: Sequence[Batch], size: int) -> CompressionCodec:
-    """Check a produced set of `size` bytes as a whole, given its `checked_batches`; return its codec.
+    """Check a whole produced set of `size` bytes, given its `checked_batches`, and return its codec.
 
     A set is one v2 batch, or one wrapper, or any number of plain v0 or v1 messages.
 
-    `InvalidRecordError` for a set without any whole batch, for several where the format allows one, and for unequal
-    magics; `UnsupportedCodecError` for a codec that does not exist.
+    Raises:
+        InvalidRecordError: there is no complete batch, there are several where the format allows one, or the magics
+            differ.
+        UnsupportedCodecError: the codec does not exist.
     """
     if not batches:
         raise InvalidRecordError(f"records: {size} bytes, which hold no whole message")
@@ -86,19 +90,23 @@ def analyze(batches: Sequence[Batch], size: int) -> CompressionCodec:
 
 
 def check_target(header: BatchHeader, magic: int) -> None:
-    """Whether a log of message format `magic` can hold the batch that `header` heads.
+    """Check that a log of message format `magic` can store the batch with this header.
 
-    `UnsupportedMagicError` for an idempotent or transactional batch where the log is older than v2.
+    Raises:
+        UnsupportedMagicError: the batch is idempotent or transactional, and the log is older than v2.
     """
     if magic < MAGIC_V2 and (header.has_producer_id or header.is_transactional):
         raise UnsupportedMagicError(f"producer id: {header.producer_id}, which message format v{magic} cannot hold")
 
 
 def open_batch(batch: Batch) -> Steps[OpenedBatch]:
-    """Read a batch's records, and check what only that shows: the checksums of a wrapper's messages, the offsets of v2.
+    """Read a batch's records, and check the inner checksums of a wrapper or the offsets of a v2 batch.
 
-    `CorruptRecordError` for an inner checksum, `InvalidRecordError` for more than `MAX_OPENED_RECORDS` records; else
-    raises what iterating over the batch raises.
+    It also raises the errors of iterating over the batch.
+
+    Raises:
+        CorruptRecordError: an inner checksum is wrong.
+        InvalidRecordError: the batch has more than `MAX_OPENED_RECORDS` records.
     """
     header = batch.header
     if header.record_count > MAX_OPENED_RECORDS:
@@ -118,10 +126,10 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
 
 
 class RecordValidator:
-    """The rules that a topic has for single records, at one point of the broker's time (milliseconds)."""
+    """A topic's rules for single records, at a given time of the broker in milliseconds."""
 
     def __init__(self, policy: AppendPolicy, now_ms: int, topic_partition: str | None = None) -> None:
-        """`topic_partition` is for error messages only."""
+        """Create a validator; `topic_partition` is used in error messages only."""
         self._policy: Final = policy
         self._now_ms: Final = now_ms
         self._place: Final = f" in topic partition {topic_partition}" if topic_partition else ""
@@ -130,7 +138,7 @@ class RecordValidator:
         )
 
     def must_open(self, header: BatchHeader) -> bool:
-        """Whether the header of a v2 batch is not enough to say that its records obey, and what the highest time is."""
+        """Return whether the records of a v2 batch must be read to validate them or to find the highest timestamp."""
         return (
             self._policy.timestamp_type is TimestampType.CREATE_TIME
             or self._policy.require_keys
@@ -139,10 +147,13 @@ class RecordValidator:
         )
 
     def validate(self, batches: Sequence[OpenedBatch]) -> Steps[None]:
-        """Check all records; the first batch with a bad one decides. A step looks at a number of records.
+        """Check all records. The first batch with an invalid record determines the error. A step checks some records.
 
-        `InvalidTimestampError` when a timestamp is out of range or was set as only a broker may, else
-        `InvalidRecordError`; both say which records of the batch are to blame.
+        Both errors list the invalid records of the batch.
+
+        Raises:
+            InvalidTimestampError: a timestamp is out of range, or has the type that only a broker sets.
+            InvalidRecordError: another rule is broken.
         """
         for batch in batches:
             if self._limits_sizes(batch.header):
@@ -166,12 +177,12 @@ class RecordValidator:
                 raise InvalidRecordError(_summary(errors), errors)
 
     def _limits_sizes(self, header: BatchHeader) -> bool:
-        """Kafka counts the bytes of records only where it unpacks them."""
+        """Return whether record sizes are limited. Kafka checks them only where it decompresses records."""
         is_packed = header.magic == MAGIC_V2 and header.codec is not CompressionCodec.NONE
         return is_packed and self._policy.max_record_bytes < NO_LIMIT_BYTES
 
     def _all_obey(self, records: Sequence[Record], header: BatchHeader) -> bool:
-        """Whether none of a batch's records can be at fault. A no means that they must be looked at one by one."""
+        """Return whether all records are certainly valid. If not, they must be checked one by one."""
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
             return False
         if self._policy.require_keys and None in [record.key for record in records]:
@@ -194,7 +205,7 @@ class RecordValidator:
         policy = self._policy
         timestamp = record.timestamp
         if policy.timestamp_type is TimestampType.CREATE_TIME and timestamp != NO_TIMESTAMP:
-            # Kafka takes LOG_APPEND_TIME from a producer here, and then stamps it as CREATE_TIME.
+            # Kafka accepts LOG_APPEND_TIME from a producer here, and then stamps it as CREATE_TIME.
             age = self._now_ms - timestamp
             if age > policy.before_max_ms or -age > policy.after_max_ms:
                 earliest = wrap_int64(self._now_ms - policy.before_max_ms)
@@ -212,7 +223,7 @@ class RecordValidator:
 
 
 def _check_sizes(data: bytes, count: int, limit: int) -> None:
-    """Refuse records that were read, if a body has more bytes than `limit`; in the words of Kafka 4.4."""
+    """Reject a batch if a record body has more than `limit` bytes, with the message of Kafka 4.4."""
     position = 0
     for _ in range(count):
         size, position = decode_varint(data, position)

@@ -1,18 +1,18 @@
-"""Generates the functions that go over the records of a v2 batch from one description of a record.
+"""Generates functions that loop over the records of a v2 batch from one description of a record.
 
-Such a function runs its loop once for each record, and a call per field would cost more than the field. So the usual
-integers of one or two bytes are read in line, which takes seven lines each. `FIELDS` says what a record is; a
-`RecordLoop` says what a function does with the fields; `source` writes the function:
+In such a loop, a call per field would cost more than the field itself. The usual integers of one or two bytes are
+therefore read inline, which takes seven lines each. `FIELDS` describes a record, a `RecordLoop` describes what a
+function does with the fields, and `source` generates the function:
 
     def add(data, position, count):
-        \"\"\"The sum of the timestamp deltas.\"\"\"
+        \"\"\"Return the sum of the timestamp deltas.\"\"\"
         become(add, _ADD)
         return add(data, position, count)
 
     _ADD = RecordLoop("data, position, count", records="count", before="total = 0",
                       fields={"timestamp_delta": "total += (raw >> 1) ^ -(raw & 1)"}, after="return total")
 
-The first call generates the body, and every later one runs it, at the price of a function written by hand.
+The first call generates the body. Later calls execute it directly, at the speed of a handwritten function.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,12 +37,12 @@ FIELDS: Final = {
     "value": BYTES,
     "headers": HEADERS,
 }
-"""The fields of a record in their order (Kafka's `DefaultRecord`; see `record`), and how each is written."""
+"""The fields of a record in order (Kafka's `DefaultRecord`; see `record`), with their encoding."""
 
 NUMBER: Final = "(raw >> 1) ^ -(raw & 1)"
-"""The integer whose raw value is in `raw`."""
+"""An expression that decodes the zig-zag integer in `raw`."""
 _CO_GENERATOR: Final = 0x20
-"""`inspect.CO_GENERATOR`. To import `inspect` would make the start longer."""
+"""The value of `inspect.CO_GENERATOR`, copied because importing `inspect` would slow down start-up."""
 _NAMES: Final = {
     "DecodeError": DecodeError,
     "InvalidRecordError": InvalidRecordError,
@@ -52,35 +52,36 @@ _NAMES: Final = {
 
 
 class RecordLoop(NamedTuple):
-    """Lines of Python that a function runs for each record.
+    """The lines of Python that a generated function executes for each record.
 
-    They have these variables at hand: `data` and `position`, the bytes and where the next field begins; `index`, the
-    record's number; `raw`, the integer just read, or the length of bytes; `key` and `value`. `end`, where the record
-    ends, is theirs to set behind the length.
+    They can use these variables: `data`, and `position`, where the next field begins; `index`, the number of the
+    record; `raw`, the undecoded integer or length that was just read; `key` and `value`. If they need `end`, where the
+    record ends, they set it after the length.
     """
 
     parameters: str
-    #: The arguments of `range` for the records' numbers; one alone is how many records there are.
+    #: The arguments of `range` for the record numbers; a single argument is the record count.
     records: str
-    #: The lines ahead of the loop.
+    #: The lines before the loop.
     before: str
-    #: By name, the lines behind each field. Fields that are not here are passed over, and those behind the last one of
-    #: these are not read.
+    #: The lines after each field, by its name. Other fields are skipped, and fields after the last of these are not
+    #: read.
     fields: Mapping[str, str]
-    #: The lines behind the last field.
+    #: The lines after the last field.
     each: str = ""
-    #: The lines behind the loop.
+    #: The lines after the loop.
     after: str = ""
-    #: The record ends where its length says, whatever is in the fields that were not read.
+    #: Whether the next record begins where the length says, without checking the fields that were not read.
     skips_rest: bool = False
-    #: What the lines name beside the variables.
+    #: Other names that the lines use.
     names: Mapping[str, object] = MappingProxyType({})
 
 
 def become(function: Callable[..., Any], loop: RecordLoop) -> None:
-    """Make the generated code the body of `function`. What it names is put beside the function.
+    """Replace the body of `function` with the generated code, and add the names it uses to the function's globals.
 
-    TypeError if only one of the two is a generator: Python 3.13 and newer warn of that.
+    Raises:
+        TypeError: only one of the two is a generator, for which Python 3.13 and newer issue a warning.
     """
     name = function.__name__
     namespace: dict[str, Any] = {}
@@ -93,7 +94,7 @@ def become(function: Callable[..., Any], loop: RecordLoop) -> None:
 
 
 def source(name: str, loop: RecordLoop) -> str:
-    """The Python source of a loop's function, for readers and tests."""
+    """Return the Python source of a loop's function, for readers and tests."""
     writer = _Writer()
     writer.lines(0, f"def {name}({loop.parameters}):")
     writer.lines(1, loop.before)
@@ -119,7 +120,7 @@ except DecodeError as error:
 
 
 class _Writer:
-    """Lines of the function; `_passed` bytes lie between `position` and the next field."""
+    """Writes the lines of the function. `_passed` counts the bytes between `position` and the next field."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -142,7 +143,7 @@ class _Writer:
             self.lines(3, use or "")
 
     def _integer(self, finish: str, *, stays: bool) -> None:
-        """Read an integer into `raw`. With `stays` the caller does not need `position` afterwards."""
+        """Emit the read of an integer into `raw`. If `stays` is true, `position` need not be updated."""
         at, self._passed = self._passed, 0
         following = f"position + {at + 1}" if stays else "position"
         self.lines(3, f"raw = data[position{f' + {at}' if at else ''}]")
@@ -161,7 +162,7 @@ class _Writer:
         self.lines(3, f"while data[position] >= {CONTINUES}:\n    position += 1")
 
     def _bytes(self, name: str | None) -> None:
-        """Take bytes whose length is in `raw`. A slice beyond the data comes out short; `position` shows it."""
+        """Emit the read of bytes whose length is in `raw`. A slice beyond the data is short; `position` reveals it."""
         if name is None:
             self.lines(3, "if not raw & 1:\n    position += raw >> 1")
         else:

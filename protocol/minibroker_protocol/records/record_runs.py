@@ -1,13 +1,13 @@
-"""The check of records that have one layout: all of them at once, column by column.
+"""Checking many records with the same layout at once, column by column.
 
-Producers mostly write records that look alike: the same lengths at the same places, and other contents. Such a *run* of
-records is a table with one record a row. Its columns of lengths must hold one value each, that of the first record; the
-column of offset deltas must count up. A column is one strided slice, so that a run costs some calls instead of some
-dozens of bytecodes for each record. What is valid of the first record is then valid of all, since every byte that says
-where a field ends is the same.
+Producers usually write records with the same lengths at the same positions, and different contents. Such a *run* of
+records is a table with one record per row. Each column of lengths must have the same value as in the first record, and
+the column of offset deltas must count up. A column is one strided slice, so a run costs a few calls instead of dozens
+of bytecodes per record. If the first record is valid, so are all others, because every byte that determines where a
+field ends is the same.
 
-A run ends where the layout changes. That also happens where the offset delta takes a second byte (record 64), or the
-timestamp delta does. Nothing is refused here: records in doubt are left to `walk_records`, which says what is wrong.
+A run ends where the layout changes. The layout also changes when the offset delta (at record 64) or the timestamp delta
+needs a second byte. This module rejects nothing: `walk_records` checks the remaining records and raises the error.
 """
 
 from typing import Final, NamedTuple
@@ -16,19 +16,19 @@ from minibroker_protocol.records.record import walk_records
 from minibroker_protocol.records.varint import CONTINUES
 
 SHORTEST_RUN: Final = 4
-"""Fewer records are walked in less time."""
+"""Minimum length of a run. Fewer records are faster to walk."""
 WORTHWHILE: Final = 8
-"""In batches of fewer records there is nothing to gain."""
+"""Minimum record count of a batch for which runs are faster."""
 WINDOW: Final = 65_536
-"""Bytes that are copied at once: a strided slice of `bytes` takes a tenth of the time of one of a memoryview."""
+"""Bytes to copy at a time: a strided slice of `bytes` takes a tenth of the time of one of a memoryview."""
 _MOST: Final = 8_192
-"""Offset deltas from here on take three bytes."""
+"""The first offset delta that takes three bytes."""
 _LONGEST: Final = 4
-"""Bytes of a timestamp delta of 37 hours; with longer ones records are walked."""
+"""Maximum size of a timestamp delta in bytes, enough for 37 hours. Records with longer ones are walked."""
 _ONE_BYTE: Final = CONTINUES // 2
-"""Offset deltas from here on take two bytes."""
+"""The first offset delta that takes two bytes."""
 
-# The raw offset delta of record i is 2 * i: seven bits of it in the low byte, i // 64 in the high one.
+# The raw offset delta of record i is 2 * i, with seven bits of it in the low byte, and i // 64 in the high byte.
 _LOW_BYTES: Final = bytes(range(0, CONTINUES, 2)) + bytes(range(CONTINUES, 256, 2)) * (_MOST // _ONE_BYTE - 1)
 _HIGH_BYTES: Final = b"".join(bytes((high,)) * _ONE_BYTE for high in range(_MOST // _ONE_BYTE))
 _SEVEN_BITS: Final = 0x7F
@@ -37,9 +37,9 @@ _CONTINUING: Final = bytes(range(CONTINUES, 256))
 
 
 class Passed(NamedTuple):
-    """The number of valid records, and the position behind them.
+    """The number of valid records, and the position after them.
 
-    `largest` is the raw form of the largest timestamp delta, or -1 without a record.
+    `largest` is the raw value of the largest timestamp delta, or -1 if there are no records.
     """
 
     records: int
@@ -48,15 +48,15 @@ class Passed(NamedTuple):
 
 
 def check_records(data: bytes | memoryview, position: int, count: int) -> int:
-    """`walk_records`, where most records are expected to be alike."""
+    """Do the same as `walk_records`, but faster if most records have the same layout."""
     passed = pass_runs(data, position, count)
     return max(passed.largest >> 1, walk_records(data, passed.position, count, passed.records))
 
 
 def pass_runs(data: bytes | memoryview, position: int, count: int) -> Passed:
-    """The runs with which `count` records begin, that stand in `data` from `position` on.
+    """Check the runs at the beginning of `count` records, which start at `position` in `data`.
 
-    Records behind them may be valid, too.
+    Records after these runs can also be valid.
     """
     index, largest = 0, -1
     start = position
@@ -89,7 +89,7 @@ def pass_runs(data: bytes | memoryview, position: int, count: int) -> Passed:
 
 
 def _alike(window: bytes, at: int, size: int, rows: int, fixed: list[int]) -> int:
-    """The number of records, of `rows`, that have the same bytes as the first one at all places of `fixed`."""
+    """Return how many of `rows` records have the same bytes as the first at all positions in `fixed`."""
     end = at + rows * size
     for place in fixed:
         column = window[place:end:size]
@@ -103,7 +103,7 @@ def _alike(window: bytes, at: int, size: int, rows: int, fixed: list[int]) -> in
 
 
 def _largest_time(columns: list[bytes]) -> int:
-    """The largest raw timestamp delta; -1 where one is negative, or is not as long as that of the first record."""
+    """Return the largest raw timestamp delta, or -1 if one is negative or its length differs from the first."""
     if columns[0].translate(None, _EVEN) or not columns[-1].isascii():
         return -1
     if len(columns) == 1:
@@ -111,15 +111,16 @@ def _largest_time(columns: list[bytes]) -> int:
     if any(column.translate(None, _CONTINUING) for column in columns[:-1]):
         return -1
     raw = 0
-    for byte in max(zip(*reversed(columns), strict=True)):  # the last byte weighs most
+    for byte in max(zip(*reversed(columns), strict=True)):  # The last byte is the most significant.
         raw = raw << 7 | byte & _SEVEN_BITS
     return raw
 
 
 def _layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
-    """The size of the record at `at`, the places of its timestamp delta and offset delta, and those of its lengths.
+    """Return the size of the record at `at`, the positions of its two deltas, and those of its lengths.
 
-    `IndexError` where the record is not valid, is unusual, or has no record of its size behind it.
+    Raises:
+        IndexError: the record is invalid or unusual, or is not followed by a record of the same size.
     """
     raw = window[at]
     position = at + 1
@@ -150,14 +151,21 @@ def _layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
 
 
 def _second(byte: int, raw: int) -> int:
-    """The raw length of the two bytes `raw` and `byte`. `IndexError` if a third one follows."""
+    """Return the raw length encoded in the bytes `raw` and `byte`.
+
+    Raises:
+        IndexError: a third byte follows.
+    """
     if byte >= CONTINUES:
         raise IndexError
     return raw + (byte << 7) - CONTINUES
 
 
 def _pass_headers(window: bytes, position: int, fixed: list[int]) -> int:
-    """The last byte of the headers whose count is at `position`; the places of their lengths go to `fixed`."""
+    """Append the positions of the headers' lengths to `fixed`, and return the position of their last byte.
+
+    The header count is at `position`.
+    """
     count = window[position]
     if count & 1 or count >= CONTINUES:
         raise IndexError
@@ -166,7 +174,11 @@ def _pass_headers(window: bytes, position: int, fixed: list[int]) -> int:
 
 
 def _pass_fields(window: bytes, position: int, fixed: list[int], count: int, *, of_headers: bool) -> int:
-    """The position behind `count` keys and values in turns; the places of their lengths go to `fixed`."""
+    """Append the positions of the lengths of `count` alternating keys and values to `fixed`.
+
+    Returns:
+        The position after these fields.
+    """
     for number in range(count):
         fixed.append(position)
         raw = window[position]
@@ -177,6 +189,6 @@ def _pass_fields(window: bytes, position: int, fixed: list[int], count: int, *, 
             position += 1
         if not raw & 1:
             position += raw >> 1
-        elif of_headers and not number & 1:  # a header's key is never null
+        elif of_headers and not number & 1:  # A header's key is never null.
             raise IndexError
     return position

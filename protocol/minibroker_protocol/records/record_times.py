@@ -1,7 +1,7 @@
-"""The timestamps of a v2 batch's records, without the rest of them.
+"""Reading only the timestamps of the records in a v2 batch.
 
-A record's first fields say how long it is and when it was written; what follows is passed over. That takes less than
-half the time of `read_records`, and no memory for records.
+The first fields of a record are its length and timestamp, and all other fields are skipped. This takes less than half
+the time of `read_records`, and no memory for records.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from minibroker_protocol.records.varint import (
 )
 
 FIRST_FIELDS_SIZE: Final = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE + MAX_VARINT_SIZE
-"""Bytes in which a record says how long it is, when it was written, and where it stands, if not in fewer."""
+"""Maximum size of the fields up to the offset delta: the length, the attributes and the two deltas, in bytes."""
 RECORDS_AT_ONCE: Final = 4_096
-"""Records whose times are read in a millisecond or two."""
+"""Records whose timestamps are read per step, in a millisecond or two."""
 
 
 class RecordTimes(NamedTuple):
-    """The timestamps (ms) of records that follow each other, and where their bytes begin and end."""
+    """The timestamps (ms) of consecutive records, and the range of their bytes."""
 
     times: list[int]
     start: int
@@ -37,8 +37,10 @@ class RecordTimes(NamedTuple):
 def read_times(data: bytes | memoryview, header: BatchHeader) -> Iterator[RecordTimes]:
     """Yield the timestamps of all records in `data`, `RECORDS_AT_ONCE` of them at a time.
 
-    `InvalidRecordError` where they are cut short; the fields
-    behind the timestamps are not checked.
+    Fields after the timestamps are not checked.
+
+    Raises:
+        InvalidRecordError: the records are truncated.
     """
     position, left = 0, header.record_count
     by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -58,9 +60,13 @@ def read_times(data: bytes | memoryview, header: BatchHeader) -> Iterator[Record
 
 
 def time_and_offset(record: bytes | memoryview, header: BatchHeader) -> tuple[int, int]:
-    """The timestamp (ms) and the offset of one record, of which `record` has the first fields. `DecodeError`."""
+    """Return the timestamp (ms) and the offset of a record, given at least its first fields.
+
+    Raises:
+        DecodeError: a field is invalid or truncated.
+    """
     _, position = decode_varint(record)
-    delta, position = decode_varlong(record, position + 1)  # behind the attributes
+    delta, position = decode_varlong(record, position + 1)  # after the attributes
     offset_delta, _ = decode_varint(record, position)
     is_by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     time = header.max_timestamp if is_by_append else wrap_int64(header.base_timestamp + delta)
@@ -68,17 +74,17 @@ def time_and_offset(record: bytes | memoryview, header: BatchHeader) -> tuple[in
 
 
 def largest_timestamp(data: bytes | memoryview, header: BatchHeader) -> int:
-    """Return the largest timestamp of the records, at least `NO_TIMESTAMP`. Like `read_times` otherwise."""
+    """Return the largest timestamp of the records, at least `NO_TIMESTAMP`. Raises the same errors as `read_times`."""
     return max([NO_TIMESTAMP, *[max(found.times) for found in read_times(data, header)]])
 
 
 def records_in(data: bytes | memoryview, header: BatchHeader, found: RecordTimes) -> Iterator[Record]:
-    """The records whose times are `found`. Raises what `read_records` raises."""
+    """Return the records whose times are in `found`. Raises the same errors as `read_records`."""
     return read_records(bytes(data[found.start : found.end]), header._replace(record_count=len(found.times)))
 
 
 def _read_deltas(data: bytes | memoryview, position: int, count: int) -> tuple[list[int], int]:
-    """The raw timestamp deltas of `count` records, and where the next record begins."""
+    """Return the raw timestamp deltas of `count` records, and the position of the next record."""
     become(_read_deltas, READ_DELTAS)
     return _read_deltas(data, position, count)
 

@@ -1,8 +1,8 @@
-"""Re-stamp: set a batch's timestamp type and highest timestamp, in place, and its checksum again.
+"""Setting a batch's timestamp type, max timestamp and checksum in place.
 
-Under LOG_APPEND_TIME that is all it takes for every record of a batch or wrapper to have the broker's time: readers
-then ignore the records' own (KIP-32). Under CREATE_TIME it puts right what the producer wrote beside its records'
-timestamps. Kafka's `MutableRecordBatch.setMaxTimestamp`.
+Under LOG_APPEND_TIME, this gives every record of a batch or wrapper the broker's time, because readers then ignore the
+records' own timestamps (KIP-32). Under CREATE_TIME, it corrects the producer's max timestamp. It corresponds to Kafka's
+`MutableRecordBatch.setMaxTimestamp`.
 """
 
 import zlib
@@ -33,11 +33,11 @@ _ATTRIBUTES: Final = Struct(">h")
 _INT64: Final = Struct(">q")
 _UINT32: Final = Struct(">I")
 _LEGACY_STAMP: Final = Struct(">Bq")
-"""Attributes and timestamp of a v1 message."""
+"""The attributes and the timestamp of a v1 message."""
 
 
 def stamped(header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int) -> BatchHeader:
-    """The header with that type and time, its CRC still the old one. Attribute bits that mean nothing are cleared."""
+    """Return the header with this type and time, and the unchanged CRC. Unused attribute bits are cleared."""
     attributes = header.attributes & _KEPT_ATTRIBUTES
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
         attributes |= TIMESTAMP_TYPE_FLAG
@@ -49,9 +49,9 @@ def stamped(header: BatchHeader, timestamp_type: TimestampType, max_timestamp: i
 def restamp(
     entry: bytearray | memoryview, header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int
 ) -> BatchHeader:
-    """Stamp the one batch or message that `entry` is and `header` heads; its header afterwards.
+    """Set the timestamp type and max timestamp of one batch or message with this header; return its new header.
 
-    Nothing is written when it has that stamp already, or is of format v0, which has no timestamps.
+    Nothing is written if they are already set, or if the format is v0, which has no timestamps.
     """
     if header.magic == MAGIC_V0 or (header.timestamp_type, header.max_timestamp) == (timestamp_type, max_timestamp):
         return header

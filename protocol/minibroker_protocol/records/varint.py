@@ -1,8 +1,8 @@
-"""Zig-zag variable-length integers, as records v2 use them (`ByteUtils.readVarint`, after Protocol Buffers).
+"""Zig-zag variable-length integers, as in v2 records (`ByteUtils.readVarint`, from Protocol Buffers).
 
-Zig-zag maps 0, -1, 1, -2 ... to 0, 1, 2, 3 ..., so a raw value is even for numbers from 0 up and odd below 0. The raw
-value goes out seven bits to a byte, lowest first, with the high bit set on every byte but the last. An int32 takes at
-most 5 bytes, an int64 at most 10. Bits beyond the width are dropped, as Java's shifts drop them.
+Zig-zag maps 0, -1, 1, -2 ... to 0, 1, 2, 3 ..., so a raw value is even for non-negative numbers and odd for negative
+ones. The raw value is written in groups of seven bits, lowest first, with the high bit set on every byte but the last.
+An int32 takes at most 5 bytes, an int64 at most 10. Bits beyond the width are dropped, as by Java's shifts.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
 CONTINUES: Final = 0x80
-"""The bit that says: another byte follows."""
+"""The bit that is set if another byte follows."""
 _SEVEN_BITS: Final = 0x7F
 _UINT32: Final = 2**32 - 1
 _UINT64: Final = 2**64 - 1
@@ -38,30 +38,41 @@ def _encode_raw(raw: int) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """One int32. `EncodeError` when it is none."""
+    """Encode an int32.
+
+    Raises:
+        EncodeError: the value is out of range.
+    """
     if not INT32_MIN <= value <= INT32_MAX:
         raise EncodeError(f"varint: {value} is not an int32")
     return _encode_raw((value << 1) ^ (value >> 31))
 
 
 def encode_varlong(value: int) -> bytes:
-    """One int64. `EncodeError` when it is none."""
+    """Encode an int64.
+
+    Raises:
+        EncodeError: the value is out of range.
+    """
     if not INT64_MIN <= value <= INT64_MAX:
         raise EncodeError(f"varlong: {value} is not an int64")
     return _encode_raw((value << 1) ^ (value >> 63))
 
 
 def finish_varint(buffer: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
-    """The raw value whose first byte (high bit set) lies before `position`, and the position after it.
+    """Return the raw value whose first byte (high bit set) precedes `position`, and the position after it.
 
-    For loops that read the usual single byte themselves. `DecodeError` after five bytes, `IndexError` when it is cut
-    short.
+    It is for loops that read the usual single byte themselves.
+
+    Raises:
+        DecodeError: the value is longer than five bytes.
+        IndexError: the value is truncated.
     """
     return _finish(buffer, position, first, MAX_VARINT_SIZE, _UINT32)
 
 
 def finish_varlong(buffer: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
-    """Like `finish_varint`, for an int64 in at most ten bytes."""
+    """Like `finish_varint`, but for an int64 of at most ten bytes."""
     return _finish(buffer, position, first, MAX_VARLONG_SIZE, _UINT64)
 
 
@@ -79,17 +90,25 @@ def _finish(
 
 
 def decode_varint(buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[int, int]:
-    """The int32 at `position` and the position after it. `DecodeError` when it is cut short or longer than 5 bytes."""
+    """Return the int32 at `position`, and the position after it.
+
+    Raises:
+        DecodeError: the value is truncated, or longer than 5 bytes.
+    """
     return _decode(buffer, position, MAX_VARINT_SIZE, _UINT32)
 
 
 def decode_varlong(buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[int, int]:
-    """The int64 at `position` and the position after it. `DecodeError` when it is cut short or longer than 10 bytes."""
+    """Return the int64 at `position`, and the position after it.
+
+    Raises:
+        DecodeError: the value is truncated, or longer than 10 bytes.
+    """
     return _decode(buffer, position, MAX_VARLONG_SIZE, _UINT64)
 
 
 def wrap_int64(value: int) -> int:
-    """`value` as an int64 would hold it after an overflow, as in Java."""
+    """Return `value` wrapped to an int64, like an overflow in Java."""
     return ((value - INT64_MIN) & _UINT64) + INT64_MIN
 
 

@@ -1,11 +1,11 @@
-"""One module per compression codec, each loaded when its first batch arrives.
+"""One module per compression codec, loaded with the first batch of this codec.
 
-Each has `compressed(data, level) -> Iterator[bytes]` and `decompressed(data, max_size) -> Iterator[bytes]`. A piece
-comes from or holds about `STEP_SIZE` bytes of plain data, and may be empty, so that a caller can serve other clients
-between two pieces. Data that Kafka's decoder refuses raises `DecompressionError`. `check_header(data)` raises it for
-what the first bytes show, in constant time.
+Each has `compressed(data, level) -> Iterator[bytes]` and `decompressed(data, max_size) -> Iterator[bytes]`. A chunk
+corresponds to about `STEP_SIZE` bytes of plain data, and can be empty, to let a caller serve other clients between two
+chunks. Data that Kafka's decoder rejects raises `DecompressionError`. `check_header(data)` raises it for errors in the
+first bytes, in constant time.
 
-The libraries are imported by name and typed `Any`: two of the three ship no type information.
+The libraries are imported by name and typed `Any`, because two of the three have no type information.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from typing import Any, Final
 from minibroker_protocol.errors import DecompressedSizeError, DecompressionError
 
 STEP_SIZE: Final = 1024 * 1024
-"""Bytes of plain data that are packed or unpacked per step: at most 40 ms under gzip's default level."""
+"""Bytes of plain data to compress or decompress per chunk: at most 40 ms with gzip's default level."""
 
 
 def in_pieces(compressor: Any, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
-    """Yield the output of a compressor, such as zlib's, for one step of the data after another."""
+    """Yield the output of a compressor, such as zlib's, for each `STEP_SIZE` bytes of the data."""
     view = memoryview(data)
     for start in range(0, len(view), STEP_SIZE):
         yield compressor.compress(view[start : start + STEP_SIZE])
@@ -26,15 +26,15 @@ def in_pieces(compressor: Any, data: bytes | bytearray | memoryview) -> Iterator
 
 
 def too_large(codec: str, max_size: int) -> DecompressedSizeError:
-    """The error for data that would grow beyond the limit."""
+    """Return the error for data that exceeds the limit when decompressed."""
     return DecompressedSizeError(f"{codec}: more than {max_size} bytes when decompressed")
 
 
 def cut_short(codec: str, size: int) -> DecompressionError:
-    """The error for compressed data that ends too early."""
+    """Return the error for compressed data that is truncated."""
     return DecompressionError(f"{codec}: the compressed data is cut short after {size} bytes")
 
 
 def malformed(codec: str, reason: object) -> DecompressionError:
-    """The error for compressed data that the codec cannot read."""
+    """Return the error for compressed data that the codec cannot read."""
     return DecompressionError(f"{codec}: malformed compressed data: {reason}")

@@ -1,6 +1,6 @@
-"""gzip (RFC 1952), by the standard library's zlib.
+"""gzip (RFC 1952), with zlib from the standard library.
 
-Like Java's `GZIPInputStream`, the reader takes several members in a row and ignores what follows the last of them.
+Like Java's `GZIPInputStream`, the reader accepts several consecutive members and ignores bytes after the last one.
 """
 
 import zlib
@@ -20,18 +20,18 @@ _COMMENT_FLAG: Final = 16
 _HEADER_SIZE: Final = 10
 _TRAILER: Final = Struct("<II")
 _SMALLEST_MEMBER: Final = 19
-"""Java looks for another member only if so many bytes are left."""
+"""Minimum number of remaining bytes for which Java looks for another member."""
 _PIECE: Final = 64 * 1024
-"""Bytes given to zlib at a time. It copies what it was given behind a member's end, so less for it to copy."""
+"""Bytes passed to zlib at a time. zlib copies input after the end of a member, so a small size saves copying."""
 
 
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
-    """Return one member in pieces."""
+    """Yield one compressed member in chunks."""
     return in_pieces(zlib.compressobj(level, wbits=_GZIP_WBITS), data)
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """Return the data of all members in pieces."""
+    """Yield the data of all members in chunks."""
     view = memoryview(data)
     check_header(view)
     position, size = _deflated_at(view, 0), 0
@@ -45,7 +45,7 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
             position += len(waiting)
             has_more = True
             while has_more:
-                # One byte more than allowed: that byte reveals a bomb, and zlib reads 0 as "no limit".
+                # Allow one more byte than the limit to detect data that exceeds it. zlib treats 0 as "no limit".
                 limit = min(max_size - size + 1, STEP_SIZE)
                 try:
                     part = member.decompress(waiting, limit)
@@ -57,7 +57,7 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
                 checksum = zlib.crc32(part, checksum)
                 yield part
                 waiting = member.unconsumed_tail
-                has_more = len(part) == limit and not member.eof  # zlib may hold plain data back
+                has_more = len(part) == limit and not member.eof  # zlib can hold plain data back
         position -= len(member.unused_data)
         if len(view) - position < _TRAILER.size:
             raise cut_short("gzip", len(view))
@@ -69,11 +69,15 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
         try:
             position = _deflated_at(view, position)
         except (ValueError, IndexError):
-            return  # As in Java, bytes behind a member that are not another one do not count.
+            return  # Like Java, ignore bytes after a member that are not another member.
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
-    """Raise for a member whose header Java refuses."""
+    """Check the header of the first member.
+
+    Raises:
+        DecompressionError: Java rejects this header.
+    """
     try:
         _deflated_at(memoryview(data), 0)
     except ValueError as error:
@@ -83,11 +87,11 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
 
 
 def _deflated_at(view: memoryview, start: int) -> int:
-    """Return where the deflated data of the member at `start` begins, by the checks of Java's `GZIPInputStream`.
+    """Return the position of a member's deflated data, after the same checks as Java's `GZIPInputStream`.
 
     Raises:
-        ValueError: This is no header.
-        IndexError: The header is cut short.
+        ValueError: there is no valid header at `start`.
+        IndexError: the header is truncated.
     """
     position = start + _HEADER_SIZE
     _ = view[position - 1]

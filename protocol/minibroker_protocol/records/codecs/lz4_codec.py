@@ -1,13 +1,14 @@
-"""LZ4 in its frame format, with the correct header checksum that message formats v1 and v2 ask for (KIP-57).
+"""The LZ4 frame format, with the correct header checksum required by message formats v1 and v2 (KIP-57).
 
-Written as Kafka's `Lz4BlockOutputStream` does: independent blocks of 64 KB, no content size, no checksums. Read as
-Kafka's `Lz4BlockInputStream` does: it takes one frame and ignores what follows it, refuses linked blocks and
-dictionaries, checks the sums of header and blocks, and skips content size and content checksum. So the library gets a
-header without these two.
+Frames are written like Kafka's `Lz4BlockOutputStream`: independent blocks of 64 KB, no content size, no checksums. They
+are read like Kafka's `Lz4BlockInputStream`. It reads one frame, ignores bytes after it, and rejects linked blocks and
+dictionaries. It verifies the checksums of header and blocks, but skips the content size and content checksum. The
+library therefore gets a header without these two.
 
-Message format v0 has frames whose header checksum is wrong. It is the second byte of an xxHash-32 over the frame
-descriptor, and Kafka's first writer of frames included the frame's magic number. KIP-57 corrected that for the formats
-from v1 on, and left v0 as it was for old clients: so v0 is written with the wrong byte, and read whatever the byte is.
+Message format v0 has frames with a wrong header checksum. The checksum is the second byte of an xxHash-32 over the
+frame descriptor, and Kafka's first implementation also hashed the magic number. KIP-57 corrected this for formats v1
+and later, but kept it in v0 for old clients. Data in v0 is therefore written with the wrong checksum, and read with
+any.
 """
 
 from collections.abc import Iterator
@@ -22,11 +23,11 @@ _BLOCK_SIZE: Final[int] = _frame.BLOCKSIZE_MAX64KB
 _FAST: Final = 9
 _MIN_THOROUGH: Final = 3
 _MAX_THOROUGH: Final = 12
-"""The library has no thorough compressor below 3, and takes all that lies above 12 as 12."""
+"""The library has no thorough compressor below level 3, and treats levels above 12 as 12."""
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 SMALLEST_HEADER: Final = 7
-"""The size of a header with magic number, two descriptor bytes and checksum, in bytes."""
+"""The size of a header with a magic number, two descriptor bytes and a checksum, in bytes."""
 _VERSION_1: Final = 0x40
 _VERSION_MASK: Final = 0xC0
 _INDEPENDENT_FLAG: Final = 0x20
@@ -35,7 +36,7 @@ _CONTENT_SIZE: Final = 8
 _CONTENT_CHECKSUM_FLAG: Final = 0x04
 _CONTENT_CHECKSUM_SIZE: Final = 4
 _RESERVED_FLAGS: Final = 0x03
-"""The lower of them announces a dictionary."""
+"""The lower bit announces a dictionary."""
 _BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
 
 _PRIME_1: Final = 2_654_435_761
@@ -47,9 +48,9 @@ _UINT32: Final = 2**32 - 1
 
 
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
-    """Return one frame in pieces, of which the first is its header.
+    """Yield one frame in chunks, beginning with its header.
 
-    Level 9 is the fast compressor, every other the thorough one, as in Kafka's stream.
+    As in Kafka's stream, level 9 selects the fast compressor, and all other levels the thorough one.
     """
     frame = _frame.LZ4FrameCompressor(
         compression_level=0 if level == _FAST else min(max(level, _MIN_THOROUGH), _MAX_THOROUGH),
@@ -60,28 +61,32 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
 
 
 def compressed_v0(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
-    """Return one frame in pieces, whose header checksum also covers the magic number."""
+    """Yield one frame in chunks, with a header checksum that also covers the magic number."""
     pieces = compressed(data, level)
     covered = next(pieces)[:-1]
     return chain([covered + header_checksum(covered)], pieces)
 
 
 def decompressed_v0(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """Return the data of the first frame in pieces, whatever its header checksum is."""
+    """Yield the data of the first frame in chunks, ignoring its header checksum."""
     return decompressed(data, max_size, checks_sum=False)
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
-    """Raise for a frame whose header Kafka refuses."""
+    """Check the header of a frame.
+
+    Raises:
+        DecompressionError: Kafka rejects this header.
+    """
     _read_header(memoryview(data), checks_sum=True)
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int, *, checks_sum: bool = True) -> Iterator[bytes]:
-    """Return the data of the first frame in pieces.
+    """Yield the data of the first frame in chunks.
 
     Raises:
-        DecompressionError: The frame is malformed, or a form that Kafka does not read.
-        DecompressedSizeError: The data takes more than `max_size` bytes.
+        DecompressionError: the frame is malformed, or uses features that Kafka does not support.
+        DecompressedSizeError: the data takes more than `max_size` bytes.
     """
     view = memoryview(data)
     header, position = _read_header(view, checks_sum=checks_sum)
@@ -91,14 +96,14 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int, *, checks_
     try:
         while size <= max_size and not frame.eof:
             part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, STEP_SIZE))
-            if part:  # the end mark gives no data
+            if part:  # The end mark yields no data.
                 size += len(part)
                 yield part
             waiting = b""
             if frame.needs_input:
                 if position >= len(view):
                     break
-                waiting = view[position : position + STEP_SIZE]  # the library copies what it has not read yet
+                waiting = view[position : position + STEP_SIZE]  # The library copies unread input.
                 position += len(waiting)
     except RuntimeError as error:
         raise malformed("lz4", error) from None
@@ -110,9 +115,9 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int, *, checks_
 
 
 def _read_header(view: memoryview, *, checks_sum: bool) -> tuple[bytes, int]:
-    """Return a header that makes the library read the blocks as Kafka does, and where the blocks begin.
+    """Return the position of the first block, and a header that makes the library read the blocks like Kafka.
 
-    The checks and their order are those of Kafka's `Lz4BlockInputStream.readHeader`.
+    It performs the checks of Kafka's `Lz4BlockInputStream.readHeader` in the same order.
     """
     if len(view) < SMALLEST_HEADER - 1:
         raise cut_short("lz4", len(view))
@@ -142,12 +147,12 @@ def header_checksum_at(frame: bytes | memoryview) -> int:
 
 
 def header_checksum(covered: bytes) -> bytes:
-    """Return the checksum byte of these bytes of a header."""
+    """Return the checksum byte of the covered header bytes."""
     return bytes((xxh32_of_few(covered) >> 8 & 0xFF,))
 
 
 def xxh32_of_few(data: bytes) -> int:
-    """The xxHash-32 with seed 0 of at most 15 bytes, for which the algorithm leaves its four-lane loop out."""
+    """Return the xxHash-32 with seed 0 of at most 15 bytes, for which the algorithm skips its four-lane loop."""
     whole_words = len(data) & ~3
     hashed = _PRIME_5 + len(data)
     for start in range(0, whole_words, 4):

@@ -1,8 +1,8 @@
-"""Snappy: written in xerial's framing, as the Java client does (snappy-java's `SnappyOutputStream`); read in it or raw.
+"""Snappy, written in xerial's framing like the Java client (`SnappyOutputStream` of snappy-java), and read in any form.
 
-The framing is a header (the eight magic bytes, version int32, compatible version int32), then blocks of raw Snappy
-with their size as an int32 before each. Streams may be joined, so a header may stand where a block would. librdkafka
-and the Go clients send one raw block without any framing.
+The framing is a header (eight magic bytes, int32 version, int32 compatible version), followed by raw Snappy blocks,
+each preceded by its int32 size. Streams can be concatenated, so a header can also be in the place of a block.
+librdkafka and the Go clients send one raw block without framing.
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ _snappy: Any = import_module("snappy")
 _MAGIC: Final = b"\x82SNAPPY\x00"
 _HEADER: Final = _MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _MIN_VERSION: Final = 1
-"""Of a header between two streams; snappy-java does not look at the version in the first one."""
+"""The minimum version in a header between two streams. snappy-java ignores the version in the first header."""
 _MAGIC_AS_SIZE: Final = int.from_bytes(_MAGIC[:4], "big", signed=True)
 _SIZE: Final = Struct(">i")
 _BLOCK_SIZE: Final = 32 * 1024
 _MAX_PREAMBLE: Final = 5
 _MAX_GROWTH: Final = 64
-"""No element of Snappy gives more than 64 bytes, whatever its own size; a longer promise is a lie."""
+"""No Snappy element expands to more than 64 bytes, whatever its size. A larger promised size is invalid."""
 
 
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:  # noqa: ARG001 - snappy has no levels
-    """Return a header, and one block for every 32 KB of data."""
+    """Yield a header, and one block for every 32 KB of data."""
     yield _HEADER
     view = memoryview(data)
     for start in range(0, len(view), _BLOCK_SIZE):
@@ -37,7 +37,7 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """Return the data of all blocks. A block without a framing is one piece: the library reads it as a whole."""
+    """Yield the data of each block. Data without framing is a single chunk, because the library decodes it at once."""
     view = memoryview(data)
     if len(view) < len(_HEADER) or bytes(view[: len(_MAGIC)]) != _MAGIC:
         yield _block(view, 0, max_size)
@@ -46,7 +46,7 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
     before = 0
     while position < len(view):
         if len(view) - position < _SIZE.size:
-            return  # snappy-java ignores a size that is cut short
+            return  # snappy-java ignores a truncated size.
         (size,) = _SIZE.unpack_from(view, position)
         if size == _MAGIC_AS_SIZE:
             if len(view) - position < len(_HEADER):
@@ -68,13 +68,17 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
-    """Raise for raw data whose first bytes are no size."""
+    """Check the size at the start of raw data.
+
+    Raises:
+        DecompressionError: the first bytes are not a size.
+    """
     if bytes(data[: len(_MAGIC)]) != _MAGIC:
         _promised_size(memoryview(data))
 
 
 def _block(block: memoryview, before: int, max_size: int) -> bytes:
-    """One raw block's data, when `before` bytes came out of earlier ones."""
+    """Return the data of one raw block; `before` is the size of the data from earlier blocks."""
     size = _promised_size(block)
     if size > max_size - before:
         raise too_large("snappy", max_size)
@@ -88,7 +92,7 @@ def _block(block: memoryview, before: int, max_size: int) -> bytes:
 
 
 def _promised_size(block: memoryview) -> int:
-    """The uncompressed size at the head of a raw block, an unsigned varint."""
+    """Return the uncompressed size at the start of a raw block, an unsigned varint."""
     size = 0
     for index, byte in enumerate(block[:_MAX_PREAMBLE]):
         size |= (byte & 0x7F) << (7 * index)

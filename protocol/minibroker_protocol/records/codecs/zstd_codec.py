@@ -1,7 +1,7 @@
-"""Zstandard (RFC 8878; KIP-110), written as one frame, read as any number of frames with and without a content size.
+"""Zstandard (RFC 8878; KIP-110), written as one frame, and read as any number of frames with or without a content size.
 
-The library's stream reader keeps memory bounded but answers data that is cut short with less output and no error.
-So the frames are walked first: their block headers say where each ends.
+The library's stream reader bounds its memory, but returns less output instead of an error for truncated data. The
+frames are therefore scanned first, using the sizes in their block headers.
 """
 
 import threading
@@ -29,11 +29,11 @@ _MAX_BLOCK: Final = 128 * 1024
 _UINT32: Final = Struct("<I")
 _BLOCKS_PER_STEP: Final = 20_000
 _BLOCKS_PER_FRAME: Final = 10
-"""Blocks that take as long to count as the header of a frame."""
+"""The number of blocks that can be scanned in the time of one frame header."""
 
 
 class _Contexts(threading.local):
-    """The library's contexts, one thread's own. Making one costs more than a batch of the usual size."""
+    """The library's contexts, one set per thread. Creating one takes longer than compressing a typical batch."""
 
     def __init__(self) -> None:
         self.decompressor: Any = _zstandard.ZstdDecompressor()
@@ -41,7 +41,7 @@ class _Contexts(threading.local):
         self._compressor: Any = None
 
     def compressor(self, level: int) -> Any:
-        """The one for `level`. Only the last is kept: some levels take many megabytes."""
+        """Return the compressor for `level`. Only the last one is cached, because some levels take many megabytes."""
         if level != self._level:
             self._compressor, self._level = _zstandard.ZstdCompressor(level), level
         return self._compressor
@@ -51,15 +51,15 @@ _contexts: Final = _Contexts()
 
 
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
-    """Return one frame with its content size in pieces."""
+    """Yield one frame with its content size in chunks."""
     if len(data) <= STEP_SIZE:
         return iter([_contexts.compressor(level).compress(data)])
-    # Not the thread's own compressor, which others use between two pieces.
+    # The thread's own compressor is used by other callers between two chunks.
     return in_pieces(_zstandard.ZstdCompressor(level).compressobj(size=len(data)), data)
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """Return the data of all frames in pieces. An empty piece means that many blocks were counted."""
+    """Yield the data of all frames in chunks. An empty chunk is yielded after scanning many blocks."""
     try:
         left = 1
         for bound in _bounds(memoryview(data)):
@@ -77,13 +77,13 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
 
 
 def _read(data: bytes | bytearray | memoryview, left: int) -> Iterator[bytes]:
-    """Return at most `left` bytes of the frames' data in pieces."""
+    """Yield at most `left` bytes of the frames' data in chunks."""
     if left <= STEP_SIZE:
         with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
             whole: bytes = reader.read(left)
         yield whole
         return
-    # Not the thread's own decompressor, which others use between two pieces.
+    # The thread's own decompressor is used by other callers between two chunks.
     with _zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
         while piece := reader.read(min(left, STEP_SIZE)):
             left -= len(piece)
@@ -91,7 +91,11 @@ def _read(data: bytes | bytearray | memoryview, left: int) -> Iterator[bytes]:
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
-    """Raise for a first frame that asks for a dictionary, or for more memory than the decoder has."""
+    """Check the header of the first frame.
+
+    Raises:
+        DecompressionError: the frame needs a dictionary, or more memory than the decoder has.
+    """
     head = memoryview(data)[:_MAX_FRAME_HEADER]
     if not head:
         return  # Without a frame there are no records.
@@ -106,17 +110,20 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
 
 
 def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
-    """Whether it takes long to count the blocks, since most of them are nearly empty. Writers make no such frames."""
+    """Return whether the data has so many nearly empty blocks that scanning them takes long.
+
+    No real writer produces such frames.
+    """
     try:
         return next(_bounds(memoryview(data))) < 0
     except (_zstandard.ZstdError, InvalidRecordError):
-        return False  # unpacking reports the fault
+        return False  # Decompression reports the error.
 
 
 def _bounds(data: memoryview) -> Iterator[int]:
-    """Yield the most that the frames can hold, and before it -1 whenever `_BLOCKS_PER_STEP` blocks were counted.
+    """Yield an upper limit for the size of the frames' data.
 
-    The last frame must be there to its end.
+    Before it, -1 is yielded after every `_BLOCKS_PER_STEP` scanned blocks. The last frame must be complete.
     """
     position: int = 0
     bound: int = 0
