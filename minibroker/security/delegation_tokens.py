@@ -1,8 +1,8 @@
-"""Delegation tokens (KIP-48, KIP-373): names and passwords that the broker itself makes for clients that ask.
+"""Delegation tokens (KIP-48, KIP-373): user names and passwords that the broker creates on a client's request.
 
-They are the section "tokens" of the cluster's metadata. A token's password is an HMAC of its id with
-`delegation.token.secret.key`; with it a client logs in by SCRAM, as the token's owner. The rules are those of
-`DelegationTokenControlManager`. Tokens that are over are forgotten at each request for tokens.
+They are stored in the section "tokens" of the cluster's metadata. The password of a token is the HMAC of its id, with
+`delegation.token.secret.key` as the key. A client uses it to log in with SCRAM as the token's owner. The rules are
+those of `DelegationTokenControlManager`. Expired tokens are removed whenever a token is changed.
 """
 
 import base64
@@ -22,13 +22,13 @@ _ID_BYTES: Final = 16
 
 
 class DelegationToken(NamedTuple):
-    """One token; times in milliseconds since the epoch.
+    """A delegation token. Times are in milliseconds since the epoch.
 
     Attributes:
-        owner: who a client is that logs in with it.
-        requester: the user that has asked for it, which may be another one.
-        renewers: who may renew and expire it beside these two.
-        expires_ms: when it ends unless it is renewed, which it can be until `max_ms`.
+        owner: the user that logs in with the token.
+        requester: the user that requested it, which can be another user.
+        renewers: other users that are allowed to renew and expire it.
+        expires_ms: the expiry time, which renewals can extend up to `max_ms`.
     """
 
     id: str
@@ -41,22 +41,22 @@ class DelegationToken(NamedTuple):
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> Self:
-        """A token as it is stored."""
+        """Return a token from its stored form."""
         owner, requester = Principal(*value["owner"]), Principal(*value["requester"])
         renewers = tuple(Principal(*each) for each in value["renewers"])
         return cls(value["id"], owner, requester, renewers, value["issued_ms"], value["expires_ms"], value["max_ms"])
 
     def may_be_renewed_by(self, principal: Principal) -> bool:
-        """Its owner may, and the renewers."""
+        """Return whether the principal is the owner or a renewer."""
         return principal == self.owner or principal in self.renewers
 
     def is_over(self, now_ms: int) -> bool:
-        """Has it ended?"""
+        """Return whether the token has expired."""
         return self.expires_ms < now_ms or self.max_ms < now_ms
 
 
 class DelegationTokens:
-    """The tokens of one cluster; `is_enabled` is False without a secret."""
+    """The delegation tokens of a cluster. They are disabled (`is_enabled`) without a secret key."""
 
     def __init__(self, core: "Core") -> None:
         self._metadata = core.metadata
@@ -73,12 +73,12 @@ class DelegationTokens:
         self._by_hmac: dict[bytes, str] = {}
 
     def all(self) -> list[DelegationToken]:
-        """Those that are not over."""
+        """Return the tokens that have not expired."""
         now_ms = self._clock.now_ms()
         return [token for token in self._known().values() if not token.is_over(now_ms)]
 
     def _known(self) -> dict[str, DelegationToken]:
-        """All that are kept, by id. Tokens are read again where the section is another one than was written here."""
+        """Return all stored tokens by id. They are loaded again if the section was replaced elsewhere."""
         section = self._metadata.read(_SECTION)
         if section is not self._section:
             self._section = section
@@ -90,7 +90,11 @@ class DelegationTokens:
     def create(
         self, owner: Principal, requester: Principal, renewers: Iterable[Principal], max_lifetime_ms: int
     ) -> DelegationToken:
-        """Make one; a lifetime of 0 or less is the longest one. OSError."""
+        """Create and store a token. A lifetime of 0 or less means the longest allowed.
+
+        Raises:
+            OSError: the metadata cannot be written.
+        """
         now_ms = self._clock.now_ms()
         most_ms = now_ms + (min(self._most_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._most_ms)
         name = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).decode().rstrip("=")
@@ -100,33 +104,41 @@ class DelegationTokens:
         return token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
-        """The HMAC that proves possession of the token."""
+        """Return the HMAC that proves possession of the token."""
         return hmac.digest(self._secret, token.id.encode(), "sha512")
 
     def with_hmac(self, proof: bytes) -> DelegationToken | None:
-        """The token that this proves, also one that is over and not yet forgotten."""
+        """Return the token with this HMAC, even if it has expired but is still stored."""
         known = self._known()
         id_ = self._by_hmac.get(proof)
         return None if id_ is None else known[id_]
 
     def renew(self, token: DelegationToken, period_ms: int) -> DelegationToken:
-        """Put its end off by a period, or by the usual one if that is 0 or less. OSError."""
+        """Extend a token's lifetime by a period, or by the default period if it is 0 or less.
+
+        Raises:
+            OSError: the metadata cannot be written.
+        """
         period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
         return self._end(token, self._clock.now_ms() + period_ms)
 
     def expire(self, token: DelegationToken, period_ms: int) -> DelegationToken | None:
-        """Have it end after a period; None is left of it when that is negative. OSError."""
+        """Let a token expire after a period, or remove it and return None if the period is negative.
+
+        Raises:
+            OSError: the metadata cannot be written.
+        """
         if period_ms < 0:
             self._keep(token, is_gone=True)
             return None
         return self._end(token, self._clock.now_ms() + period_ms)
 
     def is_over(self, token: DelegationToken) -> bool:
-        """Has it ended by now?"""
+        """Return whether the token has expired."""
         return token.is_over(self._clock.now_ms())
 
     def account(self, mechanism: str, name: str) -> ScramAccount | None:
-        """The account for a SCRAM login with a token: its password is the HMAC in base64."""
+        """Return the account for a SCRAM login with a token, whose password is its HMAC in Base64."""
         token = self._known().get(name)
         if token is None or not self.is_enabled or self.is_over(token):
             return None
@@ -139,7 +151,11 @@ class DelegationTokens:
         return changed
 
     def _keep(self, token: DelegationToken, *, is_gone: bool = False) -> None:
-        """Store a token, or forget it, with all that are over. OSError, and then nothing has changed."""
+        """Store a token or remove it, and remove all expired tokens.
+
+        Raises:
+            OSError: the metadata cannot be written. Nothing has changed.
+        """
         self._known()
         now_ms = self._clock.now_ms()
         rows = {**self._rows, token.id: token._asdict()}

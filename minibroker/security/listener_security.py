@@ -1,6 +1,7 @@
-"""Security of a listener, read from the configuration when the broker starts.
+"""Security of a listener, configured when the broker starts.
 
-TLS has its context, and each SASL mechanism its users. A plaintext listener has none of this and loads nothing.
+It has a TLS context, and the users of each SASL mechanism. A plaintext listener has neither and does not import this
+module.
 """
 
 import logging
@@ -43,26 +44,28 @@ _HANDLERS: Final = (
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
 )
-"""The values of `sasl.server.callback.handler.class`: Kafka's own handlers, whose checks this broker makes anyway."""
+"""Supported values of `sasl.server.callback.handler.class`: Kafka's own handlers, whose checks are always made."""
 
 StartExchange = Callable[[], SaslServer]
 
 
 class SecurityConfigError(ValueError):
-    """A listener cannot be opened as it is configured; the message names the key."""
+    """The configuration of a listener is invalid. The message names the key."""
 
 
 class ListenerSecurity:
-    """TLS and SASL of one listener name, for all connections that come to it.
+    """TLS and SASL settings of one listener, for all its connections.
 
     Attributes:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
         tls: returns the context of the next connection; None without TLS.
-        mechanisms: those of SASL, as clients see them; empty without SASL.
+        mechanisms: the enabled SASL mechanisms, as sent to clients; empty without SASL.
         failure_delay_ms: the delay of the response to a failed login.
-        max_receive_size: of a request before the client has said who it is, in bytes.
+        max_receive_size: maximum size in bytes of a request before the client has authenticated.
 
-    SecurityConfigError and other ValueErrors, OSError for files.
+    Raises:
+        SecurityConfigError: the configuration is invalid. Some errors are other ValueErrors.
+        OSError: a file cannot be read.
     """
 
     def __init__(self, core: "Core", store: "Callable[[], SecurityStore]", name: str, protocol: str) -> None:
@@ -90,7 +93,11 @@ class ListenerSecurity:
         self.max_receive_size = self._settings.integer("sasl.server.max.receive.size")
 
     def _check_stores(self, config: BrokerConfig) -> None:
-        """Raise ConfigError if the listener cannot use the stores of a configuration (`SslFactory`)."""
+        """Check that the listener can use the key and trust stores of a configuration (`SslFactory`).
+
+        Raises:
+            ConfigError: the stores cannot be used.
+        """
         settings = ListenerSettings(config, self.name)
         if settings.stores() != self._stores:
             try:
@@ -103,25 +110,31 @@ class ListenerSecurity:
         if settings.stores() != self._stores:
             try:
                 self._context, self._stores = self._context_of(settings), settings.stores()
-            except (ValueError, OSError) as error:  # a restore may bring settings whose files have gone
+            except (ValueError, OSError) as error:  # A restore can bring settings of missing files.
                 _logger.error("The listener %s keeps its key store: %s", self.name, error)  # noqa: TRY400 - all is said
 
     def start(self, mechanism: str) -> SaslServer:
-        """Begin an exchange. KeyError for a mechanism that is not among `mechanisms`."""
+        """Start an exchange.
+
+        Raises:
+            KeyError: the mechanism is not in `mechanisms`.
+        """
         return self._exchanges[mechanism]()
 
     def max_reauth_ms(self, mechanism: str) -> int:
-        """Milliseconds that a session lasts that began with this mechanism; 0 for ever."""
+        """Return the maximum lifetime of a session with this mechanism in milliseconds; 0 is unlimited."""
         return self._settings.integer("connections.max.reauth.ms", mechanism)
 
     def principal_of(self, tls: ssl.SSLObject | None) -> Principal:
-        """The principal of a client that has not authenticated with SASL. NoMappingError."""
+        """Return the principal of a client that has not authenticated with SASL.
+
+        Raises:
+            NoMappingError: no rule maps the name in its certificate.
+        """
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
         if certificate is None or self.protocol != "SSL":
             return ANONYMOUS
         return Principal(USER, self._mapper.name_of(subject_of(certificate)))
-
-    # Mechanisms
 
     def _enabled(self) -> list[str]:
         enabled = self._settings.items("sasl.enabled.mechanisms")
@@ -165,7 +178,7 @@ class ListenerSecurity:
             raise SecurityConfigError(f"{key}: {error}") from None
 
     def _scram(self, mechanism: str) -> StartExchange:
-        """Stored credentials, then users of the login module, which is an addition of ours, then tokens."""
+        """Find accounts by stored credentials, then users of the login module (our own addition), then tokens."""
         passwords = plain_passwords(self._login(mechanism, needed=False).options)
         configured = {user: credential_of(mechanism, password) for user, password in passwords.items()}
         stored, tokens = self._store().scram, self._store().tokens
@@ -204,6 +217,10 @@ class ListenerSecurity:
 
 
 def _need_cryptography() -> None:
-    """Say at the start, not to the first client, that the names in certificates cannot be read."""
+    """Check at start-up, instead of at the first connection, that names in certificates can be read.
+
+    Raises:
+        MissingExtraError: the package cryptography is missing.
+    """
     if find_spec("cryptography") is None:
         raise missing_extra("The name in a client's certificate", "cryptography")

@@ -1,4 +1,4 @@
-"""Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`), and text of clients made fit for a log."""
+"""Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`), and escaping of clients' text for logs."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ USER: Final = "User"
 
 
 class Principal(NamedTuple):
-    """A type, always `User` unless a token says otherwise, and a name; `str` gives "User:alice"."""
+    """A type, which is `User` unless a token says otherwise, and a name. `str` returns "User:alice"."""
 
     type: str
     name: str
@@ -16,12 +16,12 @@ class Principal(NamedTuple):
 
 
 class Client:
-    """A client as rights and quotas see it (`minibroker.server.requests.session.Session`).
+    """A client, for authorization and quotas (`minibroker.server.requests.session.Session`).
 
     Attributes:
-        principal: whom the client has proved to be.
-        client_host: where it is, as Kafka writes addresses.
-        muted_ms: for how long nothing is to be read from it.
+        principal: the authenticated principal.
+        client_host: its address in Kafka's form.
+        muted_ms: how long nothing is read from its connection.
     """
 
     __slots__ = ("client_host", "muted_ms", "principal")
@@ -35,13 +35,13 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of a client on a listener without authentication."""
 
 BROKER: Final = Principal("Broker", "minibroker")
-"""The broker itself, where it asks its own handlers; it may do everything, and no client can be it."""
+"""The broker itself when it calls its own handlers. It is allowed everything, and no client can obtain it."""
 
 
 _MOST: Final = 300
 
 
 def one_line(text: str) -> str:
-    """The text, cut to 300 characters; where it is not all printable, escaped as in a literal."""
+    """Return the first 300 characters of a text, escaped like a literal if they are not all printable."""
     shown = text[:_MOST]
     return shown if shown.isprintable() else repr(shown)[1:-1]

@@ -1,7 +1,7 @@
-"""The configuration as one listener sees it: a key of its own goes before the broker's.
+"""The configuration of one listener, whose own keys take precedence over the broker's.
 
-`listener.name.sasl_ssl.ssl.client.auth` is for one listener, `listener.name.sasl_ssl.plain.sasl.jaas.config` for one of
-its mechanisms (KIP-103, `AbstractConfig.valuesWithPrefixOverride`, `JaasContext.loadServerContext`).
+`listener.name.sasl_ssl.ssl.client.auth` applies to one listener, and `listener.name.sasl_ssl.plain.sasl.jaas.config` to
+one of its mechanisms (KIP-103, `AbstractConfig.valuesWithPrefixOverride`, `JaasContext.loadServerContext`).
 """
 
 import os
@@ -15,7 +15,11 @@ from minibroker.config.run_time import STORE_KEYS
 
 
 class ListenerSettings:
-    """The settings of a listener; `name` is as in `listeners`. ConfigError for a value that is not allowed."""
+    """The settings of a listener, whose `name` is as in `listeners`.
+
+    Raises:
+        ConfigError: a value is invalid; raised when it is read.
+    """
 
     def __init__(self, config: BrokerConfig, name: str) -> None:
         self._config = config
@@ -28,11 +32,11 @@ class ListenerSettings:
         }
 
     def is_own(self, key: str) -> bool:
-        """Is it set for this listener?"""
+        """Return whether the key is set for this listener."""
         return key in self._given
 
     def stores(self) -> dict[str, object]:
-        """The settings of the key store and the trust store, and when their files were last modified."""
+        """Return the settings of the key store and the trust store, and the modification times of their files."""
         found: dict[str, object] = {key: self.text(key) for key in STORE_KEYS}
         for path in (self.text("ssl.keystore.location"), self.text("ssl.truststore.location")):
             if path is not None and os.path.exists(path):
@@ -40,11 +44,11 @@ class ListenerSettings:
         return found
 
     def own(self, key: str, mechanism: str) -> str | None:
-        """The setting of a mechanism of this listener alone."""
+        """Return the listener's setting for one mechanism only."""
         return self._given.get(f"{mechanism.lower()}.{key}")
 
     def value(self, key: str, mechanism: str = "") -> ConfigValue:
-        """The value of one of Kafka's keys: the mechanism's, the listener's or the broker's."""
+        """Return the value of one of Kafka's keys for the mechanism, the listener or the broker, in this order."""
         names = [f"{mechanism.lower()}.{key}", key] if mechanism else [key]
         for name in names:
             if name in self._given:
@@ -56,14 +60,14 @@ class ListenerSettings:
         return BROKER_KEYS[key].default if text is None else BROKER_KEYS[key].parse(text)
 
     def text(self, key: str, mechanism: str = "") -> str | None:
-        """A text that may be missing."""
+        """Return a string, or None if it is missing or empty."""
         value = self.value(key, mechanism)
         return None if value is None or value == "" else str(value)
 
     def integer(self, key: str, mechanism: str = "") -> int:
-        """A number."""
+        """Return a number."""
         return cast("int", self.value(key, mechanism))
 
     def items(self, key: str, mechanism: str = "") -> list[str]:
-        """A list; empty where there is none."""
+        """Return a list, which is empty by default."""
         return [each for each in cast("list[str] | None", self.value(key, mechanism)) or [] if each]

@@ -1,4 +1,4 @@
-"""A broker with TLS and passwords for a test, in a line: certificates, the configuration, and that of its clients."""
+"""TLS and passwords for a test broker in one line: certificates, and configurations of the broker and its clients."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from minibroker.security.sasl.mechanism import OAUTHBEARER, PLAIN, SCRAM_SHA_256
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 
 SECURE_PROTOCOLS: Final = PROTOCOLS[1:]
-"""The protocols of `Security`; without one a listener speaks PLAINTEXT."""
+"""The protocols supported by `Security`. The default protocol of a listener is PLAINTEXT."""
 _MODULES: Final = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     SCRAM_SHA_256: "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -25,21 +25,24 @@ _CLIENT_AUTH: Final = ("none", "requested", "required")
 
 
 class Security:
-    """The security of a broker, and the configuration of clients that goes with it.
+    """The security of a broker, and the matching configurations of clients.
 
         with Broker(security=Security(users={"alice": "secret"})) as broker:
             KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **broker.security.kafka_python("alice"))
 
     Args:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        users: names and passwords, for each of the mechanisms that take any.
-        mechanisms: of SASL, the first of which is that of the clients' configurations.
-        client_auth: whether clients have to show a certificate: none, requested or required (`ssl.client.auth`).
-        hosts: names and addresses of the broker in its certificate, beside those of the loopback interface.
-        certificates: a directory with what `minibroker certificates` has written; None for new ones in a temporary
-            directory, which goes with this object.
+        users: passwords by user name, for all mechanisms that use passwords.
+        mechanisms: the SASL mechanisms. Client configurations use the first one.
+        client_auth: whether clients must present a certificate: none, requested or required (`ssl.client.auth`).
+        hosts: additional names and addresses of the broker in its certificate, which always has those of the loopback
+            interface.
+        certificates: a directory written by `minibroker certificates`. By default, new certificates are created in a
+            temporary directory that is removed with this object.
 
-    ValueError for invalid settings; MissingExtraError (a ValueError) for TLS without the extra `security`.
+    Raises:
+        ValueError: a setting is invalid.
+        MissingExtraError: TLS without the extra `security` (a ValueError).
     """
 
     def __init__(
@@ -76,16 +79,16 @@ class Security:
 
     @property
     def has_tls(self) -> bool:
-        """Is what is sent encrypted?"""
+        """Whether connections are encrypted."""
         return self.protocol.endswith("SSL")
 
     @property
     def has_sasl(self) -> bool:
-        """Do clients have to log in?"""
+        """Whether clients must log in."""
         return self.protocol.startswith("SASL")
 
     def settings(self) -> dict[str, str]:
-        """The broker's configuration, of a listener that is called as its protocol."""
+        """Return the broker's configuration, for a listener named after its protocol."""
         prefix = f"listener.name.{self.protocol.lower()}."
         found: dict[str, str] = {}
         if self.certificates is not None:
@@ -102,10 +105,8 @@ class Security:
                 found[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = f"{_MODULES[mechanism]} required{login};"
         return found
 
-    # Clients
-
     def librdkafka(self, user: str | None = None) -> dict[str, str]:
-        """Of confluent-kafka and all others that are built on librdkafka."""
+        """Return the configuration of confluent-kafka and other clients based on librdkafka."""
         found = {"security.protocol": self.protocol}
         files = self.certificates
         if files is not None:
@@ -119,7 +120,7 @@ class Security:
         return found
 
     def kafka_python(self, user: str | None = None) -> dict[str, Any]:
-        """Of kafka-python, as keyword arguments."""
+        """Return the configuration of kafka-python as keyword arguments."""
         found: dict[str, Any] = self._python(user)
         files = self.certificates
         if files is not None:
@@ -129,14 +130,14 @@ class Security:
         return found
 
     def aiokafka(self, user: str | None = None) -> dict[str, Any]:
-        """Of aiokafka, as keyword arguments."""
+        """Return the configuration of aiokafka as keyword arguments."""
         found = self._python(user)
         if self.certificates is not None:
             found["ssl_context"] = self.context()
         return found
 
     def java(self, user: str | None = None) -> dict[str, str]:
-        """Of Kafka's own clients and tools."""
+        """Return the configuration of Kafka's own clients and tools."""
         found = {"security.protocol": self.protocol}
         files = self.certificates
         if files is not None:
@@ -150,7 +151,11 @@ class Security:
         return found
 
     def context(self) -> ssl.SSLContext:
-        """Of a client that uses Python's `ssl`. RuntimeError without TLS."""
+        """Return the TLS context of a client that uses Python's `ssl`.
+
+        Raises:
+            RuntimeError: the protocol has no TLS.
+        """
         files = self.certificates
         if files is None:
             raise RuntimeError(f"{self.protocol} has no TLS")

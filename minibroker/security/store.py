@@ -1,7 +1,7 @@
-"""The credentials that all listeners of a cluster share: SCRAM credentials and delegation tokens.
+"""Credentials shared by all listeners of a cluster: SCRAM credentials and delegation tokens.
 
-The SCRAM credentials are what AlterUserScramCredentials has stored, never a password (KIP-554): the section "scram" of
-the cluster's metadata, mechanism -> user -> salt, keys and iterations.
+SCRAM credentials are stored by AlterUserScramCredentials, without passwords (KIP-554). They are in the section "scram"
+of the cluster's metadata: mechanism -> user -> salt, keys and iterations.
 """
 
 import base64
@@ -21,26 +21,30 @@ _SECTION: Final = "scram"
 
 
 class ScramCredentials:
-    """The credentials in `metadata`; each question reads them there, so that a reset needs no word."""
+    """The SCRAM credentials in `metadata`. They are read on each call, so a reset needs no notification."""
 
     def __init__(self, metadata: "ClusterMetadata") -> None:
         self._metadata = metadata
 
     def find(self, mechanism: str, user: str) -> ScramCredential | None:
-        """A user's credential for a mechanism."""
+        """Return a user's credential for a mechanism, or None."""
         found = self._stored().get(mechanism, {}).get(user)
         return None if found is None else _read(found)
 
     def of_user(self, user: str) -> dict[str, ScramCredential]:
-        """All credentials of a user, by mechanism."""
+        """Return all credentials of a user by mechanism."""
         return {name: _read(users[user]) for name, users in self._stored().items() if user in users}
 
     def users(self) -> list[str]:
-        """All users with a credential, by name."""
+        """Return the sorted names of all users with a credential."""
         return sorted({user for users in self._stored().values() for user in users})
 
     def alter(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
-        """Store credentials, or remove them (None), by mechanism and user, all at once. OSError."""
+        """Store or remove (None) credentials by (mechanism, user), in one atomic change.
+
+        Raises:
+            OSError: the metadata cannot be written.
+        """
         stored = {mechanism: dict(users) for mechanism, users in self._stored().items()}
         for (mechanism, user), credential in changes.items():
             users = stored.setdefault(mechanism, {})
@@ -68,14 +72,14 @@ def _written(credential: ScramCredential) -> dict[str, Any]:
 
 
 class SecurityStore:
-    """`Services.security`."""
+    """The security state of a cluster, available as `Services.security`."""
 
     def __init__(self, core: "Core") -> None:
         self._core = core
 
     @cached_property
     def scram(self) -> ScramCredentials:
-        """The credentials of users."""
+        """The SCRAM credentials of users."""
         return ScramCredentials(self._core.metadata)
 
     @cached_property

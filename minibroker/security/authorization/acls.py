@@ -1,7 +1,7 @@
-"""Access control lists as data: who may do what to which resources, and filters that find such rules.
+"""Access control lists (ACLs) as data: rules that allow or deny operations, and filters that find rules.
 
-Numbers and names are those of `org.apache.kafka.common.acl` and `.resource` (KIP-11, KIP-290). A number that Kafka does
-not know is UNKNOWN, as there.
+Numbers and names are those of `org.apache.kafka.common.acl` and `.resource` (KIP-11, KIP-290). As in Kafka, an unknown
+number becomes UNKNOWN.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, Self
 
 
 class _Coded(IntEnum):
-    """Numbers on the wire, of which 0 is UNKNOWN and stands for all that have no name."""
+    """Base class of codes on the wire. 0 is UNKNOWN, and also represents all numbers without a name."""
 
-    __hash__ = int.__hash__  # Enum's own one is Python, and rules are looked up by the thousand
+    __hash__ = int.__hash__  # faster than Enum's own in Python; rules are looked up by the thousand
 
     @classmethod
     def _missing_(cls, value: object) -> "Self | None":
@@ -20,7 +20,7 @@ class _Coded(IntEnum):
 
 
 class ResourceType(_Coded):
-    """The types of resources that rules are for; a rule is never for ANY."""
+    """The types of resources. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,7 +33,7 @@ class ResourceType(_Coded):
 
 
 class PatternType(_Coded):
-    """The match of a rule's name: LITERAL (where `*` is all resources) or PREFIXED; ANY and MATCH are filters'."""
+    """How a rule's name matches: LITERAL (`*` is all resources) or PREFIXED. ANY and MATCH are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -43,7 +43,7 @@ class PatternType(_Coded):
 
 
 class Operation(_Coded):
-    """Operations on a resource; a rule for ALL is one for each of them, ANY is a filter's."""
+    """The operations on a resource. A rule for ALL applies to each of them; ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +64,7 @@ class Operation(_Coded):
 
 
 class PermissionType(_Coded):
-    """The effect of a rule; ANY is a filter's."""
+    """The effect of a rule. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -76,7 +76,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
 
 WILDCARD: Final = "*"
-"""All resources, as the name of a LITERAL rule; all hosts, as a host."""
+"""All resources if it is the name of a LITERAL rule, or all hosts if it is the host."""
 
 SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.TOPIC: (
@@ -109,24 +109,24 @@ SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations in the response to a client that asks for the authorized ones (`AclEntry.supportedOperations`)."""
+"""The operations considered when a client requests its authorized operations (`AclEntry.supportedOperations`)."""
 
 
 def bits_of(operations: "tuple[Operation, ...] | list[Operation]") -> int:
-    """Operations as a bit field of 32 bits, one for each by its number (KIP-430)."""
+    """Return operations as a 32-bit field, with one bit per operation number (KIP-430)."""
     return sum(1 << operation for operation in operations)
 
 
 class InvalidAclError(ValueError):
-    """A rule that cannot be; the message is Kafka's."""
+    """An invalid rule or filter. The message is Kafka's."""
 
 
 class AclBinding(NamedTuple):
-    """One rule: `principal`, from `host`, is permitted or denied `operation` on the resources of a pattern.
+    """A rule that allows or denies an operation of a principal on the resources of a pattern.
 
     Attributes:
-        principal: type and name, as "User:alice"; "User:*" is every user.
-        host: an address, or `*` for all of them; names of hosts match nothing.
+        principal: type and name, such as "User:alice"; "User:*" is every user.
+        host: an IP address, or `*` for all hosts. Host names match nothing.
     """
 
     resource_type: ResourceType
@@ -138,7 +138,11 @@ class AclBinding(NamedTuple):
     permission_type: PermissionType
 
     def check(self) -> None:
-        """InvalidAclError unless this can be a rule (`AclApis`, `AclControlManager.validateNewAcl`)."""
+        """Check that this is a valid rule (`AclApis`, `AclControlManager.validateNewAcl`).
+
+        Raises:
+            InvalidAclError: the rule is invalid.
+        """
         if self.resource_type is ResourceType.CLUSTER and self.resource_name != CLUSTER_NAME:
             raise InvalidAclError(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
         if not self.resource_name:
@@ -159,7 +163,7 @@ class AclBinding(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Finds rules; None and ANY let everything through (`AclBindingFilter`)."""
+    """A filter for rules. None and ANY match everything (`AclBindingFilter`)."""
 
     resource_type: ResourceType = ResourceType.ANY
     resource_name: str | None = None
@@ -170,7 +174,11 @@ class AclFilter(NamedTuple):
     permission_type: PermissionType = PermissionType.ANY
 
     def check(self) -> None:
-        """InvalidAclError for a filter that asks for what is not known (`AclControlManager.validateFilter`)."""
+        """Check that the filter has no unknown values (`AclControlManager.validateFilter`).
+
+        Raises:
+            InvalidAclError: a value is unknown.
+        """
         if ResourceType.UNKNOWN is self.resource_type or PatternType.UNKNOWN is self.pattern_type:
             raise InvalidAclError("Unknown patternFilter.")
         if Operation.UNKNOWN is self.operation or PermissionType.UNKNOWN is self.permission_type:
@@ -178,7 +186,7 @@ class AclFilter(NamedTuple):
 
     @property
     def only(self) -> AclBinding | None:
-        """The only rule that it can find; None for a filter that may find several."""
+        """The only rule that can match, or None if several can."""
         name, principal, host = self.resource_name, self.principal, self.host
         if (
             name is None
@@ -195,7 +203,7 @@ class AclFilter(NamedTuple):
         )
 
     def matches(self, acl: AclBinding) -> bool:
-        """Is it about this rule?"""
+        """Return whether the filter matches a rule."""
         return (
             self._matches_pattern(acl)
             and self.principal in {None, acl.principal}
@@ -205,7 +213,10 @@ class AclFilter(NamedTuple):
         )
 
     def _matches_pattern(self, acl: AclBinding) -> bool:
-        """As `ResourcePatternFilter.matches`: MATCH finds all rules that are about the resource of the name."""
+        """Return whether the pattern matches, like `ResourcePatternFilter.matches`.
+
+        MATCH finds all rules that apply to the resource with the given name.
+        """
         if self.resource_type not in {ResourceType.ANY, acl.resource_type}:
             return False
         if self.pattern_type not in {PatternType.ANY, PatternType.MATCH, acl.pattern_type}:

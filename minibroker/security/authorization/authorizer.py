@@ -1,9 +1,9 @@
-"""The authorizer: the rules, and the decisions that follow from them.
+"""The authorizer: the rules, and the decisions based on them.
 
-Kafka's `StandardAuthorizer` in our own words. A rule that denies beats all that allow. Where no rule is about a
-resource, access is denied, unless `allow.everyone.if.no.acl.found` says so. To be allowed to read, write,
-delete or alter something is to be allowed to describe it, and who may alter configurations may describe them. Super
-users (`super.users`, with semicolons between them) may do everything.
+It reimplements Kafka's `StandardAuthorizer`. A DENY rule takes precedence over all ALLOW rules. If no rule applies to a
+resource, access is denied unless `allow.everyone.if.no.acl.found` is true. The right to read, write, delete or alter a
+resource includes the right to describe it, and the right to alter configurations includes describing them. Super users
+(`super.users`, separated by semicolons) are allowed everything.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _SERVED_CLASSES: Final = frozenset(
         "kafka.security.auth.SimpleAclAuthorizer",
     }
 )
-"""The authorizers whose rules CreateAcls makes: today's class, and the two that kept their rules in ZooKeeper."""
+"""Authorizer classes that use ACLs: the current one, and the two that stored them in ZooKeeper."""
 
 _EVERYBODY: Final = "User:*"
 _REMEMBERED: Final = 10_000
 _LONGEST_REMEMBERED: Final = 500
-"""Of a name, in characters: clients may ask about names of any length, which are theirs to choose."""
+"""Maximum length of a resource name in a cached decision, in characters. Clients can ask about names of any length."""
 _ANY_NAME: Final = "hardcode"
-"""Stands for a resource that no rule names: what Kafka's interface asks about in place of all resources of a type."""
+"""A resource name that no rule contains. Kafka's interface uses it to ask about all resources of a type."""
 
 _GRANTING: Final = {
     **{operation: frozenset({operation, Operation.ALL}) for operation in Operation},
@@ -67,17 +67,20 @@ _GRANTING: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}),
 }
-"""The operations of a rule that also allow another one. A rule that denies implies nothing."""
+"""The operations whose ALLOW rules also allow each operation. DENY rules imply nothing."""
 
 _Question = tuple[Any, str, Operation, ResourceType, str]
 _Entry = dict[str, str]
-"""A rule as the metadata keeps it."""
+"""A rule as stored in the metadata."""
 
 
 def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer:
-    """The authorizer that is configured. ConfigError for a class that is not served.
+    """Return the configured authorizer.
 
-    Kafka does not start either when it cannot load the class; to go on without it would allow what should be refused.
+    Kafka also fails to start if it cannot load the class. Without an authorizer, every request would be allowed.
+
+    Raises:
+        ConfigError: the class is not supported.
     """
     name = config.text(_CLASS_NAME)
     if name not in _SERVED_CLASSES:
@@ -87,35 +90,35 @@ def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer
 
 
 class Authorizer:
-    """The rules of one broker; they are kept in the section "acls" of its metadata."""
+    """The rules of one broker, which are stored in the section "acls" of its metadata."""
 
     def __init__(self, config: BrokerConfig, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
         self._super_users = _super_users(config.optional_text(_SUPER_USERS) or "")
         self._default = config.boolean("allow.everyone.if.no.acl.found")
         self._decisions: dict[_Question, bool] = {}
-        #: How often the rules have changed.
+        #: The number of changes to the rules.
         self.changes = 0
         metadata.subscribe(_SECTION, self._load)
         self._load()
 
     def allows(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """May the client do this to a resource?"""
-        # The broker itself. Clients can't take this principal by its name: it is compared as an object.
+        """Return whether the client is allowed an operation on a resource."""
+        # The broker itself. Clients cannot obtain this principal by its name, because objects are compared.
         if session.principal is BROKER:
             return True
         question = session.principal, session.client_host, operation, resource_type, name
-        # The same few questions come with each request. A change of the rules forgets all answers.
+        # The same few questions come with each request. A change of the rules clears all cached decisions.
         known = self._decisions.get(question)
         return self._decide(question) if known is None else known
 
     def allows_somewhere(self, session: Client, operation: Operation, resource_type: ResourceType) -> bool:
-        """May the client do this to at least one resource that there is or may be (`authorizeByResourceType`)?
+        """Return whether the client is allowed an operation on any existing or possible resource of a type.
 
-        What one operation implies for another does not count here, as in Kafka.
+        This is Kafka's `authorizeByResourceType`. As in Kafka, operations implied by others do not count.
         """
-        # Kafka's default `authorizeByResourceType` asks for a name that no one would use, so that wildcards and
-        # `allow.everyone.if.no.acl.found` count.
+        # Kafka's default `authorizeByResourceType` asks about an unused name, to include wildcards and
+        # `allow.everyone.if.no.acl.found`.
         if self.allows(session, operation, resource_type, _ANY_NAME):
             return True
         allowing: list[AclBinding] = []
@@ -132,7 +135,7 @@ class Authorizer:
                 allowing.append(acl)
             else:
                 denied.add((acl.pattern_type, acl.resource_name))
-        # Denied everywhere: whatever allows a single resource is beaten.
+        # Denied for all resources, which takes precedence over every ALLOW rule.
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(
@@ -150,22 +153,22 @@ class Authorizer:
     def operations(
         self, session: Client, resource_type: ResourceType, name: str, supported: Collection[Operation]
     ) -> list[Operation]:
-        """Return those of the supported operations that the client may do on a resource (KIP-430)."""
+        """Return the supported operations that the client is allowed to perform on a resource (KIP-430)."""
         return [each for each in supported if self._may(session, each, resource_type, name)]
 
     def find(self, acl_filter: AclFilter) -> list[AclBinding]:
-        """Return the rules that a filter finds, in the order in which they were made."""
+        """Return the rules that match a filter, in creation order."""
         only = acl_filter.only
         if only is not None:
             return [only] if only in self._entries else []
         return [acl for acl in self._entries if acl_filter.matches(acl)]
 
     def add(self, acls: Iterable[AclBinding]) -> None:
-        """Add rules; those that exist stay.
+        """Add rules. Existing rules are unchanged.
 
         Raises:
-            InvalidAclError: One of them is invalid; none is added.
-            OSError: The disk refuses; none is added.
+            InvalidAclError: a rule is invalid. No rule is added.
+            OSError: the metadata cannot be written. No rule is added.
         """
         added: dict[AclBinding, _Entry] = {}
         for acl in acls:
@@ -178,7 +181,11 @@ class Authorizer:
                 self._by_type.setdefault(acl.resource_type, _Rules()).add(acl)
 
     def remove(self, acls: Iterable[AclBinding]) -> None:
-        """Remove rules. OSError, and then none is removed."""
+        """Remove rules.
+
+        Raises:
+            OSError: the metadata cannot be written. No rule is removed.
+        """
         removed = {acl for acl in acls if acl in self._entries}
         if removed:
             self._keep({acl: entry for acl, entry in self._entries.items() if acl not in removed})
@@ -186,7 +193,7 @@ class Authorizer:
                 self._by_type[acl.resource_type].remove(acl)
 
     def _keep(self, entries: dict[AclBinding, _Entry]) -> None:
-        # On disk before it counts: after a crash a rule that was enforced must still be there.
+        # Written to disk before it takes effect: after a crash, an enforced rule must still exist.
         self._metadata.write(_SECTION, list(entries.values()))
         self._entries = entries
         self._forget_decisions()
@@ -200,7 +207,7 @@ class Authorizer:
         if not allowed:
             message = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
             _logger.info("%s", one_line(message))
-        # A client could fill 300 MB with 10,000 names of 32 KiB.
+        # 10,000 names of 32 KiB would take 300 MB.
         if len(name) > _LONGEST_REMEMBERED:
             return allowed
         if len(self._decisions) >= _REMEMBERED:
@@ -217,19 +224,19 @@ class Authorizer:
         granting = _GRANTING[operation]
         found = allowed = False
         for acl in () if rules is None else rules.about(name):
-            # A rule for another principal also ends `allow.everyone.if.no.acl.found`: the resource now has rules.
+            # Even a rule for another principal disables `allow.everyone.if.no.acl.found` for the resource.
             found = True
             if acl.principal not in {principal, _EVERYBODY} or acl.host not in {host, WILDCARD}:
                 continue
             if acl.permission_type is PermissionType.ALLOW:
                 allowed = allowed or acl.operation in granting
             elif acl.operation in {operation, Operation.ALL}:
-                # A rule that denies beats all others, so the rest need not be read.
+                # A DENY rule takes precedence, so the remaining rules need not be read.
                 return False
         return allowed if found else self._default
 
     def _load(self) -> None:
-        """Read the rules from the metadata."""
+        """Load the rules from the metadata."""
         kept: list[_Entry] = self._metadata.read(_SECTION) or []
         self._entries = {_read(entry): entry for entry in kept}
         self._by_type: dict[ResourceType, _Rules] = {}
@@ -243,7 +250,11 @@ class Authorizer:
 
 
 def _super_users(text: str) -> frozenset[str]:
-    """Principals with semicolons between them. ConfigError for what is none (`SecurityUtils.parseKafkaPrincipal`)."""
+    """Parse a list of principals separated by semicolons (`SecurityUtils.parseKafkaPrincipal`).
+
+    Raises:
+        ConfigError: an element is not a principal.
+    """
     found = frozenset(name for each in text.split(";") if (name := each.strip()))
     for name in found:
         if ":" not in name:
@@ -252,7 +263,7 @@ def _super_users(text: str) -> frozenset[str]:
 
 
 def _address(host: str) -> str:
-    """An address as rules have it: without the slash in front of it."""
+    """Return an address as in rules, without a leading slash."""
     return host.removeprefix("/")
 
 
@@ -261,7 +272,7 @@ def _is_wildcard(acl: AclBinding) -> bool:
 
 
 class _Rules:
-    """The rules for one type of resources.
+    """The rules for one resource type.
 
     Attributes:
         literal, prefixed: the rules of each name or prefix.
@@ -286,7 +297,7 @@ class _Rules:
         named[name][acl] = None
 
     def remove(self, acl: AclBinding) -> None:
-        """Remove a rule, which is there."""
+        """Remove an existing rule."""
         name = acl.resource_name
         named = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
         del named[name][acl]
@@ -298,7 +309,7 @@ class _Rules:
                     del self.lengths[len(name)]
 
     def about(self, name: str) -> Iterator[AclBinding]:
-        """Yield the rules about a resource. As in Kafka, no wildcard is about a name that begins like one."""
+        """Yield the rules that apply to a resource. As in Kafka, a wildcard does not match names beginning with `*`."""
         yield from self.literal.get(name, ())
         if not name.startswith(WILDCARD):
             yield from self.literal.get(WILDCARD, ())

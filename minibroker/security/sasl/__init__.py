@@ -1,1 +1,1 @@
-"""Authentication with the mechanisms of SASL."""
+"""SASL authentication."""

@@ -27,29 +27,33 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class JaasError(ValueError):
-    """An invalid login configuration. The message shows nothing of it, since it holds passwords."""
+    """An invalid login configuration. The message contains none of its text, which can include passwords."""
 
 
 class JaasLogin(NamedTuple):
-    """One login module with its options."""
+    """A login module with its options."""
 
     module: str
     options: dict[str, str]
 
     @property
     def name(self) -> str:
-        """The module's class without its package, such as PlainLoginModule."""
+        """The class name of the module without its package, such as PlainLoginModule."""
         return self.module.rpartition(".")[2]
 
 
 def login_config_of(java_options: str) -> str | None:
-    """The path that options of Java, such as KAFKA_OPTS, name with `java.security.auth.login.config`."""
+    """Return the path in the option `java.security.auth.login.config` of Java options such as KAFKA_OPTS."""
     found = _LOGIN_CONFIG.search(java_options)
     return None if found is None else found[1].strip("\"'")
 
 
 def parse_jaas(text: str) -> JaasLogin:
-    """The one login module of a text. JaasError."""
+    """Parse a text with exactly one login module.
+
+    Raises:
+        JaasError: the text is invalid.
+    """
     tokens = _tokens(text)
     module, flag = (tokens.pop(0)[0] if tokens else "" for _ in range(2))
     if not module:
@@ -71,7 +75,11 @@ def parse_jaas(text: str) -> JaasLogin:
 
 
 def section_of(text: str, name: str) -> str:
-    """The logins in a section of a JAAS file. JaasError for a file without it."""
+    """Return the logins in a section of a JAAS file.
+
+    Raises:
+        JaasError: the file has no such section.
+    """
     match = re.search(rf"(?<![\w.]){name}{_SECTION}", _COMMENT.sub("", text))
     if match is None:
         raise JaasError(f"there is no section {name}")
@@ -79,7 +87,11 @@ def section_of(text: str, name: str) -> str:
 
 
 def server_logins(text: str) -> dict[str, str]:
-    """The logins in section `KafkaServer` of a JAAS file, as settings such as `plain.sasl.jaas.config`. JaasError."""
+    """Return the logins in the section `KafkaServer` of a JAAS file, as settings such as `plain.sasl.jaas.config`.
+
+    Raises:
+        JaasError: the file is invalid or has no such section.
+    """
     found: dict[str, str] = {}
     for login in filter(str.strip, _LOGINS.findall(section_of(text, "KafkaServer"))):
         module = parse_jaas(login).name
@@ -89,7 +101,7 @@ def server_logins(text: str) -> dict[str, str]:
 
 
 def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
-    """Settings that let users in by PLAIN and SCRAM, where these are enabled: `plain.sasl.jaas.config` and its kin."""
+    """Return settings such as `plain.sasl.jaas.config` that allow users to log in with PLAIN and SCRAM, if enabled."""
     users = user_options(passwords)
     return {
         f"{mechanism}.sasl.jaas.config": f"org.apache.kafka.common.security.{package}.{module} required{users};"
@@ -99,18 +111,18 @@ def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
 
 
 def user_options(passwords: Mapping[str, str]) -> str:
-    """The options that name users with their passwords, each behind a blank."""
+    """Return the options for users and their passwords, each preceded by a space."""
     return "".join(f" {quoted(f'user_{name}')}={quoted(password)}" for name, password in passwords.items())
 
 
 def quoted(text: str) -> str:
-    """A text as the syntax has it."""
+    """Return a text in quotation marks, escaped for the syntax."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """The words, each with whether it is a sign: = or ;."""
+    """Return the words and signs of a text. The flag of each tells whether it is a sign (= or ;)."""
     found: list[tuple[str, bool]] = []
     position = 0
     while True:

@@ -1,8 +1,9 @@
-"""The interface of SASL mechanisms, and PLAIN (RFC 4616): tokens in, tokens out, and the user in the end.
+"""The interface of SASL mechanisms, and PLAIN (RFC 4616).
 
-A mechanism knows no sockets and no requests. Its errors are of two kinds, as in Kafka's `SaslServerAuthenticator`: what
-clients get (`SaslAuthenticationError`), and what they do not get, since it would say which users exist
-(`SaslError`). PLAIN has a name and a password in one message (`PlainSaslServer`, `PlainServerCallbackHandler`).
+A mechanism answers tokens with tokens until the user is authenticated, independently of sockets and requests. As in
+Kafka's `SaslServerAuthenticator`, there are two kinds of errors. Clients get the message of a
+`SaslAuthenticationError`, but not that of another `SaslError`, because it would reveal which users exist. PLAIN sends a
+name and a password in one message (`PlainSaslServer`, `PlainServerCallbackHandler`).
 """
 
 import hmac
@@ -16,18 +17,18 @@ SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 OAUTHBEARER: Final = "OAUTHBEARER"
 
 MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
-"""Those that are served. GSSAPI, Kafka's default, needs a Kerberos, which tests do not have."""
+"""The supported mechanisms. GSSAPI, Kafka's default, requires Kerberos, which tests do not have."""
 
 SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
-"""A user's name in a message of SCRAM or OAUTHBEARER (RFC 5802): commas are written =2C in it, and "=" as =3D."""
+"""A user name in a SCRAM or OAUTHBEARER message (RFC 5802), in which a comma is =2C and an equals sign is =3D."""
 
 
 class SaslError(Exception):
-    """The exchange has failed; the client does not learn why."""
+    """The exchange has failed. The client does not get the reason."""
 
 
 class SaslAuthenticationError(SaslError):
-    """The exchange has failed, and the message says why to the client."""
+    """The exchange has failed. The client gets the message."""
 
 
 class SaslServer(ABC):
@@ -35,9 +36,9 @@ class SaslServer(ABC):
 
     Attributes:
         mechanism: its name.
-        user: the name that the client has proved to have; None until it has.
-        expires_ms: when the credentials end, in milliseconds since the epoch; None if they do not.
-        is_token: the client has shown a delegation token, and may make no further ones.
+        user: the authenticated user name; None until the exchange succeeds.
+        expires_ms: when the credentials expire, in milliseconds since the epoch; None if they do not expire.
+        is_token: whether the client used a delegation token, with which it is not allowed to create others.
     """
 
     mechanism: str
@@ -47,11 +48,15 @@ class SaslServer(ABC):
 
     @abstractmethod
     def evaluate(self, token: bytes) -> bytes:
-        """The answer to a token of the client. SaslError ends the exchange."""
+        """Return the response to a token of the client.
+
+        Raises:
+            SaslError: the exchange has failed.
+        """
 
     @property
     def is_complete(self) -> bool:
-        """Has the client proved who it is?"""
+        """Whether the client has authenticated."""
         return self.user is not None
 
 
@@ -60,10 +65,10 @@ _USER_OPTION: Final = "user_"
 
 
 class PlainServer(SaslServer):
-    """One exchange.
+    """A PLAIN exchange.
 
     Args:
-        passwords: of the users, by their names.
+        passwords: the passwords by user name.
     """
 
     mechanism = PLAIN
@@ -72,8 +77,8 @@ class PlainServer(SaslServer):
         self._passwords = passwords
 
     def evaluate(self, token: bytes) -> bytes:
-        """The message is [authorization id] NUL name NUL password, in UTF-8; the answer is empty."""
-        parts = token.decode(errors="replace").split("\0", _PARTS)  # Kafka counts no further, either
+        """Check the message [authorization id] NUL name NUL password, in UTF-8, and return an empty response."""
+        parts = token.decode(errors="replace").split("\0", _PARTS)  # Kafka also stops splitting here
         if len(parts) != _PARTS:
             raise SaslAuthenticationError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, name, password = parts
@@ -82,7 +87,7 @@ class PlainServer(SaslServer):
         if not password:
             raise SaslAuthenticationError("Authentication failed: password not specified")
         expected = self._passwords.get(name)
-        # A user that does not exist takes as long as one whose password is wrong.
+        # The comparison takes as long for an unknown user as for a wrong password.
         matches = hmac.compare_digest((expected or "").encode(), password.encode())
         if expected is None or not matches:
             raise SaslAuthenticationError("Authentication failed: Invalid username or password")
@@ -95,7 +100,7 @@ class PlainServer(SaslServer):
 
 
 def plain_passwords(options: Mapping[str, str]) -> dict[str, str]:
-    """The users of a `PlainLoginModule`, whose options `user_NAME` are their passwords."""
+    """Return the users of a `PlainLoginModule`, whose passwords are in its options `user_NAME`."""
     return {
         name.removeprefix(_USER_OPTION): password
         for name, password in options.items()

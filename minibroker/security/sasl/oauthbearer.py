@@ -1,12 +1,12 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token, in which an issuer names its user.
+"""OAUTHBEARER (RFC 7628, KIP-255): the client sends a token from an issuer that names its user.
 
-The messages are those of Kafka's `OAuthBearerSaslServer`. What a token has to be is for the validators to say:
+The messages are those of Kafka's `OAuthBearerSaslServer`. Two validators check the tokens:
 
-- `signed_validator`: JWTs that an identity provider has signed, checked with the public keys of a JWKS file. The rules
-  are those of Kafka's `OAuthBearerValidatorCallbackHandler` with a `file:` URL: a signature by one of the keys, `exp`
-  and `iat`, and an audience and an issuer where some are expected. Signatures are PyJWT's to judge.
-- `unsecured_validator`: unsigned tokens, for tests: a client may claim to be any user. The rules and their options are
-  those of Kafka's default, `OAuthBearerUnsecuredValidatorCallbackHandler`.
+- `signed_validator` accepts JWTs signed by an identity provider, and verifies them with the public keys in a JWKS file.
+  The rules are those of Kafka's `OAuthBearerValidatorCallbackHandler` with a `file:` URL: a signature by one of the
+  keys, `exp` and `iat`, and the audience and issuer, if configured. PyJWT verifies the signatures.
+- `unsecured_validator` accepts unsigned tokens for tests, with which a client can claim to be any user. The rules and
+  options are those of Kafka's default, `OAuthBearerUnsecuredValidatorCallbackHandler`.
 """
 
 import base64
@@ -33,14 +33,14 @@ Claims = Mapping[str, Any]
 
 
 class BearerToken(NamedTuple):
-    """A token that was found good: whose it is, and when it ends (milliseconds since the epoch)."""
+    """A valid token: its principal, and its expiry time in milliseconds since the epoch."""
 
     principal: str
     expires_ms: int
 
 
 class TokenError(Exception):
-    """A token that is not good; the message is for the broker's own log. `scope` is what the token should have had."""
+    """An invalid token. The message is for the broker's own log; `scope` is the required scope, if that is missing."""
 
     def __init__(self, reason: str, scope: str | None = None) -> None:
         super().__init__(reason)
@@ -48,11 +48,11 @@ class TokenError(Exception):
 
 
 Validate = Callable[[str], BearerToken]
-"""Checks a token as it came. TokenError."""
+"""Checks a token as received, and raises TokenError if it is invalid."""
 
 
 class OAuthBearerServer(SaslServer):
-    """One exchange: one message with a token; when it is no good, an error that the client has to confirm."""
+    """An OAUTHBEARER exchange. After an invalid token, the client must acknowledge an error message."""
 
     mechanism = OAUTHBEARER
 
@@ -61,7 +61,10 @@ class OAuthBearerServer(SaslServer):
         self._error: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take the token, or the confirmation of an error. Kafka takes other tokens then, without an end."""
+        """Validate a token, or fail after the client has acknowledged an error.
+
+        After an error, Kafka accepts any number of further tokens.
+        """
         if self._error is not None:
             raise SaslAuthenticationError(self._error)
         match = _FIRST.fullmatch(token.decode(errors="replace"))
@@ -92,7 +95,11 @@ def _refusal(scope: str | None) -> str:
 
 
 def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int) -> BearerToken:
-    """The token that the claims stand for, if they are valid now (`OAuthBearerValidationUtils`). TokenError."""
+    """Return the token with these claims if they are valid now (`OAuthBearerValidationUtils`).
+
+    Raises:
+        TokenError: a claim is missing or invalid, or the token has expired.
+    """
     principal = claims.get(principal_claim)
     if not isinstance(principal, str) or not principal.strip():
         raise TokenError(f"the claim {principal_claim} is not a name")
@@ -109,7 +116,11 @@ def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int
 
 
 def _seconds(claims: Claims, name: str) -> float | None:
-    """A claim that is a time. TokenError for something else."""
+    """Return the value of a time claim.
+
+    Raises:
+        TokenError: the claim is not a time.
+    """
     value = claims.get(name)
     if value is None:
         return None
@@ -119,7 +130,11 @@ def _seconds(claims: Claims, name: str) -> float | None:
 
 
 def scopes_of(claims: Claims, name: str) -> list[str]:
-    """The scopes of a claim: a text with blanks in between, or a list of texts. TokenError for something else."""
+    """Return the scopes in a claim, which is a string separated by spaces or a list of strings.
+
+    Raises:
+        TokenError: the claim has another type.
+    """
     value: Any = claims.get(name)
     if value is None:
         return []
@@ -140,15 +155,15 @@ _ALGORITHMS: Final = (
     "ES512",
     "EdDSA",
 )
-"""Of signatures that only the holder of a private key can make; a public key must not pass for a shared secret."""
+"""Asymmetric algorithms only: otherwise a public key could be used as a shared secret."""
 
 
 class TokenRules(NamedTuple):
-    """The rules for a token, by the keys `sasl.oauthbearer.*`.
+    """The rules for a token, from the keys `sasl.oauthbearer.*`.
 
     Attributes:
         jwks_url: `file:` and the path of a JSON Web Key Set (RFC 7517).
-        audiences: one of them has to be in `aud`; empty for any, as with None for `issuer`.
+        audiences: `aud` must contain one of them; an empty list accepts any, like None for `issuer`.
     """
 
     jwks_url: str
@@ -160,7 +175,12 @@ class TokenRules(NamedTuple):
 
 
 def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
-    """A validator; the keys are read now. ValueError for a file that holds none, OSError if it cannot be read."""
+    """Return a validator, with keys that are read immediately.
+
+    Raises:
+        ValueError: the file has no usable keys.
+        OSError: the file cannot be read.
+    """
     try:
         import jwt  # noqa: PLC0415 - only signed tokens need it
     except ImportError:
@@ -193,7 +213,11 @@ def _keys(jwt: ModuleType, url: str) -> list[Any]:
 
 
 def _signed_claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules) -> dict[str, Any]:
-    """The claims of a token with a good signature; when it counts the broker's own clock decides. TokenError."""
+    """Return the claims of a token with a valid signature. Times are checked later, with the broker's own clock.
+
+    Raises:
+        TokenError: the token is not a JWT, or no key verifies its signature.
+    """
     by_ourselves = ("verify_exp", "verify_iat", "verify_nbf", "verify_sub", "verify_jti")
     options = {**dict.fromkeys(by_ourselves, False), "verify_aud": bool(rules.audiences)}
     try:
@@ -225,7 +249,11 @@ _SECTIONS: Final = 3
 
 
 def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -> Validate:
-    """A validator with the options of an `OAuthBearerLoginModule`. ValueError for one that is not allowed."""
+    """Return a validator with the options of an `OAuthBearerLoginModule`.
+
+    Raises:
+        ValueError: an option is invalid.
+    """
     principal_claim = options.get(f"{_OPTION}PrincipalClaimName", "").strip() or "sub"
     scope_claim = options.get(f"{_OPTION}ScopeClaimName", "").strip() or "scope"
     required = options.get(f"{_OPTION}RequiredScope", "").split()
@@ -246,7 +274,11 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """The claims of an unsecured JWS (RFC 7515, section 3.1; RFC 7519, section 6.1). TokenError for any other one."""
+    """Return the claims of an unsecured JWS (RFC 7515, section 3.1; RFC 7519, section 6.1).
+
+    Raises:
+        TokenError: the token is anything else.
+    """
     sections = token.split(".")
     if len(sections) != _SECTIONS or sections[2]:
         raise TokenError("the token is not an unsecured JWS: it has a signature")

@@ -1,8 +1,8 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), as Kafka's `ScramSaslServer` speaks them.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), compatible with Kafka's `ScramSaslServer`.
 
-The client proves that it knows a password of which the broker has only hashes. Passwords are UTF-8 as they come, since
-Kafka leaves SASLprep out (`ScramFormatter.normalize`); a library that applies it would refuse clients that Kafka takes.
-The derivation and the comparisons are those of `hashlib` and `hmac`. Channel binding is neither offered nor taken.
+The client proves that it has a password of which the broker stores only hashes. Passwords are used as UTF-8 without
+SASLprep, which Kafka omits (`ScramFormatter.normalize`); a library that applies it would reject clients that Kafka
+accepts. Key derivation and comparison use `hashlib` and `hmac`. Channel binding is not supported.
 """
 
 import base64
@@ -25,7 +25,7 @@ from minibroker.security.sasl.mechanism import (
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
-"""The limits of Kafka's controller. A client computes as many iterations for each login."""
+"""The limits of Kafka's controller. A client computes this many iterations for each login."""
 
 _BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -42,7 +42,7 @@ _NONCE_BYTES: Final = 24
 
 
 class ScramCredential(NamedTuple):
-    """A stored credential: enough to check a proof, and not enough to make one."""
+    """A stored credential, which suffices to check a proof, but not to create one."""
 
     salt: bytes
     stored_key: bytes
@@ -54,8 +54,8 @@ class ScramAccount(NamedTuple):
     """The account of a login: its user, and the credential that checks the proof.
 
     Attributes:
-        user: who the client is then; not the name that it gave if that was a delegation token's.
-        expires_ms: as `SaslServer.expires_ms`.
+        user: the user after the login. If the client logged in with a delegation token, this is the token's owner.
+        expires_ms: see `SaslServer.expires_ms`.
     """
 
     credential: ScramCredential
@@ -64,20 +64,20 @@ class ScramAccount(NamedTuple):
 
 
 FindAccount = Callable[[str, bool], ScramAccount | None]
-"""Of a name, or of the id of a delegation token (True). None for one that there is not."""
+"""Finds the account of a user name, or of a delegation token's id if the flag is true. Returns None if none exists."""
 
 
 def credential_of(
     mechanism: str, password: str, *, iterations: int = LEAST_ITERATIONS, salt: bytes | None = None
 ) -> ScramCredential:
-    """The credential of a password; without `salt` a random one."""
+    """Derive the credential of a password, with a random salt by default."""
     salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
     salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
     return credential_of_salted(mechanism, salted, salt, iterations)
 
 
 def credential_of_salted(mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """The credential of a password that came salted, as AlterUserScramCredentials carries it."""
+    """Derive the credential of a salted password, as sent in AlterUserScramCredentials."""
     name = HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", name)
     return ScramCredential(
@@ -86,7 +86,7 @@ def credential_of_salted(mechanism: str, salted_password: bytes, salt: bytes, it
 
 
 class ScramServer(SaslServer):
-    """One exchange of four messages; what was said before in another one proves nothing, since the nonces differ."""
+    """One exchange of four messages. Messages of another exchange prove nothing, because the nonces differ."""
 
     def __init__(self, mechanism: str, find: FindAccount) -> None:
         self.mechanism = mechanism
@@ -94,11 +94,11 @@ class ScramServer(SaslServer):
         self._find = find
         self._account: ScramAccount | None = None
         self._nonce = ""
-        self._auth_message = ""  # both messages that the proofs are made over
+        self._auth_message = ""  # the messages covered by the proofs
         self._failed = False
 
     def evaluate(self, token: bytes) -> bytes:
-        """Answer the client's first message, then its last one."""
+        """Return the response to the client's first or final message."""
         if self._failed or self.is_complete:
             raise SaslError("Unexpected challenge: the exchange is over")
         self._failed = True

@@ -1,1 +1,1 @@
-"""TLS, as Kafka configures it, and the certificates that it needs."""
+"""TLS with Kafka's configuration, and creation of certificates."""

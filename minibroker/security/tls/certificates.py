@@ -1,6 +1,6 @@
-"""Certificates for tests: an authority of one's own, and what it has signed for a broker and for a client.
+"""Certificates for tests: a certificate authority, and the certificates it issues to a broker and a client.
 
-`minibroker certificates DIR` writes them, as PEM for Python and librdkafka, and as PKCS12 for Java.
+`minibroker certificates DIR` writes them in PEM for Python and librdkafka, and in PKCS12 for Java.
 """
 
 import os
@@ -14,7 +14,7 @@ with lazy:
     from minibroker.security.tls import signing
 
 PASSWORD: Final = "minibroker"  # noqa: S105 - of key stores whose keys lie beside them in the clear
-"""Of the PKCS12 files, unless another one is given: Java wants some password."""
+"""The default password of the PKCS12 files. Java requires a password."""
 
 _ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
 _SECRET: Final = 0o600
@@ -22,15 +22,16 @@ _PUBLIC: Final = 0o644
 
 
 class Certificates(NamedTuple):
-    """The files of a directory of certificates, by what they are for.
+    """The files in a directory of certificates.
 
     Attributes:
-        ca: what clients trust, and what the broker trusts in clients' certificates (PEM).
-        server_keystore: the broker's key and certificates, for `ssl.keystore.location` (PEM, or PKCS12 for Java).
-        client_certificate: with `client_key` what a client shows that is asked for a certificate.
-        client_keystore: both in one file, as Kafka's `ssl.keystore.type=PEM` wants them.
-        truststore_p12: `ca` as PKCS12.
-        password: of the PKCS12 files.
+        ca: the authority trusted by clients, and by the broker for client certificates (PEM).
+        server_keystore: the broker's key and certificates, for `ssl.keystore.location` (PEM; `server_keystore_p12` is
+            PKCS12 for Java).
+        client_certificate: used with `client_key` by a client that must present a certificate.
+        client_keystore: both in one file, as required by Kafka's `ssl.keystore.type=PEM`.
+        truststore_p12: `ca` in PKCS12.
+        password: the password of the PKCS12 files.
     """
 
     ca: str
@@ -49,15 +50,17 @@ class Certificates(NamedTuple):
 def write_certificates(
     directory: str, hosts: Iterable[str] = (), *, client: str = "client", password: str = PASSWORD
 ) -> Certificates:
-    """Write an authority, a broker's and a client's certificates into a directory, which is made if need be.
+    """Create an authority and the certificates of a broker and a client in a directory, which is created if missing.
 
     Args:
-        directory: where they are to be.
-        hosts: names and addresses of the broker, beside those of the loopback interface.
-        client: the common name in the client's certificate; the broker knows it as `User:CN=client`.
-        password: of the PKCS12 files; at least six characters, as Java wants it.
+        directory: the directory to write to.
+        hosts: additional names and addresses of the broker; those of the loopback interface are always included.
+        client: the common name in the client's certificate, whose principal is then `User:CN=client`.
+        password: the password of the PKCS12 files. Java requires at least six characters.
 
-    FileExistsError if there are some already: clients may trust these. ValueError for a host that none can have.
+    Raises:
+        FileExistsError: the directory already has certificates, which clients might trust.
+        ValueError: a host is invalid, or the password is too short.
     """
     try:
         sign = signing.sign
@@ -90,7 +93,7 @@ def write_certificates(
 
 
 def paths_of(directory: str, password: str = PASSWORD) -> Certificates:
-    """The paths of the files that `write_certificates` has written there."""
+    """Return the paths of the files that `write_certificates` writes to a directory."""
     files = (
         "ca.pem",
         *(f"server{end}" for end in (".pem", ".key", ".keystore.pem", ".keystore.p12")),

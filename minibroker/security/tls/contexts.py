@@ -1,4 +1,4 @@
-"""TLS as Kafka configures it (`ssl.*`), in the terms of Python's `ssl` (`DefaultSslEngineFactory`).
+"""TLS contexts of Python's `ssl` from Kafka's configuration (`ssl.*`; `DefaultSslEngineFactory`).
 
 `server_context` is for a listener, `client_context` for a program that is a client of a broker.
 """
@@ -23,19 +23,27 @@ _ADVICE: Final = "`minibroker certificates DIR` writes some for tests"
 
 
 _WEAK: Final = frozenset({"CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "EE_KEY_TOO_SMALL"})
-"""Why OpenSSL refuses certificates that Java takes: those with SHA-1 or MD5, and short keys."""
+"""Reasons for which OpenSSL rejects certificates that Java accepts: SHA-1 or MD5 signatures, and short keys."""
 _UNREADABLE: Final = frozenset({None, "", "BAD_DECRYPT", "BAD_PASSWORD_READ", "NO_START_LINE"})
 _ENCRYPTED: Final = (b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 
 
 class TlsError(ValueError):
-    """A listener cannot speak TLS with what is configured; the message names the key."""
+    """The TLS configuration of a listener is invalid. The message names the key."""
 
 
 def server_context(settings: "ListenerSettings", *, may_ask: bool) -> ssl.SSLContext:
-    """The context of a listener. TlsError, KeyStoreError, MissingExtraError, OSError for a file.
+    """Return the TLS context of a listener.
 
-    `may_ask` is False where `ssl.client.auth` does not count: with SASL, unless it is set for the listener itself.
+    Args:
+        settings: the settings of the listener.
+        may_ask: whether `ssl.client.auth` applies. It does not with SASL, unless it is set for the listener itself.
+
+    Raises:
+        TlsError: a setting is invalid.
+        KeyStoreError: a key store or trust store cannot be used.
+        MissingExtraError: the package cryptography is missing.
+        OSError: a file cannot be read.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     protocols = settings.items("ssl.enabled.protocols")
@@ -53,7 +61,7 @@ def server_context(settings: "ListenerSettings", *, may_ask: bool) -> ssl.SSLCon
     asks = asked != "none" and may_ask
     if asks:
         context.verify_mode = ssl.CERT_REQUIRED if asked == "required" else ssl.CERT_OPTIONAL
-    # As in Kafka, a store that cannot be read is an error though no client is asked.
+    # As in Kafka, an unreadable store is an error even if no client certificates are requested.
     if asks or settings.text("ssl.truststore.location") is not None:
         _trust(context, settings)
     return context
@@ -76,13 +84,13 @@ def _kind(settings: "ListenerSettings", key: str) -> str:
 
 
 def _load(context: ssl.SSLContext, store: KeyStore, settings: "ListenerSettings") -> None:
-    """Load a key through a file that only this user can read and that is gone at once: `ssl` takes no bytes."""
+    """Load a key through a temporary file that only this user can read, because `ssl` does not accept bytes."""
     source = settings.text("ssl.keystore.location") or "ssl.keystore.key"
     with tempfile.TemporaryDirectory(prefix="minibroker-") as directory:
         path = os.path.join(directory, secrets.token_hex(8))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(store.pem)
-        # Without a password OpenSSL would ask for one at the terminal.
+        # Without a password, OpenSSL would prompt for one in the terminal.
         load = partial(context.load_cert_chain, path, password=store.password or b"")
         try:
             try:
@@ -97,7 +105,10 @@ def _load(context: ssl.SSLContext, store: KeyStore, settings: "ListenerSettings"
 
 
 def _explained(reason: str | None, store: KeyStore) -> str:
-    """Say why a key cannot be loaded. Many versions of OpenSSL and Python do not tell a wrong password from no PEM."""
+    """Explain why a key cannot be loaded.
+
+    Many versions of OpenSSL and Python do not distinguish a wrong password from data that is not PEM.
+    """
     if reason == "KEY_VALUES_MISMATCH":
         return "the private key does not belong to the first certificate"
     if reason in _UNREADABLE:
@@ -109,13 +120,13 @@ def _explained(reason: str | None, store: KeyStore) -> str:
 
 
 def _allow_weak(context: ssl.SSLContext) -> None:
-    """Accept keys and signatures of certificates as Java does. The ciphers stay as they are."""
+    """Accept the same weak keys and signatures of certificates as Java. The ciphers do not change."""
     ciphers = [each["name"] for each in context.get_ciphers() if not each["name"].startswith("TLS_")]
     context.set_ciphers(":".join([*ciphers, "@SECLEVEL=0"]))
 
 
 def _trust(context: ssl.SSLContext, settings: "ListenerSettings") -> None:
-    """Say whose signatures on certificates count; without a trust store those that the system trusts."""
+    """Load the trusted certificates, or those of the system if there is no trust store."""
     trusted = settings.text("ssl.truststore.certificates")
     path = settings.text("ssl.truststore.location")
     if trusted is None and path is not None:
@@ -133,7 +144,7 @@ def _trust(context: ssl.SSLContext, settings: "ListenerSettings") -> None:
 
 
 def _choose(context: ssl.SSLContext, suites: list[str]) -> None:
-    """Allow the suites of TLS 1.2 that are named; those of TLS 1.3 cannot be chosen among with Python's `ssl`."""
+    """Enable the named TLS 1.2 cipher suites. Python's `ssl` cannot choose among those of TLS 1.3."""
     older = [_openssl_name(name) for name in suites if not name.startswith(_TLS_1_3_SUITES)]
     if not older:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -147,7 +158,7 @@ def _choose(context: ssl.SSLContext, suites: list[str]) -> None:
 
 
 def _openssl_name(suite: str) -> str:
-    """TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 as OpenSSL calls it; its own names are left as they are."""
+    """Return OpenSSL's name of a suite such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384. Its own names are unchanged."""
     if not suite.startswith("TLS_"):
         return suite
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
@@ -158,7 +169,11 @@ def _openssl_name(suite: str) -> str:
 
 
 def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """The context that the keys `ssl.*` describe. ValueError for a store that cannot be used."""
+    """Return the TLS context described by the keys `ssl.*`.
+
+    Raises:
+        ValueError: a store cannot be used.
+    """
     context = ssl.create_default_context()
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, each certificate in the store is an authority
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != ""

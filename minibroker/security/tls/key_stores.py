@@ -1,9 +1,9 @@
-"""Kafka's key and trust stores as Python's `ssl` wants them: PEM.
+"""Reading Kafka's key and trust stores as PEM for Python's `ssl`.
 
-PEM is taken as it is, PKCS12 and Java's own JKS and JCEKS are translated. Of several private keys the first one is
-used, with the certificates that lead to its issuer. JKS and JCEKS are lists of entries with a digest at the end
-(`sun.security.provider.JavaKeyStore`). JKS hides a private key with a stream of SHA-1 digests, JCEKS with triple DES
-(`com.sun.crypto.provider.KeyProtector`).
+PEM is used as is, and PKCS12 and Java's own JKS and JCEKS are converted. If there are several private keys, the first
+one is used, with the certificates of its issuers. JKS and JCEKS are lists of entries with a digest at the end
+(`sun.security.provider.JavaKeyStore`). JKS protects a private key with a stream of SHA-1 digests, and JCEKS with triple
+DES (`com.sun.crypto.provider.KeyProtector`).
 """
 
 import hashlib
@@ -29,16 +29,16 @@ _DIGEST_BYTES: Final = 20
 
 
 class JavaKeyStoreError(ValueError):
-    """A store that cannot be read; the message says why."""
+    """A JKS or JCEKS store that cannot be read. The message is the reason."""
 
 
 class Entry(NamedTuple):
-    """An entry of a store.
+    """An entry of a JKS or JCEKS store.
 
     Attributes:
         alias: its name.
-        key: the protected private key in DER; None in an entry that is a trusted certificate.
-        chain: certificates in DER, that of the key first.
+        key: the protected private key in DER; None for a trusted certificate.
+        chain: certificates in DER, beginning with that of the key.
     """
 
     alias: str
@@ -47,7 +47,11 @@ class Entry(NamedTuple):
 
 
 def read_entries(content: bytes, password: str | None) -> list[Entry]:
-    """Return the entries of a store. JavaKeyStoreError for a damaged store or a wrong password."""
+    """Return the entries of a JKS or JCEKS store.
+
+    Raises:
+        JavaKeyStoreError: the store is corrupt, or the password is wrong.
+    """
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if password is not None and hashlib.sha1(_utf_16(password) + _WHITENER + body).digest() != digest:  # noqa: S324 - the format's
         raise JavaKeyStoreError("the password of the store is wrong, or the store is damaged")
@@ -58,7 +62,7 @@ def read_entries(content: bytes, password: str | None) -> list[Entry]:
 
 def _entry(reader: "_Reader", *, has_types: bool) -> Entry:
     tag, alias = reader.number(4), reader.text()
-    reader.take(8)  # the time of its making
+    reader.take(8)  # the creation time
     if tag == _SECRET_KEY:
         raise JavaKeyStoreError(f"the entry {alias!r} is a secret key, which only Java can read")
     if tag not in {_PRIVATE_KEY, _CERTIFICATE}:
@@ -74,7 +78,11 @@ def _entry(reader: "_Reader", *, has_types: bool) -> Entry:
 
 
 def private_key(protected: bytes, password: str) -> bytes | None:
-    """Return a private key in PKCS#8 and DER, or None if this is not its password. JavaKeyStoreError."""
+    """Return a private key in DER (PKCS#8), or None if the password is wrong.
+
+    Raises:
+        JavaKeyStoreError: the protection algorithm is unknown.
+    """
     (_, algorithm), (_, data) = list(_der(next(_der(protected))[1]))[:2]
     parts = list(_der(algorithm))
     if parts[0][1] == _OF_JKS:
@@ -98,7 +106,7 @@ def _from_jks(data: bytes, password: bytes) -> bytes | None:
 def _from_jceks(data: bytes, password: bytes, salt: bytes, iterations: int) -> bytes | None:
     from cryptography.hazmat.primitives.ciphers import Cipher, modes  # noqa: PLC0415 - an extra
 
-    with warnings.catch_warnings(action="ignore"):  # it moves to another module with each release
+    with warnings.catch_warnings(action="ignore"):  # Each release moves it to another module.
         from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES  # noqa: PLC0415 - an extra
     material = b""
     for half in (salt[:4], salt[4:]):
@@ -117,18 +125,18 @@ def _utf_16(password: str) -> bytes:
 
 
 class _Reader:
-    """Reads the fields of a store one after the other. JavaKeyStoreError where there are too few bytes."""
+    """Reads consecutive fields of a store. If there are too few bytes, it raises JavaKeyStoreError."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     @property
     def has_more(self) -> bool:
-        """Whether there are bytes left."""
+        """Whether any bytes remain."""
         return bool(self._data)
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes."""
+        """Return the next `count` bytes."""
         if count > len(self._data):
             raise JavaKeyStoreError("the store is cut short")
         taken, self._data = self._data[:count], self._data[count:]
@@ -144,7 +152,11 @@ class _Reader:
 
 
 def _der(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield tag and content of each element. JavaKeyStoreError where there are too few bytes."""
+    """Yield the tag and the content of each DER element.
+
+    Raises:
+        JavaKeyStoreError: the data is truncated.
+    """
     reader = _Reader(data)
     while reader.has_more:
         tag, length = reader.number(1), reader.number(1)
@@ -160,7 +172,7 @@ _LINE: Final = 64
 
 
 class KeyStoreError(ValueError):
-    """A store that cannot be used; the message names the key of the configuration and the file."""
+    """A store that cannot be used. The message names the configuration key and the file."""
 
 
 class KeyStore(NamedTuple):
@@ -171,7 +183,12 @@ class KeyStore(NamedTuple):
 
 
 def read_key_store(path: str, kind: str, store_password: str | None, key_password: str | None) -> KeyStore:
-    """The key store of `ssl.keystore.location`; `kind` is its `.type`. KeyStoreError, OSError."""
+    """Return the key store in `ssl.keystore.location`, whose type is `kind`.
+
+    Raises:
+        KeyStoreError: the store cannot be used.
+        OSError: the file cannot be read.
+    """
     source = f"ssl.keystore.location: {path}"
     content = _content(source, path, kind)
     if kind == "PEM":
@@ -208,7 +225,12 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
 
 
 def read_trust_store(path: str, kind: str, password: str | None) -> str:
-    """The certificates of `ssl.truststore.location`, in PEM. KeyStoreError, OSError."""
+    """Return the certificates in `ssl.truststore.location` as PEM.
+
+    Raises:
+        KeyStoreError: the store cannot be used.
+        OSError: the file cannot be read.
+    """
     source = f"ssl.truststore.location: {path}"
     content = _content(source, path, kind)
     if kind == "PEM":
@@ -230,7 +252,7 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
 
 
 def normalized(pem: bytes) -> bytes:
-    """Return PEM in lines, as OpenSSL wants it: Kafka also takes blanks in their place, as properties have them."""
+    """Return PEM with line breaks for OpenSSL. Kafka also accepts spaces instead, as in property files."""
     blocks = [
         b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n" % (name, _head(head), _in_lines(body), name)
         for name, head, body in _BLOCK.findall(pem)
@@ -248,7 +270,7 @@ def _in_lines(body: bytes) -> bytes:
 
 
 def _chain(leaf: "Certificate", others: "Sequence[Certificate]") -> "list[Certificate]":
-    """Return a certificate and those that lead to its issuer; a store may also hold those of other keys."""
+    """Return a certificate followed by those of its issuers. A store can also contain certificates of other keys."""
     chain = [leaf]
     while chain[-1].issuer != chain[-1].subject:
         issuer = next((each for each in others if each.subject == chain[-1].issuer and each not in chain), None)
@@ -268,7 +290,7 @@ def _extra(feature: str) -> Generator[None]:
 
 @contextmanager
 def _explained(source: str, password: str) -> Generator[None]:
-    """Turn the error of a library into a KeyStoreError."""
+    """Convert a library's error to a KeyStoreError."""
     try:
         yield
     except KeyStoreError:
@@ -288,7 +310,7 @@ def _content(source: str, path: str, kind: str) -> bytes:
     is_pem = b"-----BEGIN" in content
     if kind == "PEM" and not is_pem:
         raise KeyStoreError(f"{source} is not in PEM")
-    # As Java, which tells the formats apart by their first bytes.
+    # Like Java, distinguish the formats by their first bytes.
     if kind != "PEM" and (is_pem or not content.startswith((_DER, *MAGICS))):
         hint = "; for PEM set the type to PEM" if is_pem else ""
         raise KeyStoreError(f"{source} is not a key store in PKCS12 or JKS{hint}")

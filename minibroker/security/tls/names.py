@@ -1,7 +1,7 @@
-"""The name in a client's certificate: its subject as Java prints it, and what `ssl.principal.mapping.rules` make of it.
+"""The name in a client's certificate: its subject in Java's format, mapped by `ssl.principal.mapping.rules`.
 
-The default name is that of `X500Principal.getName()` (RFC 2253): the last part of the subject comes first. The rules
-are those of KIP-371 (`SslPrincipalMapper`).
+The default is the result of `X500Principal.getName()` (RFC 2253), which lists the last part of the subject first. The
+rules are those of KIP-371 (`SslPrincipalMapper`).
 """
 
 import re
@@ -34,15 +34,15 @@ _LONG_FORM: Final = 0x80
 
 
 class MappingRuleError(ValueError):
-    """Rules that cannot be understood."""
+    """Invalid mapping rules."""
 
 
 class NoMappingError(Exception):
-    """A name to which no rule applies; its client is refused."""
+    """A name to which no rule applies. Its client is rejected."""
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject of a certificate (DER) as Java prints it."""
+    """Return the subject of a certificate (DER) in Java's format."""
     try:
         from cryptography import x509  # noqa: PLC0415 - an extra, and slow to load
     except ImportError:
@@ -68,22 +68,26 @@ def _escaped(blanks: str) -> str:
 
 
 def _der(attribute: "NameAttribute[str | bytes]") -> bytes:
-    """The value as it stands in the certificate: behind the headers of a name, a set and a pair, and a type."""
+    """Return the value as encoded in the certificate, after the headers of a name, a set and a pair, and the type."""
     from cryptography import x509  # noqa: PLC0415 - as above
 
     data = x509.Name([attribute]).public_bytes()
     for _ in range(3):
         data = data[_header(data) :]
-    return data[_header(data) + data[1] :]  # an object identifier is short
+    return data[_header(data) + data[1] :]  # An object identifier is short.
 
 
 def _header(data: bytes) -> int:
-    """The length in bytes of a DER value's type and length."""
+    """Return the size of a DER value's type and length, in bytes."""
     return 2 if data[1] < _LONG_FORM else 2 + data[1] - _LONG_FORM
 
 
 class PrincipalMapper:
-    """The rules of `ssl.principal.mapping.rules`, the first of which that fits applies. MappingRuleError."""
+    """The rules of `ssl.principal.mapping.rules`. The first matching rule applies.
+
+    Raises:
+        MappingRuleError: the rules are invalid.
+    """
 
     def __init__(self, rules: str = "DEFAULT") -> None:
         self._rules: list[tuple[re.Pattern[str], str, str] | None] = []
@@ -97,7 +101,11 @@ class PrincipalMapper:
             self._rules.append(None if match["default"] else _rule(match))
 
     def name_of(self, subject: str) -> str:
-        """The name of a principal. NoMappingError."""
+        """Return the name of a principal.
+
+        Raises:
+            NoMappingError: no rule applies.
+        """
         for rule in self._rules:
             if rule is None:
                 return subject
@@ -120,7 +128,7 @@ def _rule(match: re.Match[str]) -> tuple[re.Pattern[str], str, str]:
 
 
 def _reference(match: re.Match[str]) -> str:
-    r"""Java writes $1 for a group and \x for x itself, where Python has \g<1> and x."""
+    r"""Convert Java's $1 for a group to \g<1>, and \x for a literal x to x."""
     if match[2] is not None:
         return f"\\g<{match[2]}>"
     return "\\\\" if match[1] == "\\" else match[1]

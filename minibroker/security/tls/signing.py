@@ -1,4 +1,4 @@
-"""Keys and certificates by the package cryptography, which only some users have, and which is slow to load."""
+"""Creation of keys and certificates with the package cryptography, which is optional and slow to load."""
 
 import ipaddress
 import re
@@ -31,7 +31,11 @@ class Signed(NamedTuple):
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A host as a certificate names it: an address or a DNS name. ValueError for a host that none can have."""
+    """Return the form of a host in a certificate: an IP address or a DNS name.
+
+    Raises:
+        ValueError: the host is neither.
+    """
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -46,7 +50,7 @@ def general_name(host: str) -> x509.GeneralName:
 
 
 def sign(name: str, authority: Signed | None = None, hosts: Iterable[x509.GeneralName] = ()) -> Signed:
-    """A new key, and a certificate for it that the authority signs. Without one it is an authority and signs itself."""
+    """Create a key and its certificate, signed by the authority. Without one, it is a self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signer = key if authority is None else authority.key
@@ -87,17 +91,17 @@ def sign(name: str, authority: Signed | None = None, hosts: Iterable[x509.Genera
 
 
 def pem(signed: Signed) -> bytes:
-    """The certificate in PEM."""
+    """Return the certificate in PEM."""
     return signed.certificate.public_bytes(Encoding.PEM)
 
 
 def key_pem(signed: Signed) -> bytes:
-    """The private key in PEM, not encrypted."""
+    """Return the unencrypted private key in PEM."""
     return signed.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def key_store(name: str, signed: Signed, authority: Signed, password: str) -> bytes:
-    """A PKCS12 file of the key and its certificates."""
+    """Return a PKCS12 file with the key and its certificates."""
     encryption = BestAvailableEncryption(password.encode())
     return pkcs12.serialize_key_and_certificates(
         name.encode(), signed.key, signed.certificate, [authority.certificate], encryption
@@ -105,6 +109,6 @@ def key_store(name: str, signed: Signed, authority: Signed, password: str) -> by
 
 
 def trust_store(authority: Signed, password: str) -> bytes:
-    """A PKCS12 file that Java takes for one of trusted certificates."""
+    """Return a PKCS12 file that Java accepts as a trust store."""
     trusted = [pkcs12.PKCS12Certificate(authority.certificate, b"ca")]
     return pkcs12.serialize_java_truststore(trusted, BestAvailableEncryption(password.encode()))

@@ -105,7 +105,7 @@ def test_each_field_of_headers_batches_and_messages_has_a_sentence_and_each_sent
 
 def test_the_meanings_of_a_tree_are_those_of_its_fields() -> None:
     found = meanings_json(request_fields(produce(b"")))
-    assert found["produce.ProduceRequest.acks"]["text"].startswith("0 wants no response")
+    assert found["produce.ProduceRequest.acks"]["text"].startswith("0 requests no response")
     assert found["produce.ProduceRequest.transactional_id"]["kip"] == 98
     assert "(length)" in found
     assert "fetch.FetchRequest.max_bytes" not in found
