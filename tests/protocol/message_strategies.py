@@ -34,41 +34,41 @@ _OF_TYPE: dict[p.WireType, st.SearchStrategy[Any]] = {
 
 
 def message_class(route: Route, kind: str) -> type[Any]:
-    """The "Request" or "Response" class of a route."""
+    """Return the "Request" or "Response" class of a route."""
     declared = messages_of(route.key)
     return declared.request if kind == "Request" else declared.response
 
 
 @cache
 def all_classes() -> tuple[type[Any], ...]:
-    """Every message that is declared, whether or not it is served yet: requests, responses, stored records."""
+    """Return all declared messages, whether served or not: requests, responses and stored records."""
     found: list[type[Any]] = []
     for package in (messages_of_apis, coordinator_records):
         for information in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             module = importlib.import_module(information.name)
             for value in vars(module).values():
                 if isinstance(value, type) and value.__module__ == module.__name__:
-                    with suppress(KeyError):  # a nested structure
+                    with suppress(KeyError):  # Nested structures have no schema.
                         schema_of(value)
                         found.append(value)
     return tuple(found)
 
 
 def all_messages() -> list[tuple[type[Any], int]]:
-    """Every (class, version) that is declared."""
+    """Return every declared (class, version)."""
     return [(cls, version) for cls in all_classes() for version in versions_of(cls)]
 
 
 def versions_of(cls: type[Any]) -> range:
-    """All versions that a class is declared for."""
+    """Return all declared versions of a class."""
     first, last = schema_of(cls).versions
     return range(first, last + 1)
 
 
 def layouts() -> list[tuple[type[Any], int]]:
-    """Every (class, version) of `all_messages` that has other bytes than the version before, and each last one.
+    """Return each (class, version) of `all_messages` whose format differs from the previous version, and each last one.
 
-    The codec's functions for a version are made from its layout alone, so those for the others are the same.
+    The codec generates the functions of a version from its format only, so those of the other versions are the same.
     """
     found: list[tuple[type[Any], int]] = []
     for cls in all_classes():
@@ -83,9 +83,9 @@ def layouts() -> list[tuple[type[Any], int]]:
 
 
 def few_at_a_time(pairs: Iterable[tuple[type[Any], int]]) -> list[Any]:
-    """Parameters of a test that takes some versions of a class at a time: `cls` and `versions`.
+    """Return test parameters with a few versions of a class each: `cls` and `versions`.
 
-    Hypothesis needs longer to begin a test than to run it. More versions would not fit into an example of it.
+    Hypothesis takes longer to start a test than to run it. More versions would not fit into one of its examples.
     """
     by_class: dict[type[Any], list[int]] = {}
     for cls, version in pairs:
@@ -98,7 +98,7 @@ def few_at_a_time(pairs: Iterable[tuple[type[Any], int]]) -> list[Any]:
 
 
 def _layout(cls: type[Any], version: int, top: type[Any]) -> tuple[Any, ...]:
-    """Whether `version` is flexible; and each field that it has: name, type, whether it may be null and is tagged."""
+    """Return whether `version` is flexible, and the name, type, nullability and tag of each of its fields."""
     rows = [
         (
             field.name,
@@ -113,7 +113,7 @@ def _layout(cls: type[Any], version: int, top: type[Any]) -> tuple[Any, ...]:
 
 
 def messages(cls: type[Any], version: int, *, top: type[Any] | None = None) -> st.SearchStrategy[Any]:
-    """Values of `cls` whose fields are set where `version` has them and default elsewhere."""
+    """Generate values of `cls` whose fields are set if `version` has them, and have their defaults otherwise."""
     declared: Any = cls
     of: Any = top or cls
     return _messages(declared, version, of)

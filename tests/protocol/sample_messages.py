@@ -1,4 +1,4 @@
-"""Small messages that hold every type of field in every form, for the tests of the schema and of the codec."""
+"""Small messages with every type of field in every form, for the tests of the schema and the codec."""
 
 from dataclasses import field
 from typing import Annotated
@@ -34,7 +34,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-1", flexible="1")
 class Numbers:
-    """Every type whose size the type tells, and the varints."""
+    """Every type with a fixed size, and the varints."""
 
     boolean: Bool
     int8: Int8
@@ -51,7 +51,7 @@ class Numbers:
 
 @message(versions="0-1", flexible="1")
 class Texts:
-    """Every type that begins with its length, nullable and not."""
+    """Every type with a length prefix, nullable and not."""
 
     string: String
     nullable_string: NullableString
@@ -62,7 +62,7 @@ class Texts:
 
 @message(versions="0-1", flexible="1")
 class Arrays:
-    """Arrays of fixed, sized and variable elements."""
+    """Arrays of fixed-size, sized and variable-size elements."""
 
     shorts: Array[Int16]
     names: Array[String]
@@ -73,7 +73,7 @@ class Arrays:
 
 @structure
 class Leaf:
-    """A nested structure with a field that comes later."""
+    """A nested structure with a field added in a later version."""
 
     name: String
     weight: Annotated[Int16, since(2)] = -7
@@ -81,7 +81,7 @@ class Leaf:
 
 @frozen_structure
 class Point:
-    """A nested structure of fixed values."""
+    """An immutable nested structure."""
 
     x: Int32 = -1
     y: Int32 = -1
@@ -89,7 +89,7 @@ class Point:
 
 @message(versions="0-4", flexible="3+")
 class Tree:
-    """Fields that come, go, become nullable and become tagged."""
+    """Fields that are added, removed, become nullable and become tagged."""
 
     old: Annotated[Int8, versions("0-1")] = 9
     leaves: Annotated[NullableArray[Leaf], nullable("1+")]

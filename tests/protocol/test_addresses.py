@@ -1,4 +1,4 @@
-"""Addresses in responses: they are replaced, and every other byte stays."""
+"""Addresses in responses are replaced, and all other bytes are unchanged."""
 
 import dataclasses
 from typing import Any
@@ -46,7 +46,7 @@ HEADER = b"\0\0\0\x07head"
 
 
 def proxied(host: str, port: int) -> tuple[str, int] | None:
-    """The stand-in for an address; some have none."""
+    """Return the replacement of an address, or None for addresses without one."""
     return None if port % 5 == 0 else (f"proxy of {host}, far away " * (port % 7), port ^ 0x55)
 
 
@@ -57,7 +57,7 @@ def encoded(message: object, version: int) -> bytes:
 
 
 def replace_addresses(value: Any) -> Any:
-    """The addresses of a message or structure, replaced in place."""
+    """Replace the addresses of a message or structure in place."""
     if isinstance(value, list):
         for each in value:
             replace_addresses(each)
@@ -72,7 +72,7 @@ def replace_addresses(value: Any) -> Any:
 
 @pytest.mark.parametrize(("cls", "version"), one_in(6, VERSIONS))
 def test_only_addresses_change(cls: type[Any], version: int) -> None:
-    """Decoded, changed and encoded again, a message without unknown parts has the same bytes."""
+    """The result equals that of decoding, replacing and encoding again, for a message without unknown fields."""
 
     @given(messages(cls, version))
     @few_examples
@@ -110,7 +110,7 @@ def test_unknown_tagged_fields_stay(cls: type[Any], version: int) -> None:
 
 
 def test_sizes_of_tagged_fields_follow_their_content() -> None:
-    """An address that is longer by more than seven bits can say makes the size of its tagged field longer, too."""
+    """If the new address needs a longer size, the size of the enclosing tagged field grows as well."""
     moved = LeaderIdAndEpoch(leader_id=2, leader_epoch=3)
     partition = PartitionProduceResponse(index=0, error_code=6, base_offset=-1, current_leader=moved)
     response = ProduceResponse(

@@ -2,7 +2,7 @@ from kio.schema.index import api_key_map
 
 from minibroker_protocol.api_keys import ApiKey
 
-# Kafka 4.0 dropped the requests that went between the brokers of a ZooKeeper cluster, and kio has none of them.
+# Kafka 4.0 removed the requests between brokers of a ZooKeeper-based cluster, and kio does not have them.
 NEWER_THAN_KIO = {93: "STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE", 94: "UNREGISTER_CONTROLLER"}  # Kafka 4.4
 BETWEEN_BROKERS_BEFORE_KRAFT = {4: "LEADER_AND_ISR", 5: "STOP_REPLICA", 6: "UPDATE_METADATA", 7: "CONTROLLED_SHUTDOWN"}
 

@@ -1,4 +1,4 @@
-"""Messages byte for byte, and what happens to bytes that are none; `tests/kafka/test_messages.py` has every version."""
+"""Messages byte for byte, and invalid bytes. `tests/kafka/test_messages.py` covers every version."""
 
 import random
 import struct
@@ -87,7 +87,7 @@ def test_records_and_bytes_are_views_of_the_buffer_and_not_copies() -> None:
 
 
 class OnDisk:
-    """Record data that is not in memory."""
+    """Records that are not in memory."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -103,7 +103,7 @@ def test_records_on_disk_leave_a_hole_with_their_length_before_it(version: int, 
         )
     out, splices = bytearray(b"before"), Splices()
     encode(whole, version, out, splices)
-    assert [splice for _, splice in splices] == [holes[0], holes[2]]  # nothing is no hole
+    assert [splice for _, splice in splices] == [holes[0], holes[2]]  # An empty splice leaves no gap.
     assert out[: splices[0][0]].endswith(length)
     for position, splice in reversed(splices):
         out[position:position] = bytes(splice.size)
@@ -133,14 +133,14 @@ def test_a_nested_structure_has_tagged_fields_of_its_own_to_pass_over() -> None:
     ("cls", "version", "data"),
     [
         (Tree, 3, b"\x01\x01\x01\0\x01\x05\x0a\0\0\0\x01\0\0\0\x02\x00\x00"),  # a size that is one too large
-        (Tree, 3, b"\x01\x01\x01\0\x01\x05\x08\0\0\0\x01\0\0\0\x02\x00"),  # or too small
-        (Tree, 3, b"\x01\x01\x01\0\x01\x05\xff\xff\xff\xff\x0f"),  # or far beyond the end
-        (Tree, 3, b"\x01\x01\x01\0\x01\x09\x01"),  # also of a tag that nobody knows
+        (Tree, 3, b"\x01\x01\x01\0\x01\x05\x08\0\0\0\x01\0\0\0\x02\x00"),  # a size that is one too small
+        (Tree, 3, b"\x01\x01\x01\0\x01\x05\xff\xff\xff\xff\x0f"),  # a size far beyond the end
+        (Tree, 3, b"\x01\x01\x01\0\x01\x09\x01"),  # a size beyond the end, of an unknown tag
         (Tree, 3, b"\x01\x01\x01\0\xff\xff\xff\xff\x0f"),  # four billion tagged fields
         (Tree, 3, b"\x80\x80\x80\x80\x10\x01\x01\0\0"),  # a count beyond 32 bits
         (Tree, 0, b"\0\x7f\xff\xff\xff\0\0\0"),  # two billion leaves
         (Tree, 0, b"\0\x80\0\0\0\0\0\0"),  # -2**31 leaves
-        (Arrays, 0, b"\0\0\0\x0a" + bytes(19)),  # ten shorts in 19 bytes
+        (Arrays, 0, b"\0\0\0\x0a" + bytes(19)),  # ten int16 values in 19 bytes
         (Arrays, 1, b"\x0b" + bytes(19)),
         (Arrays, 0, b"\0\0\0\0\0\0\0\0\0\0\0\x02" + bytes(31)),  # two ids in 31 bytes
         (Texts, 0, b"\x7f\xffabc"),
@@ -148,7 +148,7 @@ def test_a_nested_structure_has_tagged_fields_of_its_own_to_pass_over() -> None:
         (Texts, 0, b"\0\0\0\0\x7f\xff\xff\xff"),
         (Texts, 0, b"\0\0\0\0\x80\0\0\0"),
         (Texts, 1, b"\xff\xff\xff\xff\x0fabc"),
-        (Texts, 1, b"\x00"),  # null where there is none
+        (Texts, 1, b"\x00"),  # null in a field that is not nullable
     ],
 )
 def test_lengths_and_counts_that_lie_are_refused(cls: type[Any], version: int, data: bytes) -> None:
@@ -157,7 +157,7 @@ def test_lengths_and_counts_that_lie_are_refused(cls: type[Any], version: int, d
 
 
 def test_a_string_has_no_more_bytes_than_the_older_versions_can_hold() -> None:
-    """In the compact form it could be longer; Kafka refuses that, too, and could not write it down."""
+    """The compact form allows longer strings, but Kafka rejects them as well, and could not store them."""
 
     def read_back(length: int) -> str:
         out = bytearray()
@@ -186,7 +186,7 @@ def test_a_lying_count_costs_no_memory() -> None:
 
 
 def test_versions_of_one_layout_have_the_same_functions() -> None:
-    """So the sample of messages that come back may leave such versions out."""
+    """The sample of round-trip messages can therefore omit these versions."""
     distinct = set(layouts())
     same = [(cls, version) for cls, version in all_messages() if (cls, version) not in distinct]
     assert len(same) > 100
@@ -218,7 +218,7 @@ def test_random_bytes_are_a_message_or_refused_and_nothing_else(cls: type[Any]) 
     for version in versions_of(cls):
         dice = random.Random(f"{cls.__name__} {version}")
         for _ in range(25):
-            # Small numbers are likelier to get past the first count.
+            # Small numbers are more likely to pass the first count.
             data = bytes(dice.choice((0, 0, 0, 1, 2, 255, dice.randrange(256))) for _ in range(dice.randrange(60)))
             with suppress(DecodeError):
                 _, end = decode(cls, memoryview(data), version)
@@ -252,9 +252,6 @@ def test_a_value_that_does_not_fit_is_our_fault_and_named(value: Any) -> None:
         value = DeleteTopicsResponse(responses=[value])
     with pytest.raises(EncodeError, match=f"{type(value).__name__} v5: "):
         encoded(value, 5)
-
-
-# Large messages
 
 
 def test_a_limit_of_elements_counts_all_arrays_of_a_message() -> None:

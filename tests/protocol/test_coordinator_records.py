@@ -1,6 +1,6 @@
-"""Records of the coordinators and the consumer protocol, byte for byte: the golden bytes were written by Kafka 3.9.
+"""Records of the coordinators and the consumer protocol, byte for byte, with golden bytes written by Kafka 3.9.
 
-Every field of every version is compared with Kafka's definitions in `test_kafka_definitions.py`.
+`test_kafka_definitions.py` compares every field of every version with Kafka's definitions.
 """
 
 from typing import Any

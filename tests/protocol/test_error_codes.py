@@ -3,7 +3,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 
 from minibroker_protocol.error_codes import ErrorCode
 
-# org.apache.kafka.common.protocol.Errors of Kafka 3.9.1: the codes whose exception is a RetriableException.
+# The codes in org.apache.kafka.common.protocol.Errors of Kafka 3.9.1 whose exception is a RetriableException.
 RETRIABLE_IN_KAFKA_3_9 = {
     *(2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75),
     *(78, 80, 83, 84, 88, 89, 100, 103, 106, 122, 123),

@@ -1,4 +1,4 @@
-"""Frames out of a stream of bytes, and headers."""
+"""Cutting a stream of bytes into frames, and reading headers."""
 
 import errno
 import mmap
@@ -33,7 +33,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 class Peer:
-    """Feeds a reader as an event loop would: into `buffer()`, as much as fits, one round after the other."""
+    """Feeds a reader like an event loop: as many bytes as fit into `buffer()`, round by round."""
 
     def __init__(self, pool: BufferPool | None = None, max_size: int = MAX_SIZE) -> None:
         self.pool = pool or BufferPool()
@@ -175,7 +175,7 @@ def test_frames_that_are_not_taken_wait_for_the_next_round() -> None:
 
 
 def resident() -> int:
-    """Bytes of memory that this process has; 0 where the system does not tell."""
+    """Return the resident memory of this process in bytes, or 0 if the system does not report it."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * resource.getpagesize() if statm.exists() else 0
 
@@ -200,7 +200,7 @@ def test_a_large_frame_is_never_copied_and_comes_in_pieces() -> None:
     own = None
     for start in range(0, len(stream), 1 << 20):
         peer.send(stream[start : start + (1 << 20)])
-        own = own or peer.reader._own  # what a connection holds is the point
+        own = own or peer.reader._own  # The test is about the memory that a connection holds.
         assert peer.reader._own is (own if start + (1 << 20) < len(stream) else None)
         assert len(peer.reader.buffer()) <= SCRATCH_SIZE
     assert own is not None
@@ -244,7 +244,7 @@ def test_what_a_peer_is_granted_grows_with_what_it_sends(reason: str, monkeypatc
     granted = []
     for start in range(0, len(stream), 1 << 20):
         peer.send(stream[start : start + (1 << 20)])
-        own = peer.reader._own  # what a connection holds is the point
+        own = peer.reader._own  # The test is about the memory that a connection holds.
         granted.append((start + (1 << 20), len(own) if own is not None else 0))
     assert all(held <= max(2 << 20, 4 * sent) for sent, held in granted)
     assert peer.frames == [bytes(40 << 20)]
@@ -256,7 +256,7 @@ def test_the_memory_of_a_large_frame_is_used_again() -> None:
     held = []
     for peer in peers:
         peer.send(framed(bytes(5 << 20))[:100])
-        held.append(peer.reader._own)  # what a connection holds is the point
+        held.append(peer.reader._own)  # The test is about the memory that a connection holds.
         peer.send(framed(bytes(5 << 20))[100:])
     assert held[0] is not None
     assert held[0] is held[1]
@@ -266,7 +266,7 @@ def test_memory_goes_back_to_the_pool_when_a_frame_is_whole() -> None:
     pool = BufferPool()
     peer = Peer(pool)
     peer.send(framed(bytes(5000))[:100])
-    held = peer.reader._own  # what a connection holds is the point
+    held = peer.reader._own  # The test is about the memory that a connection holds.
     assert held is not None
     peer.send(framed(bytes(5000))[100:])
     assert peer.reader._own is None
@@ -308,7 +308,7 @@ def test_bytes_behind_a_delayed_request_take_a_buffer_of_their_size() -> None:
     assert bytes(reader.next_frame() or b"") == b"next"
     assert reader.next_frame() is None
     reader.settle()
-    assert len(reader.buffer()) == 15_004  # the rest of the frame
+    assert len(reader.buffer()) == 15_004  # the remaining bytes of the frame
     assert reader.pending == 5000
 
 
@@ -344,7 +344,7 @@ def test_request_headers_1_and_2_share_their_fields() -> None:
     v1 = b"\0\x03" + b"\0\x05" + b"\0\0\1\0" + b"\0\x04name"
     assert header(v1) == (3, 5, 256, "name", 14)
     assert header(v1 + b"body") == (3, 5, 256, "name", 14)
-    assert header(v1 + b"\0body") == (3, 5, 256, "name", 14)  # v2: its tagged fields follow
+    assert header(v1 + b"\0body") == (3, 5, 256, "name", 14)  # In v2, tagged fields follow.
 
 
 def test_a_client_id_may_be_null_or_empty() -> None:

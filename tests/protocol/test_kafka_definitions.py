@@ -1,9 +1,9 @@
-"""Our declarations against Kafka's own message definitions, field by field.
+"""Our declarations compared with Kafka's own message definitions, field by field.
 
-Kafka's jars carry them as JSON: that of the clients has the messages and the consumer protocol, those of the
-coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version, and the clients
-of Kafka 4.4 have the newest ones. The records of consumer, share and streams groups are those of Kafka 4.4. What is in
-both is held against both.
+Kafka's jars contain them as JSON: the clients jar has the messages and the consumer protocol, and the coordinators'
+jars have the records of their topics. Kafka 3.9 is the last release with every old version, and the clients of Kafka
+4.4 have the newest ones. The records of consumer, share and streams groups are those of Kafka 4.4. Definitions in both
+releases are compared with both.
 """
 
 import json
@@ -54,7 +54,7 @@ _OWN_NAMES: Final = {
     "VoterListener": "Listener",
     "WrittenPartition": "PartitionData",
 }
-"""Structures of one module cannot share a name; some have a name that says more."""
+"""Names that differ from Kafka's: structures of one module cannot share a name, and some names are more specific."""
 _NEWEST: Final = "4.4.0"
 _RECORDS_SINCE_KAFKA_4: Final = {
     "TransactionLogValue": [
@@ -66,11 +66,11 @@ _RECORDS_SINCE_KAFKA_4: Final = {
         )
     ]
 }
-"""Tagged fields that records of the coordinators have had since Kafka 4.0: `TransactionLogValue.json` there."""
+"""Tagged fields in the coordinators' records since Kafka 4.0; see Kafka's `TransactionLogValue.json`."""
 
 
 class Wire(NamedTuple):
-    """One place of one version of a message: a path of names, and what both sides have there."""
+    """A field in one version of a message: its path, and its properties to compare."""
 
     path: str
     type: str
@@ -80,11 +80,11 @@ class Wire(NamedTuple):
 
 @pytest.fixture(scope="session")
 def definitions(kafka_libs: Path) -> Definitions:
-    """A function that returns Kafka's definitions of a message, the older one first; at least one of them."""
+    """Return a function that returns Kafka's definitions of a message, at least one, with the older one first."""
     modules = ("clients", "group-coordinator", "transaction-coordinator")
     older = _definitions_in(*(path for module in modules for path in kafka_libs.glob(f"kafka-{module}-[0-9]*.jar")))
     newer = _definitions_in(or_skip(lambda: client_libs(_NEWEST)) / f"kafka-clients-{_NEWEST}.jar")
-    # Kafka 3.9 has drafts of the messages of share groups: no release served these versions, some had other fields.
+    # Kafka 3.9 has drafts of the share group messages, some with other fields. No release served these versions.
     older = {name: each for name, each in older.items() if "Share" not in name}
     kafka_4 = or_skip(lambda: jars.find(version=jars.NEWEST))
     newer |= _newer_records_in(
@@ -106,12 +106,12 @@ def definitions(kafka_libs: Path) -> Definitions:
 
 
 def _newer_records_in(*jars_with_records: Path) -> dict[str, dict[str, Any]]:
-    """The records of modern groups; since Kafka 4 the API key of a record's key is its version."""
+    """Return the records of modern groups by name. Since Kafka 4, the API key of a record's key is its version."""
     found = {name: each for name, each in _definitions_in(*jars_with_records).items() if _is_record_of_a_group(name)}
     for each in found.values():
         for structure in (each, *each.get("commonStructs", ())):
             for field in structure["fields"]:
-                field.setdefault("versions", field.get("taggedVersions"))  # as Kafka's `FieldSpec` does
+                field.setdefault("versions", field.get("taggedVersions"))  # like Kafka's `FieldSpec`
         if each["type"] == "coordinator-key":
             each["validVersions"] = str(each["apiKey"])
             for one in each["fields"]:
@@ -124,7 +124,7 @@ def _is_record_of_a_group(name: str) -> bool:
 
 
 def _definitions_in(*jars: Path) -> dict[str, dict[str, Any]]:
-    """The definitions that some jars carry, by the names of their messages."""
+    """Return the definitions in some jars by message name."""
     found: dict[str, dict[str, Any]] = {}
     for path in jars:
         with zipfile.ZipFile(path) as jar:
@@ -144,7 +144,7 @@ def kafkas_range(text: str | None) -> VersionRange:
 
 
 def kafkas(fields: list[dict[str, Any]], version: int, common: dict[str, Any], path: str = "") -> Iterator[Wire]:
-    """Everything that Kafka's definition has in a version, in wire order."""
+    """Yield everything in a version of Kafka's definition, in wire order."""
     for field in fields:
         if version not in kafkas_range(field["versions"]):
             continue
@@ -159,7 +159,7 @@ def kafkas(fields: list[dict[str, Any]], version: int, common: dict[str, Any], p
 
 
 def ours(cls: type[Any], version: int, *, flexible: bool, path: str = "") -> Iterator[Wire]:
-    """Everything that our declaration has in a version, in wire order."""
+    """Yield everything in a version of our declaration, in wire order."""
     for field in fields_of(cls):
         tag = field.tag if flexible and version in field.tagged_in else None
         if version not in field.present:
@@ -172,12 +172,12 @@ def ours(cls: type[Any], version: int, *, flexible: bool, path: str = "") -> Ite
 
 
 def common_structures(definition: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the structures that a definition uses in more than one place, by name."""
+    """Return the fields of the structures that a definition uses in more than one place, by name."""
     return {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
 
 
 def all_fields(cls: type[Any], theirs: list[dict[str, Any]]) -> Iterator[tuple[Field, dict[str, Any]]]:
-    """Our fields with Kafka's, once for each definition that has them; structures before their content."""
+    """Yield our fields with Kafka's, once per definition that has them, and structures before their contents."""
     known: set[tuple[type[Any], str]] = set()
     expected: set[tuple[type[Any], str]] = set()
     for each in theirs:
@@ -203,10 +203,10 @@ def _pairs(
 
 
 def kafkas_default(field: dict[str, Any]) -> object:
-    """The default that Kafka's definition gives, or what a field of its type has without one."""
+    """Return the default in Kafka's definition, or the default of the field's type."""
     text = field.get("default")
     if "default" in field and text is None and "fields" in field:
-        return _NOT_SAID  # the word null means null; JSON's null, of a structure, is an empty one to Kafka's generator
+        return _NOT_SAID  # Kafka's word for null is "null"; JSON's null is an empty structure.
     if text == "null" or ("default" in field and text is None):
         return None
     match field["type"]:
@@ -258,7 +258,8 @@ def test_a_field_that_may_be_missing_has_kafkas_default(cls: type[Any], definiti
             for version in range(versions.first, versions.last + 1)
         )
         if sometimes_missing and expected is not _NOT_SAID:
-            # Where null is allowed, ours may say null for what Kafka calls empty: nothing is there either way.
+            # If null is allowed, our default can be null where Kafka's is empty, because both mean that nothing is
+            # there.
             accepted = [expected, None] if not expected and field.nullable.first <= versions.last else [expected]
             assert field.default() in accepted, field.name
 
@@ -275,7 +276,7 @@ def test_a_default_that_kafka_gives_is_ours_too_unless_we_must_be_told(
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_nested_structures_have_kafkas_names(cls: type[Any], definitions: Definitions) -> None:
-    # Kafka 4 calls some of them otherwise, which nothing on the wire tells of.
+    # Kafka 4 renamed some of them, which is not visible on the wire.
     names: dict[Any, set[str]] = {}
     for field, theirs in all_fields(cls, definitions(cls.__name__)):
         if isinstance(field.kind, type):

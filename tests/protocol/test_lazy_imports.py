@@ -1,4 +1,4 @@
-"""A lazy import loads its module when it is first used, and not before."""
+"""A lazy import loads its module on first use, and not before."""
 
 import importlib
 import sys
@@ -15,7 +15,7 @@ from minibroker_protocol.lazy_imports import lazy, load
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package whose modules write down when they are executed."""
+    """Create a package whose modules record their execution."""
     folder = tmp_path / "minibroker_sample"
     folder.mkdir()
     (folder / "__init__.py").write_text("log = []\n", encoding="utf-8")

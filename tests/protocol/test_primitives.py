@@ -1,8 +1,4 @@
-"""Every primitive type, byte for byte, through small messages.
-
-UUIDs: as Kafka writes them.
-Plain values as JSON.
-"""
+"""Every primitive type, byte for byte, in small messages; UUIDs in Kafka's form; plain values as JSON."""
 
 import math
 from typing import Any

@@ -1,7 +1,4 @@
-"""Declarations: versions, nullability, tags and defaults.
-
-Shallow copies of messages.
-"""
+"""Declarations of messages: versions, nullability, tags and defaults. Also shallow copies of messages."""
 
 import copy
 from dataclasses import FrozenInstanceError, dataclass, field, replace
@@ -254,7 +251,7 @@ def test_a_version_that_does_not_exist_has_no_codec() -> None:
 
 
 def test_decoding_compiles_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first request of an API waits for what is compiled."""
+    """Otherwise the first request of an API would wait for it."""
 
     @message(versions="0")
     class Number:

@@ -1,4 +1,4 @@
-"""Requests with something in every field."""
+"""Requests with a value in every field."""
 
 import random
 from typing import Any, Final
@@ -10,7 +10,7 @@ _OF_TYPE: Final[dict[str, Any]] = {"RECORDS": b"", "BYTES": b"abc", "BOOLEAN": T
 
 
 def a_request(cls: type[Any], version: int, chance: random.Random, count: int = 2) -> Any:
-    """A request with `count` elements in each of its lists, and two in the lists of those."""
+    """Return a request with `count` elements in each of its arrays, and two in each nested array."""
     return cls(**{f.name: _value(f, version, chance, count) for f in fields_of(cls) if version in f.present})
 
 

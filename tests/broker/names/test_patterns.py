@@ -1,7 +1,4 @@
-"""Names with wildcards.
-
-Names that were probably meant, and names that are alike on purpose.
-"""
+"""Wildcard patterns for names, suggestions for misspelled names, and names that are similar on purpose."""
 
 import logging
 
@@ -42,7 +39,7 @@ def test_an_api_matches_in_either_spelling() -> None:
 
 @pytest.mark.parametrize("pattern", ["*" * 40 + "!", "*a" * 40 + "!", "*?" * 40 + "!"])
 def test_a_pattern_of_many_stars_does_not_backtrack(pattern: str) -> None:
-    """With backtracking this would not end."""
+    """With backtracking, this test would not finish."""
     assert not matcher(pattern)("a" * 1000)
 
 
@@ -87,7 +84,7 @@ def test_a_topic_that_a_client_has_created_by_its_name_is_logged(caplog: pytest.
     [
         ("TIMEOUT", "; did you mean INVALID_SESSION_TIMEOUT or INVALID_TRANSACTION_TIMEOUT or REQUEST_TIMED_OUT?"),
         ("QUOTA_EXCEEDED", "; did you mean THROTTLING_QUOTA_EXCEEDED?"),
-        ("FAILED", ""),  # too many names end so
+        ("FAILED", ""),  # Too many names have this ending.
     ],
 )
 def test_the_end_of_an_error_is_answered_with_the_names_that_have_it(error: str, hint: str) -> None:

@@ -1,4 +1,4 @@
-"""Certificates, made once."""
+"""Certificates, created once."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from minibroker.security.tls.certificates import Certificates, write_certificate
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """An authority, a broker's certificate and a client's."""
+    """An authority, and the certificates of a broker and a client."""
     directory = tmp_path_factory.mktemp("certificates") / "made"
     return write_certificates(str(directory), ["kafka.test", "10.1.2.3"])

@@ -1,7 +1,6 @@
-"""Clients without a login at a broker that wants one: the table of docs/security.md.
+"""Unauthenticated clients attack a broker that requires authentication, as listed in docs/security.md.
 
-Each attack is run, and the page has to say what came of it. Those that go around access control lists are in
-test_bypass.py.
+Each attack is executed, and the page must state its outcome. Attacks on access control lists are in test_bypass.py.
 """
 
 import base64
@@ -38,7 +37,7 @@ ALLOWED_FIRST: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
 
 
 class Target(NamedTuple):
-    """A broker that is attacked, and what its clients trust."""
+    """A broker to attack, and the authority that its clients trust."""
 
     broker: Broker
     certificates: Certificates
@@ -53,14 +52,14 @@ class Target(NamedTuple):
         return TlsClient(self.address(listener), ssl.create_default_context(cafile=self.certificates.ca))
 
     def closes(self, *sent: bytes, listener: str = "SASL_PLAINTEXT") -> None:
-        """The broker closes a connection that sends this, without a word."""
+        """Check that the broker closes a connection that sends these bytes, without a response."""
         with self.client(listener) as client:
             for data in sent:
                 client.send_bytes(data)
             assert client.is_closed()
 
     def held(self) -> int:
-        """Bytes that the broker keeps for what its clients have begun to say."""
+        """Return the number of bytes that the broker holds for incomplete requests."""
 
         async def count() -> int:
             return sum(len(each._reader._own or b"") for each in connections_of(self.broker))
@@ -69,7 +68,7 @@ class Target(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """A row of the table, and how it is tried."""
+    """A row of the table, with the function that executes the attack."""
 
     title: str
     outcome: str
@@ -80,7 +79,7 @@ ATTACKS: Final[list[Attack]] = []
 
 
 def attack(title: str, outcome: str) -> Callable[[Callable[[Target], None]], Callable[[Target], None]]:
-    """Make a function a row."""
+    """Return a decorator that makes a function the attack of a row."""
 
     def add(run: Callable[[Target], None]) -> Callable[[Target], None]:
         ATTACKS.append(Attack(title, outcome, run))
@@ -115,9 +114,6 @@ def request(key: int, version: int = 0, body: bytes = b"") -> bytes:
     return framed(struct.pack(">hhih", key, version, 1, -1) + body)
 
 
-# Requests of clients that have not logged in
-
-
 @attack("a request of any API but ApiVersions and SaslHandshake before logging in", "not read; the connection closes")
 def every_api(target: Target) -> None:
     for route in ROUTES:
@@ -136,7 +132,7 @@ def between(target: Target) -> None:
         client.send_bytes(request(ApiKey.API_VERSIONS))
         (size,) = struct.unpack(">i", client.receive_bytes(4))
         client.receive_bytes(size)
-        client.send_bytes(request(ApiKey.API_VERSIONS))  # once is enough
+        client.send_bytes(request(ApiKey.API_VERSIONS))  # A single request suffices.
         assert client.is_closed()
     with target.client() as client:
         client.send_bytes(request(ApiKey.SASL_HANDSHAKE, 1, name) + request(ApiKey.METADATA))
@@ -147,7 +143,7 @@ def between(target: Target) -> None:
 
 @attack("ApiVersions that is refused, again and again", "answered twice; the third one closes the connection")
 def refused_versions(target: Target) -> None:
-    invalid = b"\x02?\x02?\x00"  # no software has such a name
+    invalid = b"\x02?\x02?\x00"  # No software has this name.
     for asked in (request(ApiKey.API_VERSIONS, 99), request(ApiKey.API_VERSIONS, 3, b"\x00" + invalid)):
         with target.client() as client:
             client.send_bytes(asked * 50)
@@ -174,9 +170,6 @@ def tokens_out_of_turn(target: Target) -> None:
     token = b"\0alice\0secret"
     target.closes(request(ApiKey.SASL_AUTHENTICATE, 0, framed(token)))
     target.closes(framed(b"\x60\x82\x02\x5f\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"))
-
-
-# Guesses
 
 
 @attack(
@@ -252,9 +245,6 @@ def bad_tokens(target: Target) -> None:
             assert client.is_closed()
 
 
-# Downgrades
-
-
 @attack("a mechanism that is not enabled, GSSAPI among them", "UNSUPPORTED_SASL_MECHANISM, and the connection closes")
 def other_mechanisms(target: Target) -> None:
     for mechanism in ("GSSAPI", "SCRAM-SHA-1", "ANONYMOUS", "EXTERNAL", ""):
@@ -276,11 +266,11 @@ def scram_headers(target: Target) -> None:
 def old_tls(target: Target) -> None:
     weak = ssl.create_default_context(cafile=target.certificates.ca)
     weak.maximum_version = ssl.TLSVersion.TLSv1_2
-    weak.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")  # the broker's key is no RSA key
+    weak.set_ciphers("ECDHE-RSA-AES256-GCM-SHA384")  # The broker's key is not an RSA key.
     old = ssl.create_default_context(cafile=target.certificates.ca)
     old.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python knows that these are old
+        warnings.simplefilter("ignore")  # Python warns that these are outdated.
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     for listener in ("SSL", "SASL_SSL"):
         for context in (weak, old):
@@ -303,9 +293,6 @@ def tls_on_plain(target: Target) -> None:
             TlsClient(target.address(listener), ssl.create_default_context())
 
 
-# Floods
-
-
 @attack(
     "a request of more than `sasl.server.max.receive.size` (524288) bytes before logging in, or of a negative size",
     "closed as soon as its length is there",
@@ -315,7 +302,7 @@ def oversized(target: Target) -> None:
         target.closes(struct.pack(">i", size))
     with target.client() as client:
         log_in(client)
-        client.send_bytes(struct.pack(">i", 524_289))  # which is nothing special any more
+        client.send_bytes(struct.pack(">i", 524_289))  # Requests of this size are allowed now.
         assert len(target.broker.topics()) >= 0
     target.closes(request(ApiKey.SASL_HANDSHAKE, 1, struct.pack(">h", 30_000)))
 
@@ -329,7 +316,7 @@ def unfinished_requests(target: Target) -> None:
     try:
         for client in clients:
             client.send_bytes(struct.pack(">i", 524_288) + b"abc")
-        log_in_and_ask(target)  # by then all of them have been read
+        log_in_and_ask(target)  # By now all of them have been read.
         assert target.held() < MOST_HELD
         target.broker.clock.advance(60)
         assert all(client.is_closed() for client in clients)
@@ -372,9 +359,6 @@ def unfinished_handshakes(target: Target) -> None:
             with SocketClient(target.address("SASL_SSL")) as client:
                 client.send_bytes(begun)
                 assert ends(client)
-
-
-# Clients that have logged in
 
 
 @attack("another user, or another mechanism, when a session is renewed", "the renewal fails, and the connection closes")
@@ -422,7 +406,7 @@ def tokens_from_tokens(target: Target) -> None:
 
 
 def ends(client: SocketClient) -> bool:
-    """Does the broker close, be it with an alert?"""
+    """Return whether the broker closes the connection, possibly after a TLS alert."""
     try:
         while client.socket.recv(1000):
             pass
@@ -442,7 +426,7 @@ def test_an_attack_comes_to_what_the_page_says(target: Target, each: Attack) -> 
     row = f"| {each.title} | {each.outcome} |"
     assert row in PAGE.read_text(encoding="utf-8"), f"docs/security.md lacks the row:\n{row}"
     each.run(target)
-    log_in_and_ask(target)  # the broker serves everybody else as before
+    log_in_and_ask(target)  # The broker still serves all other clients.
 
 
 def test_the_page_has_no_other_attacks() -> None:
@@ -476,7 +460,7 @@ def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, ca
     assert "give the client security.protocol=SASL_PLAINTEXT" in caplog.text
     target.broker.asynchronous.services.core.advised.clear()
     caplog.clear()
-    with target.client() as client:  # as clients of today begin
+    with target.client() as client:  # Current clients begin like this.
         client.send_bytes(request(ApiKey.API_VERSIONS))
         (size,) = struct.unpack(">i", client.receive_bytes(4))
         client.receive_bytes(size)

@@ -1,7 +1,4 @@
-"""`Security`: what is asked of it has to make sense.
-
-Messages and working parts without the packages of the extra `security`.
-"""
+"""`Security` rejects contradictory settings. Messages and working features without the extra `security`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""TLS: who gets through the handshake, whom the broker sees then, and what large answers cost."""
+"""TLS: clients that complete the handshake, their principals, and the cost of large responses."""
 
 import errno
 import re
@@ -44,7 +44,7 @@ Start = Callable[..., Broker]
 
 @pytest.fixture
 def start(certificates: Certificates) -> Iterator[Start]:
-    """Starts a broker that speaks TLS, with more of a configuration."""
+    """Starts a broker with TLS and additional settings."""
     with ExitStack() as held:
 
         def run(config: dict[str, Any] | None = None, **fields: Any) -> Broker:
@@ -62,7 +62,7 @@ def start(certificates: Certificates) -> Iterator[Start]:
 
 @pytest.fixture
 def context(certificates: Certificates) -> ssl.SSLContext:
-    """Of a client without a certificate."""
+    """The context of a client without a certificate."""
     return ssl.create_default_context(cafile=certificates.ca)
 
 
@@ -129,7 +129,7 @@ def test_a_key_store_can_be_replaced_while_the_broker_runs(
         with pytest.raises(ssl.SSLCertVerificationError):
             connect(broker, context)
         assert before.ask(METADATA, 9).brokers
-    # The file has changed, and its name has not.
+    # The file has changed, but its name has not.
     shutil.copy(others[1].server_keystore, others[0].server_keystore)
     assert alter(broker, "ssl.keystore.location", others[0].server_keystore).error_code == 0
     with connect(broker, ssl.create_default_context(cafile=others[1].ca)) as client:
@@ -150,9 +150,6 @@ def test_a_store_that_cannot_be_used_is_refused_and_the_old_one_stays(
     assert str(path) in (answer.error_message or "")
     with connect(broker, context) as client:
         assert client.ask(METADATA, 9).brokers
-
-
-# Who is let in
 
 
 @pytest.mark.parametrize("asked", ["requested", "required"])
@@ -230,9 +227,6 @@ def test_with_sasl_a_certificate_counts_only_where_the_listener_asks_for_it(
         client.ask(METADATA, 9)
 
 
-# What is spoken
-
-
 def test_versions_and_suites_are_those_that_are_configured(start: Start, context: ssl.SSLContext) -> None:
     suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     old = start({"ssl.enabled.protocols": "TLSv1.2", "ssl.cipher.suites": suite})
@@ -290,9 +284,6 @@ def test_a_key_may_have_a_password_and_stand_in_the_configuration_itself(
             Broker(listeners="SSL://127.0.0.1:0", config=wrong).start()
 
 
-# Clients that speak something else
-
-
 def test_plain_text_on_a_tls_port_ends_with_advice(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     broker = start()
     for _ in range(2):
@@ -332,7 +323,7 @@ def test_a_client_that_does_not_trust_the_broker_is_advised(start: Start, caplog
 
 
 def settle(broker: Broker) -> None:
-    """Let the broker's loop come to what it has put off."""
+    """Let the broker's event loop run its deferred callbacks."""
     for _ in range(3):
         broker.wait(_held(broker))
 
@@ -345,7 +336,7 @@ def insecure() -> ssl.SSLContext:
 
 
 def closes(client: SocketClient) -> bool:
-    """Does the broker close, be it with an alert?"""
+    """Return whether the broker closes the connection, possibly after a TLS alert."""
     try:
         while client.socket.recv(1000):
             pass
@@ -390,9 +381,6 @@ def test_a_broker_that_stops_does_not_wait_for_handshakes(start: Start) -> None:
         assert closes(other)
 
 
-# Large answers
-
-
 def test_records_come_whole_through_tls_and_a_slow_reader_costs_little(start: Start, context: ssl.SSLContext) -> None:
     broker = start({"message.max.bytes": 8 << 20}, topics=["t"])
     value = bytes(range(256)) * (4 << 10)  # 1 MiB
@@ -404,7 +392,7 @@ def test_records_come_whole_through_tls_and_a_slow_reader_costs_little(start: St
         )
         (length,) = struct.unpack(">i", client.receive_bytes(4))
         assert length > 32 << 20
-        assert broker.wait(_held(broker)) < 2 << 20  # the other side has read four bytes
+        assert broker.wait(_held(broker)) < 2 << 20  # The client has read four bytes.
         data = client.receive_bytes(length)
     assert struct.unpack_from(">i", data) == (sent,)
     assert len(re.findall(re.escape(value[:4096]), data)) == 32 * 256
@@ -412,7 +400,7 @@ def test_records_come_whole_through_tls_and_a_slow_reader_costs_little(start: St
 
 
 async def _held(broker: Broker) -> int:
-    """Bytes that the broker keeps for its connections."""
+    """Return the number of bytes that the broker holds for its connections."""
     return sum(each._transport.get_write_buffer_size() for each in connections_of(broker))
 
 

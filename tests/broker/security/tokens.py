@@ -1,4 +1,4 @@
-"""Brokers with delegation tokens, and clients of them, without sockets."""
+"""Brokers with delegation tokens and their clients, without sockets."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ DAY_MS = 24 * 3_600_000
 
 
 def call_of(harness: Harness, user: str = "alice", *, protocol: str = "SASL_SSL", version: int = 3) -> Call:
-    """A request of a user, after all that came before."""
+    """Return a request of a user, after all earlier requests."""
     harness.run_soon()
     session = harness.session(principal=Principal(USER, user), protocol=protocol)
     return Call(harness.core, harness.services, version, "test", session)
 
 
 def create(harness: Harness, *renewers: str, call: Call | None = None, **fields: Any) -> CreateDelegationTokenResponse:
-    """A token of alice, or of the caller."""
+    """Create a token of alice or of the caller."""
     given: dict[str, Any] = {"max_lifetime_ms": -1, **fields}
     request = CreateDelegationTokenRequest(
         renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers],

@@ -1,4 +1,4 @@
-"""Records of the coordinators' topics, opened in the trees of their batches."""
+"""Records of the coordinators' topics, decoded in the trees of their batches."""
 
 from typing import Any
 

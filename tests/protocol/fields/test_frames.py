@@ -1,4 +1,4 @@
-"""Trees of requests and responses: each byte once, the values that the codec reads, and no exception for damage."""
+"""Trees of requests and responses cover each byte once, have the codec's values, and never raise for corrupt bytes."""
 
 import random
 import struct
@@ -70,7 +70,7 @@ def body_of(root: Node) -> Node:
 
 
 def test_every_api_whose_messages_are_declared_has_trees() -> None:
-    """None of the APIs that are served is missing."""
+    """All served APIs are included."""
     from minibroker.cluster.routing.routes import ROUTES  # noqa: PLC0415 - the only use of the broker here
 
     assert {route.key for route in ROUTES} <= set(DECLARED)
@@ -79,7 +79,7 @@ def test_every_api_whose_messages_are_declared_has_trees() -> None:
 
 @pytest.mark.parametrize(("key", "version"), one_in(4, REQUESTS))
 def test_a_tree_covers_each_byte_and_has_the_values_that_the_codec_reads(key: ApiKey, version: int) -> None:
-    """Also of bytes that are cut or changed, where it ends in an error where the codec has one."""
+    """Truncated and changed bytes give a tree with an error where the codec raises one."""
     apis = declared(key)
 
     @given(messages(apis.request, version), messages(apis.response, version), st.integers(0, 2**32))
@@ -99,7 +99,7 @@ def test_a_tree_covers_each_byte_and_has_the_values_that_the_codec_reads(key: Ap
             check_damaged(request_fields(damaged), apis.request, version, begin, damaged)
         frame = response_frame(key, version, response)
         if key == ApiKey.API_VERSIONS and response.error_code == 35:
-            return  # read as version 0, whatever version it is
+            return  # An unsupported version is read as version 0.
         root = response_fields(key, version, frame)
         check_body(root, response, version, frame)
         for _ in range(5):
@@ -110,7 +110,7 @@ def test_a_tree_covers_each_byte_and_has_the_values_that_the_codec_reads(key: Ap
 
 
 def changed(data: bytes, chance: random.Random) -> bytes:
-    """Bytes that are cut, changed or both."""
+    """Return bytes that are truncated, changed or both."""
     other = bytearray(data)
     for _ in range(chance.choice([0, 0, 1, 3]) if data else 0):
         other[chance.randrange(len(other))] = chance.randrange(256)
@@ -139,7 +139,7 @@ def check_damaged(root: Node, cls: type[Any], version: int, begin: int, frame: b
 
 
 def outside_records(node: Node) -> list[Node]:
-    """The leaves of a tree without those of its records, which the codec does not look into."""
+    """Return the leaves of a tree except those of its records, which the codec does not decode."""
     if node.type.endswith("RECORDS"):
         return []
     return [node] if node.children is None else [leaf for child in node.children for leaf in outside_records(child)]

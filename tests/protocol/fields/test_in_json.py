@@ -1,4 +1,4 @@
-"""Trees as JSON: what a page shows, within bounds."""
+"""Trees as JSON for the page, with their limits."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The sentences about fields: each is about a field that exists, and the fields that everybody meets have one."""
+"""The meanings of fields: each belongs to an existing field, and every declared field has one."""
 
 import re
 
@@ -21,7 +21,7 @@ from tests.storage.helpers import marker
 
 
 def places(cls: type) -> set[str]:
-    """The places of all fields of a message and of the structures in it."""
+    """Return the places of all fields of a message and its structures."""
     found: set[str] = set()
     for field in fields_of(cls):
         found.add(f"{place_of(cls)}.{field.name}")
@@ -31,7 +31,7 @@ def places(cls: type) -> set[str]:
 
 
 def all_places() -> set[str]:
-    """The places of all fields of all messages and stored records, and of their versions."""
+    """Return the places of all fields of all messages and stored records, and of their versions."""
     classes = all_classes()
     return {f"{place_of(cls)}.version" for cls in classes}.union(*map(places, classes))
 
@@ -53,7 +53,7 @@ def test_each_field_that_came_later_names_a_kip() -> None:
         if (found := meaning_of(place)) is not None and found.kip is None
     }
     oldest = {f"{api}.0" for api, kips in KIPS.items() if 0 not in kips}
-    # These came with KAFKA-5291 and, before there were KIPs, with KAFKA-1634 and the offsets that brokers keep.
+    # These came with KAFKA-5291 and, before KIPs existed, with KAFKA-1634 and the offsets stored by brokers.
     assert without - oldest == {
         "metadata.4",
         "offset_commit.1",

@@ -1,4 +1,4 @@
-"""The place of a record in its bytes, in each message format."""
+"""Finding the bytes of a record, in each message format."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ LEGACY: Final = [codec for codec in CompressionCodec if codec is not Compression
 
 
 def bytes_of(data: bytes | bytearray, place: RecordPlace) -> bytes:
-    """The bytes that a place has, decompressed where they are inside."""
+    """Return the bytes at a place, from the decompressed data if they are inside it."""
     if not place.is_inside:
         return bytes(data[place.start : place.end])
     entry = memoryview(data)[place.batch_start : place.batch_end]

@@ -1,4 +1,4 @@
-"""Shared by the tests of trees of fields: the values of a tree, and the check that no byte is left out."""
+"""Helpers for tests of field trees: the values of a tree, and a check that it covers all bytes."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from minibroker_protocol.schema import fields_of
 
 
 def check_leaves(root: Node, size: int) -> None:
-    """Each byte is in one leaf, and each node has the bytes of its children."""
+    """Check that each byte is in exactly one leaf, and that each node has the bytes of its children."""
     at = 0
     for leaf in root.leaves():
         assert leaf.start == at, leaf
@@ -31,7 +31,7 @@ def check_ranges(node: Node) -> None:
 
 
 def plain(message: Any, version: int, *, flexible: bool) -> Any:
-    """A decoded message as `values` gives that of a tree: names and values, without tagged fields of their default."""
+    """Return a decoded message in the form of `values`, without tagged fields that have their default."""
     found: dict[str, Any] = {}
     for field in fields_of(type(message)):
         is_tagged = flexible and version in field.tagged_in
@@ -55,7 +55,7 @@ def _plain_value(kind: Any, value: Any, version: int, *, flexible: bool) -> Any:
 
 
 def values(node: Node) -> Any:
-    """The values of a tree of a message's body."""
+    """Return the values of a tree of a message's body."""
     if node.note == "null" and node.value is None:
         return None
     children = [child for child in node.children or () if child.name[0] != "("]
@@ -77,5 +77,5 @@ def values(node: Node) -> Any:
 
 
 def is_complete(root: Node) -> bool:
-    """Whether the tree has a node for each field."""
+    """Return whether the tree has a node for each field."""
     return not any(node.type in {"ERROR", "UNKNOWN", NOT_OPENED} for node in root.leaves())

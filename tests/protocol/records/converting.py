@@ -1,4 +1,4 @@
-"""Down-conversion with all steps at once."""
+"""Down-conversion that runs all steps without a pause."""
 
 from minibroker_protocol.records.conversion import down_convert
 from minibroker_protocol.steps import drain

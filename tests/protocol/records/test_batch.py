@@ -1,4 +1,4 @@
-"""Reading batches: round trips, what is refused and with which words, and that nothing else is ever raised."""
+"""Reading batches: round trips, rejected batches and their messages, and that no other errors are raised."""
 
 import random
 import struct
@@ -27,13 +27,13 @@ SAMPLE = [
 
 
 def with_crc(batch: bytearray) -> bytearray:
-    """The batch with its CRC put right."""
+    """Return the batch with a correct CRC."""
     struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
     return batch
 
 
 def batch_of(payload: bytes, *, count: int, attributes: int = 0) -> RecordBatch:
-    """A batch whose records are these very bytes."""
+    """Return a batch whose records are exactly these bytes."""
     header = HEADER.pack(1000, 49 + len(payload), 0, 2, 0, attributes, count - 1, 5000, 6000, -1, -1, -1, count)
     return RecordBatch(memoryview(with_crc(bytearray(header + payload))))
 
@@ -186,7 +186,7 @@ def test_a_batch_cut_at_any_byte_raises_nothing_but_decode_errors(
 ) -> None:
     whole = build_batch(SAMPLE, codec=codec)
     for size in range(len(whole)):
-        read(whole[:size])  # cut short, so there is no batch
+        read(whole[:size])  # A truncated batch does not count as a batch.
         if size >= 61:
             cut = whole[:size]
             struct.pack_into(">i", cut, 8, size - 12)
@@ -218,7 +218,7 @@ def test_damaged_batches_raise_nothing_but_decode_errors(codec: CompressionCodec
         except DecodeError:
             refused += 1
         else:
-            # Outside the CRC lie only the base offset and the leader epoch; a greater length makes it a cut batch.
+            # Only the base offset and the leader epoch are outside the CRC. A larger length makes the batch truncated.
             assert position < 16
     assert refused > 2000
 

@@ -1,4 +1,4 @@
-"""Writing batches: the header's fields and what cannot be written."""
+"""Writing batches: the header fields, and values that cannot be written."""
 
 import pytest
 

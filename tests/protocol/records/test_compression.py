@@ -1,4 +1,4 @@
-"""The four codecs: what other writers' bytes look like, and what bad bytes do."""
+"""The four codecs: data of other writers, and corrupt data."""
 
 import random
 import struct
@@ -71,7 +71,7 @@ def test_the_limit_is_exact(codec: CompressionCodec) -> None:
 @pytest.mark.parametrize("codec", COMPRESSING)
 def test_data_cut_short_at_any_byte_is_refused(codec: CompressionCodec) -> None:
     compressed = compress(codec, TEXT[:2000] + random.Random(1).randbytes(100))
-    # A xerial header alone is a stream without blocks, also with a part of the size of a block.
+    # A xerial header alone is a stream without blocks, and so is one followed by a part of a block's size.
     headless = {0, *range(16, 20)} if codec is SNAPPY else {0}
     for size in sorted(set(range(len(compressed))) - headless):
         with pytest.raises(InvalidRecordError):
@@ -210,7 +210,7 @@ def test_a_snappy_block_that_promises_more_than_it_can_hold_is_refused_before_ro
 
 def test_lz4_is_written_as_java_writes_it() -> None:
     frame = compress(LZ4, TEXT)
-    # Magic; version 1, independent blocks, no checksums, no content size; blocks of 64 KB; the right header checksum.
+    # Magic; version 1, independent blocks, no checksums, no content size; blocks of 64 KB; the correct header checksum.
     assert frame[:7].hex() == "04224d18604082"
     info = lz4_frame.get_frame_info(frame)
     assert (info["block_linked"], info["block_checksum"], info["content_checksum"]) == (False, False, False)
@@ -236,7 +236,7 @@ def test_lz4_frames_of_independent_blocks_are_read(
 
 def test_in_format_v0_the_lz4_header_checksum_covers_the_magic_number_too() -> None:
     frame, historic = compress(LZ4, TEXT), compress(LZ4, TEXT, magic=0)
-    assert historic[:7].hex() == "04224d1860401a"  # as Kafka 3.9's stream writes it for magic 0
+    assert historic[:7].hex() == "04224d1860401a"  # as written by Kafka 3.9 for magic 0
     assert historic[7:] == frame[7:]
     assert compress(LZ4, TEXT, magic=1) == frame
     assert all(compress(codec, TEXT, magic=0) == compress(codec, TEXT) for codec in (GZIP, SNAPPY))
@@ -437,11 +437,11 @@ LAST_BLOCK = b"\x01\x00\x00"
 def test_very_many_blocks_are_decompressed(block: bytes, plain: bytes) -> None:
     count = 20_001
     data = FRAME + block * count + LAST_BLOCK
-    assert next(decompressed(ZSTD, data, max_size=MEGABYTE)) == b""  # Others are served while blocks are counted.
+    assert next(decompressed(ZSTD, data, max_size=MEGABYTE)) == b""  # Others are served during the scan.
     assert decompress(ZSTD, data, max_size=MEGABYTE) == plain * count
     assert decompress_within(ZSTD, data, MEGABYTE) is None
     cut = data[:-3]
-    assert decompress_within(ZSTD, cut, MEGABYTE) is None  # it was not counted to its end
+    assert decompress_within(ZSTD, cut, MEGABYTE) is None  # The scan stopped before the end.
     with pytest.raises(InvalidRecordError, match="cut short"):
         decompress(ZSTD, cut, max_size=MEGABYTE)
 

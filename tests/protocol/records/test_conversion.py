@@ -1,4 +1,4 @@
-"""Older formats for older consumers, and batches written again. Compared with Kafka 3.9.1."""
+"""Conversion to older formats for older consumers, and rewritten batches. Compared with Kafka 3.9.1."""
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ def read(message_set: bytes | bytearray) -> list[Record]:
 
 
 def compacted(codec: CompressionCodec) -> bytearray:
-    """Offsets 100, 103 and 107, as the log cleaner leaves them."""
+    """Return a batch with offsets 100, 103 and 107, as left by the log cleaner."""
     return build_message_set(
         [record._replace(headers=()) for record in RECORDS],
         magic=1,

@@ -1,4 +1,4 @@
-"""F1 to F4: the 61 bytes of a v2 header, what a v0 or v1 entry gives instead, and the two fields outside the CRC."""
+"""The 61 bytes of a v2 header, the header of a v0 or v1 entry, and the two fields outside the CRC."""
 
 import os
 import subprocess
@@ -159,7 +159,7 @@ def test_the_bounds_of_entries_come_from_their_lengths_alone() -> None:
 
     whole = entry(20) + entry(49)
     assert list(entry_bounds(memoryview(whole))) == [(0, 32), (32, 61)]
-    assert list(entry_bounds(memoryview(whole[:49]))) == [(0, 32), (32, 61)]  # the last one's magic is there
+    assert list(entry_bounds(memoryview(whole[:49]))) == [(0, 32), (32, 61)]  # The magic of the last entry is included.
     assert list(entry_bounds(memoryview(whole[:48]))) == [(0, 32)]
     assert list(entry_bounds(memoryview(entry(20) + entry(0) + whole))) == [(0, 32)]
     assert list(entry_bounds(memoryview(entry(-5)))) == []

@@ -1,4 +1,4 @@
-"""F5: messages of Kafka 0.7, which have no offsets and no keys."""
+"""Messages of Kafka 0.7, without offsets and keys."""
 
 import random
 import struct
@@ -26,12 +26,12 @@ MEGABYTE = 1024 * 1024
 
 
 def message0(value: bytes) -> bytes:
-    """A message of magic 0, with its size."""
+    """Return a message of magic 0 including its size."""
     return struct.pack(">iBI", 5 + len(value), 0, crc32(value)) + value
 
 
 def message1(value: bytes, codec: int = 0) -> bytes:
-    """A message of magic 1, with its size."""
+    """Return a message of magic 1 including its size."""
     return struct.pack(">iBBI", 6 + len(value), 1, codec, crc32(value)) + value
 
 

@@ -1,6 +1,6 @@
-"""F8 to F10: reading message sets of formats v0 and v1, plain and in wrappers, and what is refused in them.
+"""Reading plain and wrapped message sets of formats v0 and v1, and rejecting invalid ones.
 
-F1 to F3 and F7: writing message sets of formats v0 and v1, to the byte, and what cannot be written.
+Writing message sets of formats v0 and v1 byte for byte, and values that cannot be written.
 """
 
 import random
@@ -49,19 +49,19 @@ def wrapper(
     timestamp: int = 9,
     attributes: int = CompressionCodec.GZIP,
 ) -> LegacyRecordBatch:
-    """A wrapper whose value is these very bytes, compressed."""
+    """Return a wrapper whose value is exactly these bytes, compressed."""
     value = compress(CompressionCodec.GZIP, inner)
     entry = encode_message(offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes)
     return LegacyRecordBatch(memoryview(entry))
 
 
 def with_crc(entry: bytes) -> bytes:
-    """The entry with its CRC put right."""
+    """Return the entry with a correct CRC."""
     return entry[:12] + struct.pack(">I", crc32(entry[16:])) + entry[16:]
 
 
 def v1_entry(rest: bytes, *, offset: int = 0) -> bytes:
-    """A plain v1 entry whose key and value, with their lengths, are these very bytes."""
+    """Return a plain v1 entry whose key and value, with their lengths, are exactly these bytes."""
     return with_crc(struct.pack(">qiIBBq", offset, 14 + len(rest), 0, 1, 0, 5) + rest)
 
 

@@ -1,4 +1,4 @@
-"""Validation of produced records. Compared with Kafka 3.9.1's `LogValidator`."""
+"""Validation of produced records, compared with Kafka 3.9.1's `LogValidator`."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ PRODUCER: dict[str, Any] = {"producer_id": 7, "producer_epoch": 2, "base_sequenc
 
 
 def appended(data: bytes | bytearray, policy: AppendPolicy) -> tuple[Prepared, list[Batch]]:
-    """The outcome, and its batches as they would stand in the log, their checksums looked at."""
+    """Return the result, and its batches as they would be in the log, after checking their checksums."""
     prepared = prepare(memoryview(bytearray(data)), policy, base_offset=BASE, now_ms=NOW)
     assert prepared.header == read_entry_header(prepared.data)
     log = bytearray(prepared.data)
@@ -67,9 +67,9 @@ FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CompressionCodec i
 @pytest.mark.parametrize(
     ("codec", "timestamp_type", "offset"),
     [
-        (NONE, CREATE_TIME, BASE + 1),  # the message that has it
-        (GZIP, CREATE_TIME, BASE + 2),  # the wrapper's
-        (NONE, LOG_APPEND_TIME, BASE),  # the first of many equal ones
+        (NONE, CREATE_TIME, BASE + 1),  # the message with this timestamp
+        (GZIP, CREATE_TIME, BASE + 2),  # the wrapper
+        (NONE, LOG_APPEND_TIME, BASE),  # the first of several equal timestamps
         (GZIP, LOG_APPEND_TIME, BASE + 2),
     ],
 )
@@ -195,7 +195,7 @@ def test_records_are_opened_only_as_far_as_the_policy_asks() -> None:
 
 
 def outcome(batch: bytearray) -> tuple[type[DecodeError] | None, type[DecodeError] | None]:
-    """The outcomes of the hot path and of `prepare` for a batch."""
+    """Return the results of the hot path and of `prepare` for a batch."""
     hot = general = None
     try:
         check_produced_batch(memoryview(batch), opened_records=-1)
@@ -279,7 +279,7 @@ def test_no_record_is_lost_or_changed(
 def test_a_record_of_a_compressed_batch_is_limited_as_it_is_when_unpacked(timestamp_type: TimestampType) -> None:
     records = [NewRecord(None, value, 1) for value in (b"small", b"x" * 1000)]
     packed = build_batch(records, codec=CompressionCodec.GZIP)
-    body = 1000 + 7  # attributes, both deltas, no key, two bytes of the length of the value, no header
+    body = 1000 + 7  # attributes, both deltas, no key, two bytes for the value's length, no headers
     policy = AppendPolicy(timestamp_type=timestamp_type, max_record_bytes=body)
     appended(bytearray(packed), policy)
     policy = policy._replace(max_record_bytes=body - 1)

@@ -1,4 +1,4 @@
-"""Assigning offsets, apart from all else that happens to an append."""
+"""Assigning offsets, independently of the other parts of an append."""
 
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import CompressionCodec

@@ -1,4 +1,4 @@
-"""Reasons to refuse a produced batch. The outcomes were compared with Kafka 3.9.1's own validator."""
+"""Reasons to reject a produced batch. The results were compared with Kafka 3.9.1's own validator."""
 
 import random
 import struct
@@ -30,7 +30,7 @@ RECORDS = [
 
 
 def produced(**changes: Any) -> bytearray:
-    """A good batch with some header fields changed and the CRC put right."""
+    """Return a valid batch with some header fields changed and a correct CRC."""
     batch = build_batch(RECORDS, producer_id=7, producer_epoch=0, base_sequence=0)
     HEADER.pack_into(batch, 0, *read_header(batch)._replace(**changes))
     return with_crc(batch)
@@ -201,7 +201,7 @@ def test_opened_records_that_lie_are_invalid(payload: str, count: int, message: 
     batch = batch_of(compress(codec, bytes.fromhex(payload)), count=count, attributes=codec)
     with pytest.raises(InvalidRecordError, match=message):
         check(batch, count)
-    check(batch, count - 1)  # not opened, so not seen
+    check(batch, count - 1)  # The records are not opened, so the error is not noticed.
 
 
 @pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec])
@@ -218,7 +218,7 @@ def test_a_bomb_is_refused_when_it_is_opened(codec: CompressionCodec, monkeypatc
 @pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec])
 def test_few_records_that_take_many_bytes_are_trusted_as_many_records_are(codec: CompressionCodec, size: int) -> None:
     batch = bytearray(build_batch([NewRecord(None, bytes(size), 1)], codec=codec))
-    struct.pack_into(">i", batch, 57, 2)  # two records, of which there is one
+    struct.pack_into(">i", batch, 57, 2)  # a count of two, with one record
     struct.pack_into(">i", batch, 23, 1)
     struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
     with pytest.raises(InvalidRecordError):

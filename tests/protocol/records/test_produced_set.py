@@ -1,4 +1,4 @@
-"""Refusals of a topic, apart from all else that happens to an append."""
+"""Record sets that a topic rejects, independently of the other parts of an append."""
 
 import pytest
 
@@ -95,7 +95,7 @@ def test_only_brokers_set_the_append_time(magic: int, codec: CompressionCodec) -
     with pytest.raises(InvalidTimestampError) as refused:
         validate(marked, AppendPolicy(timestamp_type=TimestampType.LOG_APPEND_TIME))
     assert "Producer should not set timestamp type to LogAppendTime" in refused.value.record_errors[0].message
-    # Kafka overlooks it where records keep their producer's time.
+    # Kafka ignores the type if records keep their producer's timestamps.
     validate(marked, AppendPolicy())
 
 

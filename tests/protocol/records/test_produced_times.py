@@ -31,7 +31,7 @@ def batch_of(times: Sequence[int], codec: CompressionCodec = CompressionCodec.NO
 
 
 def checked(batch: bytearray, opened_records: int, now_ms: int | None = NOW) -> BatchHeader:
-    """The header; it is the one in the bytes, and their checksum is right."""
+    """Return the header, after checking that it equals the one in the bytes and that the checksum is correct."""
     header = check_produced_batch(memoryview(batch), opened_records=opened_records, now_ms=now_ms)
     assert header == read_header(batch)
     RecordBatch(memoryview(batch)).check_crc()

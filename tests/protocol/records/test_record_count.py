@@ -1,4 +1,4 @@
-"""The record count that the header of a compressed batch declares, where nobody reads the records."""
+"""The declared record count of a compressed batch whose records are not read."""
 
 import struct
 

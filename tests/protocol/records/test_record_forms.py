@@ -1,4 +1,4 @@
-"""The check of a batch's only record by its form, against the walk over its fields."""
+"""Checking the only record of a batch by its form, compared with the walk over its fields."""
 
 from collections.abc import Generator, Mapping
 from unittest.mock import patch
@@ -19,7 +19,7 @@ NULLABLE_BYTES = st.none() | st.binary(max_size=200)
 
 @pytest.fixture(autouse=True)
 def forms() -> Generator[Mapping[int, object]]:
-    """No form is known."""
+    """Clear the cached forms."""
     known = produced_batch._forms
     known.by_size.clear()
     known.last_size = -1
@@ -32,12 +32,12 @@ def batch(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, byte
 
 
 def check(made: bytes | bytearray) -> int | str:
-    """Of the form: what the check returns or says."""
+    """Return the result or the error message of the check by form."""
     return _outcome(made, by_form=True)
 
 
 def walk(made: bytes | bytearray) -> int | str:
-    """The same of the walk."""
+    """Return the result or the error message of the walk."""
     return _outcome(made, by_form=False)
 
 
@@ -71,12 +71,12 @@ def test_a_record_of_a_known_form_is_not_walked() -> None:
     with patch.object(produced_batch, "walk_records", side_effect=AssertionError):
         assert check(batch(b"xyz", b"third")) == 0
         with pytest.raises(AssertionError):
-            check(batch(b"keys", b"four"))  # as long, with other fields
+            check(batch(b"keys", b"four"))  # The sizes are equal, but the fields are not.
 
 
 def test_a_form_has_its_timestamp_delta() -> None:
     late = batch(None, b"value")
-    late[RECORD_BATCH_OVERHEAD + 2] = 14  # in zig-zag
+    late[RECORD_BATCH_OVERHEAD + 2] = 14  # 7 in zig-zag encoding
     for _ in range(3):
         assert check(late) == walk(late) == 7
     assert check(batch(None, b"value")) == 0

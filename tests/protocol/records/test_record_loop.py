@@ -1,4 +1,4 @@
-"""The functions that are generated from the description of a record: their source, and that they read it alike."""
+"""Functions generated from the description of a record: their source, and that they all read records alike."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ DATA = BATCH[61:]
 
 
 def fields_of_records() -> Iterator[tuple[int, int, int, bytes | None, bool, int]]:
-    """Offset delta, timestamp delta, start, key, whether the value is null, and end of each record, one by one."""
+    """Yield the offset delta, timestamp delta, start, key, nullness of the value, and end of each record."""
     position = 0
     while position < len(DATA):
         start = position

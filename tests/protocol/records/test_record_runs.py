@@ -1,4 +1,4 @@
-"""Records of one layout are checked at once, and with the same outcome as one by one."""
+"""Records with the same layout are checked at once, with the same results as one by one."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ def records_of(
     growing: int = 0,
     headers: tuple[tuple[str, bytes | None], ...] = (),
 ) -> memoryview:
-    """The records of a batch; `growing` is how much longer each value is than the one before it."""
+    """Return the records of a batch. Each value is `growing` bytes longer than the previous one."""
     new = [NewRecord(key, bytes([n % 256]) * (size + n * growing), START + n * step, headers) for n in range(count)]
     return memoryview(bytes(build_batch(new)))[RECORD_BATCH_OVERHEAD:]
 
@@ -38,7 +38,7 @@ def outcome(check: Callable[[], int | None]) -> int | str | None:
 
 
 def assert_alike(data: memoryview, count: int) -> int | str | None:
-    """The check agrees with the walk, in what it returns and in what it refuses."""
+    """Check that both checks return the same result or raise the same error, and return it."""
     walked = outcome(lambda: walk_records(data, 0, count))
     assert outcome(lambda: check_records(data, 0, count)) == walked
     assert outcome(lambda: check_records(bytes(data), 0, count)) == walked
@@ -52,7 +52,7 @@ def test_records_of_one_layout_are_one_run_for_each_width_of_offset_delta(count:
         count = 200
     data = records_of(count, size=size, headers=WITH_HEADERS if size == 100 else ())
     passed = pass_runs(data, 0, count)
-    left_over = SHORTEST_RUN - 1  # records that are too few for a run of their own
+    left_over = SHORTEST_RUN - 1  # Too few records for a run of their own.
     assert min(count, 8_192) - left_over <= passed.records <= min(count, 8_192)
     assert passed.largest == 0
     assert_alike(data, count)
@@ -73,7 +73,7 @@ def test_the_largest_delta_may_stand_anywhere_in_a_run() -> None:
     body = bytearray(data[first:])
     size = len(body) // len(times)
     for number in range(len(times)):
-        body[number * size + 4] = 2 * number  # they count from 0
+        body[number * size + 4] = 2 * number  # Each batch starts at delta 0.
     assert pass_runs(bytes(body), 0, len(times)) == (len(times), len(body), 2 * 8_191)
     assert_alike(memoryview(body), len(times))
 
@@ -127,17 +127,17 @@ def test_bytes_behind_a_run_are_refused() -> None:
 
 VALUES = st.integers(0, 90) | st.sampled_from([8_000, 9_000])
 SHAPES = st.tuples(
-    st.integers(1, 30),  # how many
-    st.none() | st.integers(0, 70),  # the key's size
+    st.integers(1, 30),  # record count
+    st.none() | st.integers(0, 70),  # key size
     st.none() | VALUES,
     st.integers(0, 3),  # headers
-    st.sampled_from([0, 0, 1, 40, 5_000, -3]),  # ms from one to the next
+    st.sampled_from([0, 0, 1, 40, 5_000, -3]),  # milliseconds between records
 )
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[bytearray, int]:
-    """Groups of records that are alike, with other contents, and perhaps some bytes changed."""
+    """Generate groups of records with the same layout and different contents, with some bytes possibly changed."""
     new: list[NewRecord] = []
     time = START
     for count, key, value, headers, step in draw(st.lists(SHAPES, min_size=1, max_size=4)):

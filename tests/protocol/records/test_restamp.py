@@ -1,4 +1,4 @@
-"""Re-stamping, apart from all else that happens to an append."""
+"""Re-stamping, independently of the other parts of an append."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_and_back_to_create_time_the_records_have_their_own_times_again() -> Non
 
 
 def test_what_has_the_stamp_already_is_not_written() -> None:
-    batch = bytes(build_batch(RECORDS))  # writing into it would raise
+    batch = bytes(build_batch(RECORDS))  # Writing to these bytes would raise.
     header = read_entry_header(batch)
     assert restamp(memoryview(batch), header, TimestampType.CREATE_TIME, 30) == header
 

@@ -1,4 +1,4 @@
-"""F6: the sizes of zig-zag varints, and what is not one."""
+"""The sizes of zig-zag varints, and invalid ones."""
 
 import pytest
 from hypothesis import given

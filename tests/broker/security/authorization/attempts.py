@@ -1,4 +1,4 @@
-"""Requests of somebody who may not send them: one for each way of naming a resource that an API has."""
+"""Requests of a client without rights, one for each way in which an API names a resource."""
 
 from dataclasses import MISSING, is_dataclass
 from dataclasses import fields as dataclass_fields
@@ -27,7 +27,7 @@ _ROUTES: Final = {route.message: route for route in ROUTES}
 
 
 class Names(NamedTuple):
-    """The resource of a request; it may exist or not."""
+    """The resource names of a request, which can exist or not."""
 
     topic: str
     topic_id: bytes
@@ -36,7 +36,7 @@ class Names(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One request: the API, a version of it, and the fields that are not left to themselves."""
+    """A request: the API, its version, and the fields that are not defaults."""
 
     api: str
     version: int
@@ -45,12 +45,12 @@ class Attempt(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name of a case in a test."""
+        """The name of the test case."""
         return f"{self.api}-{self.version}" + (f"-{self.note}" if self.note else "")
 
     @property
     def is_served(self) -> bool:
-        """Has the dispatch table this version?"""
+        """Whether the dispatch table has this version."""
         route = _ROUTES.get(self.api)
         return route is not None and route.first <= self.version <= route.last
 
@@ -103,7 +103,7 @@ _OF_SHARE_STATES: Final = (
 
 
 def attempts(names: Names) -> list[Attempt]:
-    """All of them."""
+    """Return all attempts."""
     topic, topic_id, group, transactional_id = names
     producer = {"producer_id": 1, "producer_epoch": 0}
     partition = {"partition_index": 0}
@@ -375,7 +375,7 @@ def attempts(names: Names) -> list[Attempt]:
 
 
 def codes_in(message: Any, path: str = "", ending: str = "error_code") -> list[tuple[str, int]]:
-    """Every error code in a response, or whatever ends so, by the fields that lead to it, sorted."""
+    """Return every field of a response with this ending, by default error codes, with its path, sorted."""
     found: list[tuple[str, int]] = []
     if isinstance(message, list):
         for each in message:
@@ -391,7 +391,7 @@ def codes_in(message: Any, path: str = "", ending: str = "error_code") -> list[t
 
 
 def visible(message: Any, names: Names) -> Any:
-    """The content of a response, without the names that the client has brought itself."""
+    """Return the contents of a response, without the names from the client's own request."""
     own = {name: f"<{index}>" for index, name in enumerate(names)}
     if isinstance(message, list):
         return [visible(each, names) for each in message]

@@ -11,11 +11,11 @@ AUTHORIZER: Final[Mapping[str, str]] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:admin",
 }
-"""An authorizer whose super users are the nameless ones, which those of most tests are, and admin."""
+"""An authorizer whose super users are admin and the anonymous user, which most tests use."""
 
 
 def guarded(directory: Path, **config: str) -> Harness:
-    """A broker without sockets and with an authorizer; nobody but its super users may do anything."""
+    """Return a broker without sockets and with an authorizer, where only super users have rights."""
     return Harness(str(directory), {**AUTHORIZER, **{name.replace("_", "."): value for name, value in config.items()}})
 
 
@@ -29,7 +29,7 @@ def rule(
     prefixed: bool = False,
     host: str = "*",
 ) -> AclBinding:
-    """A rule for a user."""
+    """Return a rule for a user."""
     return AclBinding(
         resource_type,
         name,
@@ -42,6 +42,6 @@ def rule(
 
 
 def allow(harness: Harness, operation: Operation, resource_type: ResourceType, name: str) -> None:
-    """Allow alice something."""
+    """Allow an operation to alice."""
     assert harness.services.authorizer is not None
     harness.services.authorizer.add([rule(operation, resource_type, name)])

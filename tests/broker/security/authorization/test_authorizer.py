@@ -1,4 +1,4 @@
-"""The decisions that follow from rules; `tests/kafka/test_authorizer.py` holds them against Kafka's."""
+"""Decisions based on rules. `tests/kafka/test_authorizer.py` compares them with Kafka's."""
 
 from pathlib import Path
 
@@ -72,7 +72,7 @@ def test_authorized_operations_are_those_that_the_rules_allow(metadata: ClusterM
 
 def test_decisions_are_remembered_only_until_a_rule_changes(metadata: ClusterMetadata, harness: Harness) -> None:
     authorizer = made(metadata)
-    for number in range(10_050):  # more than are remembered
+    for number in range(10_050):  # more than the cache holds
         assert not may(authorizer, harness, Operation.READ, f"t{number}")
     assert len(authorizer._decisions) <= 10_000
     authorizer.add([rule(Operation.READ, TOPIC, "t", prefixed=True)])
@@ -149,7 +149,7 @@ def test_a_broker_with_another_class_does_not_start_and_leaves_its_directory(tmp
     directory = str(tmp_path / "data")
     with pytest.raises(ConfigError, match="there is no JVM here to run it; these are served: kafka"):
         Harness(directory, {"authorizer.class.name": "com.example.Opa"})
-    Harness(directory).close()  # which is not locked
+    Harness(directory).close()  # It is not locked.
 
 
 def test_a_broker_without_an_authorizer_has_none(harness: Harness) -> None:

@@ -1,4 +1,4 @@
-"""Somebody without rights tries every API that names a resource, gets nothing, and learns nothing."""
+"""A client without rights calls every API that names a resource, and gets no data and no information."""
 
 from collections.abc import Iterator
 
@@ -22,15 +22,15 @@ REFUSALS = {
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 IDS_ARE_NO_SECRET = {"Fetch-13-by-id", "Metadata-12-by-id", "DeleteTopics-6-by-id"}
-"""Kafka says of an id that no topic has it, to everybody."""
+"""Kafka tells every client that no topic has a given id."""
 HIDDEN = {"Metadata-12-all", "ListGroups-4", "ListTransactions-0", "DescribeTopicPartitions-0-all"}
-"""Hidden resources are left out, without an error."""
+"""Hidden resources are omitted without an error."""
 FOR_EVERYBODY = {"DescribeCluster-1"}
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A broker with a topic that has records, a group with a member, and a transactional id; bob asks it."""
+    """A broker with a topic with records, a group with a member, and a transactional id. bob sends the requests."""
     made = guarded(tmp_path_factory.mktemp("guarded"))
     made.create("secret")
     made.produce(batch(b"a"), "secret")
@@ -44,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.fixture(scope="module")
 def present(broker: Harness) -> Names:
-    """The existing resources."""
+    """The names of existing resources."""
     topic = broker.services.core.topics.get("secret")
     assert topic is not None
     return Names("secret", topic.id, "readers", "sender")
@@ -55,13 +55,13 @@ def served() -> list[Attempt]:
 
 
 def twin(attempt: Attempt, names: Names) -> Attempt:
-    """The same attempt for other names."""
+    """Return the same attempt with other names."""
     return next(each for each in attempts(names) if each.title == attempt.title)
 
 
 def test_every_api_that_needs_a_right_is_tried() -> None:
     tried = {each.api for each in attempts(ABSENT)}
-    # A client without a login gets no tokens; their own tests have them.
+    # A client without a login gets no tokens, which have their own tests.
     needing = {route.message for route in ROUTES if endpoint(route.key).needs.text != "nothing"}
     assert {api for api in needing if "DelegationToken" not in api} == tried
 

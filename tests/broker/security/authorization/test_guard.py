@@ -1,4 +1,4 @@
-"""Requests that are served in part, and the ways that a request takes to its handler."""
+"""Requests that are served in part, and the paths of a request to its handler."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,7 +50,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
-    """A broker with the topics "mine" and "theirs"; alice may read and write the first, and asks."""
+    """A broker with the topics "mine" and "theirs". alice, the client, is allowed to read and write the first."""
     made = guarded(tmp_path / "data")
     made.create("mine")
     made.create("theirs")
@@ -72,7 +72,7 @@ def produced(response: Any) -> dict[str, int]:
 
 
 def ends(harness: Harness) -> dict[str, int]:
-    """The end of each log, as the super user sees it."""
+    """Return the end of each log as visible to the super user."""
     user, harness.user = harness.user, None
     found = {name: harness.fetch_one(topic=name).high_watermark for name in ("mine", "theirs")}
     harness.user = user

@@ -1,4 +1,4 @@
-"""The table of rights: complete, documented, and right."""
+"""The table of rights is complete, documented and correct."""
 
 from pathlib import Path
 

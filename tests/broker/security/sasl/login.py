@@ -14,31 +14,31 @@ from tests.broker.socket_client import SocketClient
 
 
 def handshake(client: SocketClient, mechanism: str = "PLAIN", version: int = 1) -> SaslHandshakeResponse:
-    """SaslHandshake."""
+    """Send a SaslHandshake request and return its response."""
     response: SaslHandshakeResponse = client.ask(SaslHandshakeRequest(mechanism=mechanism), version)
     return response
 
 
 def authenticate(client: SocketClient, token: bytes, version: int = 2) -> SaslAuthenticateResponse:
-    """SaslAuthenticate."""
+    """Send a SaslAuthenticate request and return its response."""
     response: SaslAuthenticateResponse = client.ask(SaslAuthenticateRequest(auth_bytes=token), version)
     return response
 
 
 def log_in(client: SocketClient, name: str = "alice", password: str = "secret") -> SaslAuthenticateResponse:
-    """PLAIN, from its beginning to its end."""
+    """Log in with PLAIN and return the last response."""
     assert handshake(client).error_code == 0
     return authenticate(client, f"\0{name}\0{password}".encode())
 
 
 def connections_of(broker: Broker) -> list[Any]:
-    """The open connections of all its nodes."""
+    """Return the open connections of all nodes."""
     listeners: list[Any] = [node.listener for node in broker.asynchronous.services.core.cluster.nodes.values()]
     return [each for listener in listeners for each in listener.connections]
 
 
 class TlsClient(SocketClient):
-    """A connection that speaks TLS."""
+    """A connection with TLS."""
 
     def __init__(self, address: tuple[str, int], context: ssl.SSLContext) -> None:
         super().__init__(address)
@@ -46,7 +46,7 @@ class TlsClient(SocketClient):
 
 
 def connect(broker: Broker, security: Security) -> SocketClient:
-    """A connection as the broker wants it, before anybody has logged in."""
+    """Connect as the listener requires, without logging in."""
     if security.has_tls:
         return TlsClient(broker.address, security.context())
     return SocketClient(broker.address)

@@ -1,4 +1,4 @@
-"""The client's side of SCRAM, as RFC 5802 has it, for tests."""
+"""The client side of SCRAM for tests, according to RFC 5802."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ from minibroker.security.sasl.scram import HASHES
 
 
 class ScramClient:
-    """One exchange; `nonce` is its half."""
+    """One exchange; `nonce` is the client's part of the nonce."""
 
     def __init__(self, mechanism: str, name: str, password: str, *, nonce: str = "abc", extensions: str = "") -> None:
         self._hash: Final = HASHES[mechanism]
@@ -19,11 +19,11 @@ class ScramClient:
         self._signature = b""
 
     def first(self) -> bytes:
-        """The first message."""
+        """Return the first message."""
         return f"n,,{self._bare}".encode()
 
     def answer(self, challenge: bytes) -> bytes:
-        """The last message, to the broker's challenge."""
+        """Return the final message, which responds to the broker's challenge."""
         fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
         salted = hashlib.pbkdf2_hmac(self._hash, self._password.encode(), salt, iterations)
@@ -37,5 +37,5 @@ class ScramClient:
         return self.final
 
     def trusts(self, last: bytes) -> bool:
-        """Has the broker proved that it knows the password, too?"""
+        """Return whether the broker has also proved that it has the password."""
         return last == b"v=" + base64.b64encode(self._signature)

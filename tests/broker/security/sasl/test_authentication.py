@@ -1,4 +1,4 @@
-"""A connection's way through SASL: what may come when, what clients are told, and when sessions end."""
+"""SASL on a connection: the allowed order of requests, the clients' errors, and the end of sessions."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_versi
 
 
 class Start:
-    """Starts a broker with users, and gives a function that connects to it."""
+    """Starts a broker with users, and returns a function that connects to it."""
 
     def __init__(self, held: ExitStack) -> None:
         self._held = held
@@ -66,7 +66,7 @@ def test_a_session_that_outlives_its_connection_keeps_nothing_of_the_login(start
         session = connection._session
         assert session.authentication is not None
     with connect(broker_of(start), security) as other:
-        log_in(other)  # The broker has noticed the end of the first connection by then.
+        log_in(other)  # By now the broker has noticed the end of the first connection.
         assert is_served(other)
         assert session.authentication is None
 
@@ -128,7 +128,7 @@ def test_a_failure_is_told_late(start: Start) -> None:
     client = start({"connection.failed.authentication.delay.ms": 300_000})()
     handshake(client)
     client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
-    client.send(METADATA, 9)  # is not served meanwhile
+    client.send(METADATA, 9)  # It is not served meanwhile.
     broker = broker_of(start)
     broker.wait_for_requests(1, api="SaslAuthenticate")
     broker.clock.advance(299)
@@ -158,9 +158,6 @@ def test_who_has_logged_in_may_be_silent(start: Start) -> None:
     log_in(client)
     broker_of(start).clock.advance(590)
     assert is_served(client)
-
-
-# Sessions that end (KIP-368)
 
 
 def test_a_session_that_is_over_ends_with_its_next_request(start: Start) -> None:
@@ -210,9 +207,6 @@ def test_sessions_of_tokens_end_with_them(start: Start) -> None:
 
 async def _now(broker: Broker) -> int:
     return broker.asynchronous.services.core.clock.now_ms()
-
-
-# What must not be told
 
 
 def test_neither_the_journal_nor_a_log_shows_a_password(start: Start, caplog: pytest.LogCaptureFixture) -> None:

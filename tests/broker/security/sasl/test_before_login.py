@@ -1,6 +1,7 @@
-"""A client that has not logged in: for each API, how many bytes, requests and steps of the broker it gets at most.
+"""Limits before login: the bytes, requests and steps that each API can use at most.
 
-A step is a line of Python that the broker's thread runs. Their number says what a request costs, on any machine.
+A step is a line of Python executed by the broker's thread. The number of steps measures the cost of a request
+independently of the machine.
 """
 
 import struct
@@ -21,11 +22,11 @@ from tests.broker.security.sasl.login import log_in
 from tests.broker.socket_client import SocketClient, framed
 
 BYTES: Final = 524_288
-"""The largest request: `sasl.server.max.receive.size`."""
+"""The size of the largest request: `sasl.server.max.receive.size`."""
 TOKEN_BYTES: Final = 65_536
-"""The largest token: reading one may cost more than its copies."""
+"""The size of the largest token. Reading it can take longer than copying it."""
 STEPS: Final = 5000
-"""About a millisecond. Half of it goes to the pieces in which so many bytes arrive."""
+"""Steps that take about a millisecond. Half of them are for the chunks in which so many bytes arrive."""
 MANY: Final = 20
 USERS: Final = {"alice": "secret"}
 
@@ -34,10 +35,10 @@ class Row(NamedTuple):
     """Requests of one kind.
 
     Attributes:
-        title: the API, and what is large about its request.
-        requests: that are answered on one connection; the next one closes it.
-        frame: the request, as large as it may be.
-        before: what comes before it on the connection, all of which is answered.
+        title: the API, and the large part of its request.
+        requests: the number of requests answered per connection; the next one closes it.
+        frame: the request, of the maximum size.
+        before: requests that precede it on the connection, all of which are answered.
     """
 
     title: str
@@ -47,7 +48,7 @@ class Row(NamedTuple):
 
 
 def request(key: int, version: int, body: bytes = b"", filler: bytes = b"\0") -> bytes:
-    """A request that is filled up to the largest size."""
+    """Return a request that is padded to the maximum size."""
     data = struct.pack(">hhih", key, version, 1, -1) + body
     return data + filler * ((BYTES - len(data)) // len(filler))
 
@@ -67,13 +68,13 @@ def handshake(mechanism: str, version: int = 1) -> bytes:
 
 
 def token(data: bytes) -> bytes:
-    """SaslAuthenticate."""
+    """Return a SaslAuthenticate request."""
     head = struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 1, 1, -1)
     return head + framed(data)
 
 
 def large(start: bytes, filler: bytes = b"x", end: bytes = b"") -> bytes:
-    """A token that is filled up to the largest size."""
+    """Return a token that is padded to the maximum size."""
     return start + filler * ((TOKEN_BYTES - len(start) - len(end)) // len(filler)) + end
 
 
@@ -107,7 +108,7 @@ ROWS: Final = [
 
 
 class Steps:
-    """Counts the lines that new threads run."""
+    """Counts the lines that new threads execute."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -122,7 +123,7 @@ class Target(NamedTuple):
     steps: Steps
 
     def wait(self) -> None:
-        """Until the broker has done all that it has begun."""
+        """Wait until the broker has finished all work that it has started."""
         self.broker.topics()
 
 
@@ -140,7 +141,7 @@ def target() -> Iterator[Target]:
             broker = held.enter_context(Broker(security=Security("SASL_PLAINTEXT", users=USERS), config=config))
         finally:
             threading.settrace(None)
-        with SocketClient(broker.address) as client:  # which loads the modules
+        with SocketClient(broker.address) as client:  # This loads the modules.
             client.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 3)
             log_in(client)
         yield Target(broker, steps)
@@ -155,7 +156,7 @@ def test_a_larger_request_closes_the_connection_by_its_length(target: Target, be
 
 
 def is_answered(client: SocketClient, frame: bytes) -> bool:
-    """Send a request; the broker closes instead of answering, or before it has been sent."""
+    """Send a request and return whether it is answered. The broker can close the connection before it is fully sent."""
     try:
         client.send_bytes(framed(frame))
         (size,) = struct.unpack(">i", client.receive_bytes(4))

@@ -1,4 +1,4 @@
-"""OAUTHBEARER, without a connection: tokens that nobody has signed, and tokens that somebody has."""
+"""OAUTHBEARER without a connection, with unsigned and signed tokens."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def part(value: Any) -> str:
 
 
 DEEP = base64.urlsafe_b64encode(b"[" * 30_000).decode()
-"""JSON that no parser reads whole."""
+"""JSON that is too deeply nested for any parser."""
 
 
 def unsecured(claims: Any, header: Any = None) -> str:
@@ -46,7 +46,7 @@ def first(token: str, authorization_id: str = "", more: str = "") -> bytes:
 
 
 def refusal(validate: Validate, token: str) -> bytes:
-    """The response to a client whose token is invalid; the next message of the exchange ends it."""
+    """Return the response to a client whose token is invalid. The next message ends the exchange."""
     server = OAuthBearerServer(validate)
     challenge = server.evaluate(first(token))
     assert not server.is_complete
@@ -128,8 +128,6 @@ def test_a_message_of_another_form_is_refused(lax: Validate, message: bytes) -> 
         OAuthBearerServer(lax).evaluate(message)
 
 
-# Signed tokens
-
 Sign = Callable[..., str]
 
 
@@ -189,7 +187,7 @@ def test_a_signature_of_nobody_or_of_somebody_else_is_refused(jwks: Path, key: e
         jwt.encode(CLAIMS, other, "ES256", {"kid": "one"}),
         jwt.encode(CLAIMS, key, "ES256", {"kid": "two"}),
         jwt.encode(CLAIMS, rsa.generate_private_key(65537, 2048), "RS256"),
-        jwt.encode(CLAIMS, public[:64], "HS256"),  # a public key is no shared secret
+        jwt.encode(CLAIMS, public[:64], "HS256"),  # A public key must not be used as a shared secret.
         unsecured(CLAIMS),
         f"{head}.{part({**CLAIMS, 'sub': 'admin'})}.{signature}",
         "a.b.c",

@@ -1,7 +1,4 @@
-"""PLAIN, without a connection.
-
-Login configurations in the syntax of JAAS.
-"""
+"""PLAIN without a connection, and login configurations in JAAS syntax."""
 
 import pytest
 

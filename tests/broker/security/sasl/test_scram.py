@@ -1,4 +1,4 @@
-"""SCRAM, without a connection: right passwords, wrong ones, and messages that somebody has heard before."""
+"""SCRAM without a connection: correct passwords, wrong passwords, and replayed messages."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ MECHANISMS = pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512]
 
 
 def accounts(mechanism: str) -> FindAccount:
-    """Of alice and of "a,b=c", who have passwords, and of one token."""
+    """Return accounts of alice and "a,b=c" with passwords, and of one token."""
     known = {
         ("alice", False): ScramAccount(credential_of(mechanism, "secret"), "alice"),
         ("a,b=c", False): ScramAccount(credential_of(mechanism, "secret"), "a,b=c"),
@@ -30,7 +30,7 @@ def accounts(mechanism: str) -> FindAccount:
 
 
 def test_the_example_of_the_standard_is_computed_alike() -> None:
-    """RFC 7677, section 3: its client's proof and its server's signature."""
+    """RFC 7677, section 3: the client's proof and the server's signature."""
     credential = credential_of(SCRAM_SHA_256, "pencil", salt=base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
     client = ScramClient(SCRAM_SHA_256, "user", "pencil", nonce="rOprNGfwEbeRWgbNEkqO")
     challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

@@ -1,4 +1,4 @@
-"""The files of `minibroker certificates`, and key stores as the broker reads them."""
+"""The files of `minibroker certificates`, and key stores read by the broker."""
 
 import ipaddress
 import os
@@ -66,12 +66,9 @@ def test_the_extra_is_named_where_it_is_missing() -> None:
     )
 
 
-# Key stores
-
-
 def test_pem_and_pkcs12_hold_the_same_key(certificates: Certificates) -> None:
     pem = read_key_store(certificates.server_keystore, "PEM", None, None)
-    for kind in ("PKCS12", "JKS"):  # Java reads PKCS12 for either
+    for kind in ("PKCS12", "JKS"):  # Java reads PKCS12 with either type.
         store = read_key_store(certificates.server_keystore_p12, kind, certificates.password, None)
         one, other = (load_pem_private_key(each.pem, each.password) for each in (pem, store))
         assert isinstance(one, ec.EllipticCurvePrivateKey)
@@ -120,11 +117,8 @@ def test_a_wrong_password_is_told(certificates: Certificates) -> None:
         read_key_store(certificates.truststore_p12, "PKCS12", certificates.password, None)
 
 
-# Names
-
-
 def named(*parts: list[tuple[x509.ObjectIdentifier, str]]) -> bytes:
-    """A certificate with such a subject, each part of which may have several attributes; in DER."""
+    """Return a certificate (DER) with this subject. Each part of the subject can have several attributes."""
     key = ec.generate_private_key(ec.SECP256R1())
     sets = [x509.RelativeDistinguishedName([x509.NameAttribute(*each) for each in part]) for part in parts]
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Key stores that the JDK's keytool has written."""
+"""Key stores written by the JDK's keytool."""
 
 import socket
 import ssl
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.toolchain
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """Return a function that writes a store with a key of some options, once, and returns its path."""
+    """Return a function that writes a key store with given options once, and returns its path."""
     folder: Path = tmp_path_factory.mktemp("stores")
 
     @cache
