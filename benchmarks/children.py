@@ -1,4 +1,4 @@
-"""Child processes that never outlive the benchmark: brokers and clients are all started and ended here."""
+"""Child processes that never outlive the benchmark, which starts and ends all brokers and clients here."""
 
 import contextlib
 import ctypes
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 """The checkout."""
 
 INHERITED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""The environment of a child. With that variable it would compile each module that it imports."""
+"""The environment of a child. With that variable set, it would compile each imported module again."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -34,7 +34,7 @@ _PREPARE_CHILD = _die_with_parent()
 def start(
     command: Sequence[str], output: IO[bytes], *, env: Mapping[str, str] | None = None, stdin: int = subprocess.DEVNULL
 ) -> Child:
-    """Starts a child in its own process group (so that Ctrl-C reaches only the benchmark, which then ends it)."""
+    """Start a child in its own process group, so that Ctrl-C reaches only the benchmark, which then ends the child."""
     return subprocess.Popen(
         command,
         cwd=ROOT,
@@ -48,7 +48,7 @@ def start(
 
 
 def end(child: Child, grace: float = 8.0, number: signal.Signals = signal.SIGTERM) -> None:
-    """A signal to the child's group, SIGKILL if it is still there after `grace` seconds. Returns when it is gone."""
+    """End the child's group with a signal, and with SIGKILL if it still runs after `grace` seconds."""
     if child.poll() is None:
         _signal_group(child, number)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -21,7 +21,7 @@ SLOW_NAMES = "BENCH_SLOW_NAMES"
 
 
 class Hold:
-    """The longest turn in seconds of CPU, in a file that two processes share. The file is made if it is missing."""
+    """The longest turn in seconds of CPU time, in a file shared by two processes. A missing file is created."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -42,7 +42,7 @@ class Hold:
 
 
 def watch_loops(note: Callable[[float], None]) -> None:
-    """Has each turn of an event loop of this process's main thread noted from now on."""
+    """Record each turn of an event loop of this process's main thread from now on."""
     base: Any = asyncio.BaseEventLoop
     run_once = base._run_once  # noqa: SLF001 - asyncio has no other place where a turn begins and ends
     clock = time.thread_time
@@ -59,7 +59,7 @@ def watch_loops(note: Callable[[float], None]) -> None:
 
 
 def slow_names(seconds: float) -> None:
-    """Looking up a host that is no address takes this long and finds nothing."""
+    """Make each lookup of a host name take this long and find nothing."""
     look_up = socket.getaddrinfo
 
     def slow(host: Any, *arguments: Any, **named: Any) -> Any:

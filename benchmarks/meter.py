@@ -1,4 +1,4 @@
-"""CPU time and memory of a process, seen from outside, and what keeps the machine's own memory out of it."""
+"""CPU time and memory of another process, and a way to keep the machine's own memory management out of measurements."""
 
 import sys
 import tempfile
@@ -32,11 +32,10 @@ class Meter:
 
 
 def settle_page_cache(directory: str, size: int) -> None:
-    """Writes a file of twice `size` bytes and deletes it, so that the pages for a log of that size are at hand.
+    """Write a file of twice `size` bytes and delete it, so that enough free pages are available for a log of that size.
 
-    A virtual machine gives a page that was free for a while back to the host. Taking it again costs several
-    microseconds of system time, which is several times the broker's own. They would be charged to whichever broker
-    writes first.
+    A virtual machine returns pages to the host that were free for a while. Getting one back takes several microseconds
+    of system time, several times the broker's own, and would be charged to whichever broker writes first.
     """
     # Not a power of two, as a log's batches aren't: the kernel then takes pages in the same mixture of sizes.
     block = b"x" * 1_000_000

@@ -25,7 +25,7 @@ from tests.kafka import jars
 _START_TIMEOUT = 60.0
 _RETRY_SECONDS = 0.001
 
-# What bin/kafka-server-start.sh gives the JVM, less the JMX and log options.
+# The options of bin/kafka-server-start.sh for the JVM, except those for JMX and logging.
 _JVM_OPTIONS = (
     "-Xms1G",
     "-Xmx1G",
@@ -72,7 +72,7 @@ _SECURITY = {
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{_PLAIN} required user_alice="secret";',
 }
-"""Clients of the plain listener may do everything; those of the other one have to log in first."""
+"""Clients of the plain listener are allowed everything. Those of the other listener must log in first."""
 
 
 @dataclass(frozen=True, slots=True)

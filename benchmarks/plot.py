@@ -38,7 +38,7 @@ def _advantages(figure: Figure, peer: str, results: Results) -> list[float]:
 def draw(stem: Path, measures: Sequence[Measure], peers: Sequence[str], results: Results) -> list[Path]:
     """Writes STEM.png and STEM.svg; nothing if there is no pair to compare. Returns the files' paths."""
     others = [peer for peer in peers if peer != REFERENCE]
-    # What minibroker was not measured in says nothing about it; without minibroker everything is shown.
+    # Figures without minibroker are skipped, unless minibroker was not measured at all.
     shown = [SUBJECT] if SUBJECT in others else others
     figures = [
         figure
@@ -86,7 +86,7 @@ def _bars(axes: Axes, figures: Sequence[Figure], peer: str, results: Results, sh
         middles.append(middle)
         whiskers[0].append(middle - found[0])
         whiskers[1].append(found[-1] - middle)
-    widths = [middle - 1 for middle in middles]  # bars begin at 1x: what is worse grows to the left
+    widths = [middle - 1 for middle in middles]  # Bars start at 1x, so worse values extend to the left.
     color = _COLORS.get(peer, "#7a6c9d")
     axes.barh(rows, widths, height, left=1, color=color, label=peer)
     axes.errorbar(middles, rows, xerr=whiskers, fmt="none", ecolor="#444444", elinewidth=0.8, capsize=1.5)

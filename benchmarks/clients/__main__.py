@@ -1,7 +1,7 @@
 """`python -m benchmarks.clients CLIENT JSON` runs one client and prints its numbers as one line of JSON.
 
-Each client is a process of its own: its CPU time is not the broker's, its garbage is gone afterwards, and the
-progress display's thread does not disturb its latencies.
+Each client is a separate process. Its CPU time is then not counted as the broker's, its garbage disappears with it, and
+the thread of the progress display does not disturb its latencies.
 """
 
 import importlib
@@ -12,7 +12,7 @@ import sys
 
 
 def raise_descriptor_limit() -> None:
-    """As many open files as the system allows, within reason: a thousand connections need as many descriptors."""
+    """Raise the limit of open files as far as sensible: a thousand connections need as many descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = 20_000 if hard == resource.RLIM_INFINITY else min(hard, 20_000)
     if soft == resource.RLIM_INFINITY or soft >= limit:
@@ -24,7 +24,7 @@ def main() -> None:
     client, text = sys.argv[1:]
     module, name = client.split(".")
     parameters = json.loads(text)
-    signal.alarm(parameters.pop("timeout") + 5)  # should the parent no longer be there to end it
+    signal.alarm(parameters.pop("timeout") + 5)  # in case the parent no longer exists to end it
     raise_descriptor_limit()
     address = tuple(parameters.pop("address"))
     run = getattr(importlib.import_module(f"benchmarks.clients.{module}"), name)

@@ -1,9 +1,9 @@
-"""librdkafka's producer through its C interface, so that Python's loop over records is not what is measured.
+"""librdkafka's producer through its C interface, to avoid measuring Python's loop over records.
 
-confluent-kafka's `produce` costs about a microsecond for each record, which fills a core at 100 B long before a
-broker is busy. The library that comes with confluent-kafka is called directly instead: `rd_kafka_produce_batch` takes
-thousands of records in one call. Names and layouts are those of rdkafka.h, whose interface is stable within
-librdkafka 1 and 2.
+confluent-kafka's `produce` takes about a microsecond per record, which saturates a core at 100 B long before a broker
+is busy. This module therefore calls the library bundled with confluent-kafka directly: `rd_kafka_produce_batch` takes
+thousands of records in one call. Names and layouts are those of rdkafka.h, whose interface is stable within librdkafka
+1 and 2.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""One client that attacks, and another one that feels it."""
+"""An attacking client, and another client whose waits are measured."""
 
 import contextlib
 import gc
@@ -36,7 +36,7 @@ class _Probe:
         self.times: list[tuple[float, float]] = []
 
     def ask_until(self, done: threading.Event, settle: float) -> None:
-        """Until `done` is set, and for `settle` seconds more."""
+        """Send requests until `done` is set, and for `settle` seconds after that."""
         while not done.is_set():
             self._ask()
             time.sleep(_PAUSE_S)
@@ -123,7 +123,7 @@ class _Attacker(threading.Thread):
 
 
 def _receive_response(source: socket.socket) -> bytes:
-    """One whole answer with its length."""
+    """Return one complete response including its length."""
     data = bytearray()
     size = 4
     while len(data) < size:
@@ -139,16 +139,16 @@ def _receive_response(source: socket.socket) -> bytes:
 def attack(
     address: Address, pid: int, case: str, *, size: int, sasl: list[Any], control: list[Any], hold: str | None
 ) -> dict[str, Any]:
-    """Waits of the probe in ms while a case's requests are served, and what they cost the broker.
+    """Return the probe's waits in ms while a case's requests are served, and their cost for the broker.
 
-    `cpu` is in ms, `sent` in KB; `peak` and `left` are growths of memory in MB. `hold` is the longest turn of the event
-    loop in CPU ms, where that is known. `outcome` sums up the answers in a word or two.
+    `cpu` is in ms, `sent` in KB. `peak` and `left` are increases of memory in MB. `hold` is the longest turn of the
+    event loop in CPU ms, if known. `outcome` summarizes the responses in a word or two.
     """
     chosen = BY_NAME[case]
     probe = _Probe(address)
     with Target(address, case[:24], tuple(control)) as target:
         made = chosen.make(target, size)
-        with Connection(address) as connection:  # it may have been made to serve more
+        with Connection(address) as connection:  # It can have been configured to serve more.
             served = connection.api_keys()
         frames = list(made.frames) or [_framed(ask) for ask in made.asks]
         if unserved := {struct.unpack_from(">h", frame, 4)[0] for frame in frames if made.asks} - served:
@@ -190,13 +190,13 @@ def _framed(ask: Ask) -> bytes:
 
 
 def _forget_peak(pid: int) -> None:
-    """Linux counts the peak of a process's memory from now on."""
+    """Reset the peak of a process's memory that Linux records."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def _peak(pid: int) -> int:
-    """The largest resident set in bytes since `_forget_peak`; 0 where the system does not tell."""
+    """Return the largest resident set in bytes since `_forget_peak`, or 0 if the system does not report it."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -205,7 +205,7 @@ def _peak(pid: int) -> int:
 
 
 def _outcome(made: Attack, attacker: _Attacker) -> str:
-    """The two most frequent error codes of the answers, or how it ended without them."""
+    """Return the two most frequent error codes of the responses, or how the attack ended without responses."""
     if not made.is_answered:
         return "waits"
     if made.at == "control":

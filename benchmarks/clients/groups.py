@@ -1,4 +1,4 @@
-"""Clients of consumer groups: how soon a member has its partitions, and what members cost that only say they live."""
+"""Consumer group clients: the time until a member has partitions, and the cost of members that only send heartbeats."""
 
 import contextlib
 import selectors
@@ -13,20 +13,20 @@ from benchmarks.clients.raw import Address, Stopwatch, percentile
 _JOIN_GROUP, _SYNC_GROUP, _HEARTBEAT, _OFFSET_COMMIT, _OFFSET_FETCH, _FIND_COORDINATOR = 11, 14, 12, 8, 9, 10
 _REBALANCE_IN_PROGRESS = 27
 _NOT_READY = {14, 15, 16}
-"""The coordinator is loading, is not there, or is elsewhere: Kafka says so for a while after it has been found."""
+"""The coordinator is loading, is missing, or has moved. Kafka returns these errors for a while after it is found."""
 _SESSION_TIMEOUT_MS = 45_000
 _TIMEOUT = 60.0
 _SETTLING_S = 2.0
-"""Seconds until the first fetches of all sessions, which may be answered sooner, are done."""
+"""Seconds until the first fetches of all sessions, which can be answered earlier, are finished."""
 
 
 # The first assignment
 
 
 def first_assignment(address: Address, pid: int, topic: str, *, client: str, count: int) -> dict[str, float]:
-    """Milliseconds from the making of a consumer, of a group that is new, to its first assignment; medians.
+    """Return the median milliseconds from creating a consumer in a new group to its first assignment.
 
-    `p50` until it gets an assignment, `with_partitions` until of one that is not empty.
+    `p50` is the time until it gets an assignment, and `with_partitions` until it gets one that is not empty.
     """
     servers = f"{address[0]}:{address[1]}"
     join = {"librdkafka": _join_librdkafka, "kafka-python": _join_kafka_python}[client]
@@ -38,7 +38,7 @@ def first_assignment(address: Address, pid: int, topic: str, *, client: str, cou
 
 
 class _Assignments:
-    """When the first assignment came, and when the first with partitions."""
+    """The times of the first assignment, and of the first one with partitions."""
 
     def __init__(self) -> None:
         self._begin = time.perf_counter()
@@ -92,17 +92,14 @@ def _join_kafka_python(servers: str, topic: str, group: str) -> tuple[float, flo
         consumer.close()
 
 
-# Members that only live
-
-
 def heartbeats(address: Address, pid: int, topic: str, *, groups: int, seconds: float) -> dict[str, float]:
-    """`groups` groups of two members, a connection each, with a heartbeat every 3 s: the broker's CPU meanwhile."""
+    """Return the broker's CPU time for groups of two members with a connection and a heartbeat every 3 s each."""
     pairs = [_Group(address, f"live-{number}", topic) for number in range(groups)]
     return keep_alive(pid, [member for pair in pairs for member in pair.members], 3.0, seconds, _one_answer)
 
 
 def idle_consumers(address: Address, pid: int, topic: str, *, consumers: int, seconds: float) -> dict[str, float]:
-    """Consumers with a fetch session each, and a fetch that waits for 500 ms and gets nothing: the broker's CPU."""
+    """Return the broker's CPU time for consumers whose fetches, in sessions, wait for 500 ms and return nothing."""
     everything = [wire.FetchRange(0, 0, 1 << 20)]
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
@@ -131,9 +128,9 @@ def keep_alive(
     seconds: float,
     check: Callable[[bytes], None],
 ) -> dict[str, float]:
-    """Send the frame of each member every `interval` seconds: the broker's CPU, and the answers. Closes connections.
+    """Send each member's frame every `interval` seconds, and close the connections. Return the broker's CPU time.
 
-    `check` raises WireError for an answer that is not as it has to be, given with its size.
+    `check` gets each response with its size, and raises WireError if it is wrong.
     """
     try:
         with selectors.DefaultSelector() as selector:
@@ -172,7 +169,7 @@ class _Group:
         first, second = wire.Connection(address), wire.Connection(address)
         await_coordinator(first, name)
         leader, generation = _joined(_join(first, name, "", topic))
-        # The second one has to wait until the first one has joined again, which it learns by a heartbeat.
+        # The second member must wait until the first has joined again, which a heartbeat tells the first to do.
         second.socket.sendall(wire.request(_JOIN_GROUP, 2, _join_body(name, "", topic)))
         heartbeat = wire.string(name) + struct.pack(">i", generation) + wire.string(leader)
         while (error := first.exchange(_HEARTBEAT, 0, heartbeat).int16()) != _REBALANCE_IN_PROGRESS:
@@ -201,7 +198,7 @@ class _Group:
 
 
 def await_coordinator(connection: wire.Connection, group: str) -> None:
-    """Returns once the group has a coordinator. Raises WireError after a minute."""
+    """Return when the group has a coordinator. Raise WireError after a minute."""
     deadline = time.monotonic() + _TIMEOUT
     while error := connection.exchange(_FIND_COORDINATOR, 0, wire.string(group)).int16():
         if time.monotonic() > deadline:
@@ -238,11 +235,8 @@ def _joined(reader: wire.Reader) -> tuple[str, int]:
     return reader.string(), generation
 
 
-# Committed offsets
-
-
 def offset_fetch(address: Address, pid: int, topics: list[str], *, partitions: int, count: int) -> dict[str, float]:
-    """A group commits all `partitions` of each topic; CPU us of OffsetFetch for a hundred of them, and for all."""
+    """Return the CPU us of OffsetFetch for a hundred partitions of a group, and for all that it has committed."""
     group = f"committed-{uuid.uuid4().hex}"
     with wire.Connection(address) as connection:
         await_coordinator(connection, group)
@@ -256,7 +250,11 @@ def offset_fetch(address: Address, pid: int, topics: list[str], *, partitions: i
 
 
 def commit(connection: wire.Connection, group: str, topic: str, partitions: range) -> None:
-    """The group commits offset 1,000 + index of each partition, without a member. Raises WireError if it is refused."""
+    """Commit offset 1,000 + index for each partition of a group without members.
+
+    Raises:
+        WireError: the broker rejects it.
+    """
     body = wire.string(group) + struct.pack(">i", -1) + wire.string("") + struct.pack(">q", -1)
     body += struct.pack(">i", 1) + wire.string(topic) + struct.pack(">i", len(partitions))
     body += b"".join(struct.pack(">iq", index, 1_000 + index) + wire.string("") for index in partitions)

@@ -58,7 +58,7 @@ def _consumer(address: Address, topic: str, offset: int) -> Consumer:
             "bootstrap.servers": _bootstrap(address),
             "group.id": "bench",
             "enable.auto.commit": False,
-            # By default a fetcher whose queue is full sleeps for a second, which would measure that sleep.
+            # By default, a fetcher with a full queue sleeps for a second, and the benchmark would measure that sleep.
             "fetch.queue.backoff.ms": 0,
         }
     )
@@ -75,7 +75,7 @@ def consume(address: Address, pid: int, topic: str, record_size: int, count: int
     consumer = _consumer(address, topic, 0)  # OFFSET_BEGINNING would add librdkafka's half second for looking it up
     records = size = 0
     while records < count:
-        # No more than are left: consume() waits for as many as it was asked for.
+        # Never ask for more than the remaining records: consume() waits until it has as many as requested.
         batch = consumer.consume(min(500, count - records), 10.0)
         if not batch:
             raise WireError(f"{records} of {count} records came, then none for ten seconds")
@@ -128,7 +128,7 @@ def tail_latency(address: Address, pid: int, topic: str, count: int, seconds: fl
 
 
 def _meet(producer: Producer, consumer: Consumer, topic: str) -> None:
-    """Sends records until the consumer, which starts at the log's end, has found its place; none is left on its way."""
+    """Send records until the consumer, which starts at the log's end, receives them, and consume all of them."""
     deadline = time.monotonic() + 30
     sent = got = 0
     while not got:

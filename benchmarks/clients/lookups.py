@@ -13,7 +13,7 @@ from benchmarks.clients.raw import Address, Stopwatch, percentile
 _BASE_TIMESTAMP, _MAX_TIMESTAMP, _CRC, _CRC_COVERS_FROM = 27, 35, 17, 21
 _STEP_MS = 1_000
 _FIRST_MS = 1_700_000_000_000
-"""The time of the first batch; each further one is a second later, so that its time identifies each batch."""
+"""The time of the first batch. Each further one is a second later, so its time identifies each batch."""
 
 
 def fill(address: Address, pid: int, topic: str, *, total_bytes: int, batch_bytes: int = 64_000) -> dict[str, float]:
@@ -54,7 +54,7 @@ def look_up(address: Address, pid: int, topic: str, *, batches: int, records: in
             end = time.perf_counter()
             if not header.base_offset <= offset < header.base_offset + header.records or found != target * each:
                 raise wire.WireError(f"offset {offset} is not in the batch, or time {target} is not at offset {found}")
-            if number >= count // 10:  # the first ones open files and warm a JVM
+            if number >= count // 10:  # The first ones open files and warm up a JVM.
                 fetches.append((middle - begin) * 1e6)
                 searches.append((end - between) * 1e6)
         result = watch.read()

@@ -1,8 +1,8 @@
-"""Clients on raw sockets: prebuilt requests, so that nearly all the work is the broker's.
+"""Clients on raw sockets with prebuilt requests, which leave nearly all work to the broker.
 
-Every function returns plain numbers. `cpu` is the broker's CPU seconds and `seconds` the wall time of the measured
-part; `busy` is the share of the time that this client's thread spent on a CPU: near 1 it was the client that set the
-pace, and the rate is a lower bound.
+Every function returns plain numbers. `cpu` is the broker's CPU time and `seconds` the wall time of the measured part.
+`busy` is the share of that time during which this client's thread used a CPU. If it is close to 1, the client limited
+the rate, which is then a lower bound.
 """
 
 import selectors
@@ -40,9 +40,6 @@ class Stopwatch:
 def percentile(ordered: list[float], share: float) -> float:
     """The value below which `share` of the sorted values lie (nearest rank)."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
-
-
-# Produce
 
 
 def produce(  # noqa: PLR0913 - what is produced, and how
@@ -85,9 +82,6 @@ def produce(  # noqa: PLR0913 - what is produced, and how
                 peak = max(peak, meter.rss())
         result = watch.read()
     return {**result, "bytes": rounds * len(batch), "records": rounds * records, "peak_rss": max(peak, meter.rss())}
-
-
-# Fetch
 
 
 class _RangeReader:
@@ -161,9 +155,6 @@ def fetch(address: Address, pid: int, topic: str, max_bytes: int, total_bytes: i
     return {**result, "bytes": read}
 
 
-# Small requests
-
-
 def _ping(connection: wire.Connection, frame: bytearray, count: int) -> list[float]:
     """Microseconds of each of `count` produce requests, one after the other."""
     times = array("d", bytes(8 * count))
@@ -176,7 +167,7 @@ def _ping(connection: wire.Connection, frame: bytearray, count: int) -> list[flo
         got = sock.recv_into(buffer)
         times[number] = clock() - begin
         size, correlation_id = wire.response_sizes(buffer)
-        if got != size + 4 or correlation_id != number:  # so small an answer comes in one piece
+        if got != size + 4 or correlation_id != number:  # Such a small response arrives in one piece.
             raise wire.WireError("the answer is not the answer to the request before it")
         wire.produced_offset(memoryview(buffer)[4:got])
     return [seconds * 1e6 for seconds in times]
@@ -256,7 +247,7 @@ def pipelined(
         after = sum(control.offset(topic, index) for index in range(partitions))
         for pipe in pipes:
             pipe.socket.close()
-    if after - before != answered + 1:  # the one more is the warm-up request
+    if after - before != answered + 1:  # the warm-up request
         raise wire.WireError(f"{answered} requests were answered, but {after - before - 1} records are in the log")
     return {**result, "requests": answered}
 
@@ -287,9 +278,6 @@ def _closed() -> int:
     raise wire.WireError("the broker closed the connection")
 
 
-# Idle connections
-
-
 def idle_connections(
     address: Address, pid: int, topic: str, *, connections: int, count: int, pairs: int
 ) -> dict[str, float]:
@@ -315,7 +303,7 @@ def idle_connections(
                 connection.socket.close()
     ratios = sorted(after / before for after, before in zip(with_them, without, strict=True))
     return {
-        "rss": max(costs),  # the first time: afterwards freed memory is used again
+        "rss": max(costs),  # Only the first time counts, because freed memory is reused later.
         "without": percentile(sorted(without), 0.5),
         "with": percentile(sorted(with_them), 0.5),
         "ratio": percentile(ratios, 0.5),
@@ -327,9 +315,6 @@ def _served_connection(address: Address) -> wire.Connection:
     connection = wire.Connection(address)
     connection.api_keys()
     return connection
-
-
-# Fetch sessions
 
 
 def session_bytes(address: Address, pid: int, topic: str, *, partitions: int, count: int) -> dict[str, float]:
@@ -373,9 +358,6 @@ def _idle_fetch(connection: wire.Connection, request: bytearray) -> tuple[int, w
     return len(response) + 4, fetched
 
 
-# Many partitions
-
-
 def _await_usable(connection: wire.Connection, topic: str, partitions: int, timeout: float = 60.0) -> None:
     """Returns when a fetch has no error for any partition: Kafka names leaders before it has made their logs."""
     ranges = [wire.FetchRange(index, 0, 1024 * 1024) for index in range(partitions)]
@@ -390,7 +372,7 @@ def _await_usable(connection: wire.Connection, topic: str, partitions: int, time
             return
         if time.monotonic() > deadline:
             raise wire.WireError(f"{failed} of {partitions} partitions cannot be read after {timeout:.0f} s")
-        time.sleep(0.5)  # a broker that is still at work is not kept busy with questions
+        time.sleep(0.5)  # Do not burden a broker that is still working.
 
 
 def many_partitions(address: Address, pid: int, *, partitions: int, topics: int, repeats: int) -> dict[str, float]:

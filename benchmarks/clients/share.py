@@ -17,22 +17,22 @@ _TIMEOUT = 60.0
 _NO_TAGS: Final = b"\x00"
 _MAX_BYTES = 50 * 1024 * 1024
 _MAX_RECORDS = 500
-"""The records that the Java client asks for at most: `max.poll.records`."""
+"""The maximum number of records that the Java client requests: `max.poll.records`."""
 _CONFIGS = {"share.auto.offset.reset": "earliest", "share.partition.max.record.locks": "2000"}
-"""Of the group. Kafka 4 lets one have so many records in hand by default."""
+"""The group's configuration. Kafka 4 allows this many acquired records by default."""
 _NOT_READY = {14, 15, 16}
-"""The coordinator is loading, is not there, or is elsewhere: Kafka says so for a while after it has been found."""
+"""The coordinator is loading, is missing, or has moved. Kafka returns these errors for a while after it is found."""
 
 
 class _Acquired(NamedTuple):
-    """A run of offsets that the member has, the last one included."""
+    """A range of acquired offsets, including the last one."""
 
     first: int
     last: int
 
 
 class _Reader(wire.Reader):
-    """Reads the compact types, too."""
+    """A reader that also supports the compact types."""
 
     def varint(self) -> int:
         value = shift = 0
@@ -104,7 +104,7 @@ class _Member:
             time.sleep(0.05)
 
     def beat(self) -> bool:
-        """Send a heartbeat, the first of which joins: does the answer bring partitions of the topic?"""
+        """Send a heartbeat, which joins the group at first. Return whether the response has partitions of the topic."""
         reader = self._exchange(_HEARTBEAT, self._heartbeat())
         reader.skip_compact()  # member id
         self.epoch = reader.int32()
@@ -121,11 +121,11 @@ class _Member:
 
     @property
     def frame(self) -> bytes:
-        """The request that says that the member lives."""
+        """Return the heartbeat request."""
         return _request(_HEARTBEAT, self._heartbeat())
 
     def fetch(self, held: list[_Acquired], max_wait_ms: int) -> tuple[list[_Acquired], int]:
-        """Accept what is held, and acquire more: its offsets, and the size of its batches."""
+        """Accept the acquired records and acquire more. Return their offsets, and the size of their batches."""
         body = _compact(self._group) + _compact(self._member)
         body += struct.pack(">iiiiii", self._session_epoch, max_wait_ms, 1, _MAX_BYTES, _MAX_RECORDS, _MAX_RECORDS)
         if held or not self._session_epoch:
@@ -212,7 +212,7 @@ def fetch(
 def heartbeats(
     address: raw.Address, pid: int, topic: str, *, groups_count: int, members: int, seconds: float
 ) -> dict[str, float]:
-    """Groups of so many members, a connection each, with a heartbeat every 5 s: the broker's CPU meanwhile."""
+    """Return the broker's CPU time for groups whose members send a heartbeat every 5 s on their own connections."""
     every = [
         [_Member(wire.Connection(address), f"live-share-{number}", topic) for _ in range(members)]
         for number in range(groups_count)
@@ -223,7 +223,7 @@ def heartbeats(
 
 
 def _settle(every: list[list[_Member]]) -> None:
-    """Have all members join; return once each has a partition, in the epoch of its group."""
+    """Let all members join, and return when each has a partition in its group's current epoch."""
     deadline = time.monotonic() + _TIMEOUT
     lacking = {each for group in every for each in group}
     while lacking or any(len({each.epoch for each in group}) > 1 for group in every):

@@ -45,7 +45,7 @@ TIMEOUT_S = 120.0
 """Seconds for a line of a driver; one that takes longer is ended, and started again for the next try."""
 DEFAULT_DELAY_MS = 3_000
 WARM_UPS = 2
-"""Small tests that do not count."""
+"""Small tests that are not counted."""
 
 
 class DelayingKafkaPeer(peers.KafkaPeer):
@@ -83,7 +83,7 @@ PEERS: Mapping[str, type[peers.Peer]] = {
 
 
 class DriverError(Exception):
-    """A driver ended or was silent for too long."""
+    """A driver has ended, or did not respond in time."""
 
 
 class Driver:
@@ -174,7 +174,7 @@ def produce(connection: wire.Connection, request: bytearray) -> None:
 
 @contextmanager
 def busy(loops: int) -> Generator[None]:
-    """As many processes that compute all the time."""
+    """Run processes that use a CPU each all the time."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
     try:
         yield
@@ -185,7 +185,7 @@ def busy(loops: int) -> Generator[None]:
 
 
 def measure(client: str, start: Start, peer: peers.Peer, settings: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
-    """The tries of a client after the first one, which finds nothing loaded; one that fails has an `error`."""
+    """Return a client's tries without the first, which finds nothing loaded. Failed tries have an `error`."""
     driver: Driver | None = None
     tries: list[dict[str, Any]] = []
     errors = peer.dir / f"{client}.stderr"
@@ -237,7 +237,7 @@ def tests_a_minute(start: Start, running: Sequence[peers.Peer], seconds: float) 
         deadline = time.monotonic() + seconds * len(running)
         while time.monotonic() < deadline or len(took[0]) <= WARM_UPS:
             turns = list(zip(drivers, running, took, strict=True))
-            random.shuffle(turns)  # a JVM goes on working for a while, and that must not always hit the same peer
+            random.shuffle(turns)  # A JVM continues to work for a while, which must not always affect the same peer.
             for driver, peer, durations in turns:
                 began = time.monotonic()
                 attempt(driver, peer, shape)

@@ -36,7 +36,7 @@ def record(delta: int, value: bytes = b"", key: bytes | None = None, time_delta:
 
 
 def batch(packed: bytes, count: int, codec: int = NONE, *, later_ms: int = 0) -> bytes:
-    """A batch of `count` records, the last of which is said to be `later_ms` after the first, which is of now."""
+    """Return a batch of `count` records that starts now, and whose last record is `later_ms` after the first."""
     now = int(time.time() * 1000)
     covered = struct.pack(">hiqqqhii", codec, count - 1, now, now + later_ms, -1, -1, -1, count) + packed
     return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c.crc32c(covered)) + covered

@@ -81,7 +81,7 @@ class Target:
         return responses
 
     def topics(self, count: int, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
-        """New topics whose partitions have leaders."""
+        """Create topics and return their names when all partitions have leaders."""
         names = self.names(count)
         chosen = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
         for begin in range(0, count, 1_000):
@@ -101,7 +101,7 @@ class Target:
         return self.topics(1, partitions, {key.replace("_", "."): value for key, value in configs.items()})[0]
 
     def names(self, count: int) -> list[str]:
-        """So many names that nothing else has."""
+        """Return `count` unique names."""
         return [f"{self.tag}-{number:05}" for number in range(count)]
 
 

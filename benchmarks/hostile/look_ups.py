@@ -1,4 +1,4 @@
-"""Requests that ask for much: of names and partitions that exist, or that do not."""
+"""Requests about many names and partitions, both existing and missing."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Small bytes that hold much: batches that unpack to far more than they weigh, and searches within them."""
+"""Small requests with large contents: batches that expand enormously, and searches in them."""
 
 import gzip
 import time

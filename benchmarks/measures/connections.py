@@ -31,7 +31,7 @@ MEASURES = (
             Figure("connections.rss", "1,000 idle connections, RSS", "MB", value=10),
             Figure("connections.without", "one-record produce p99 without them", "us", decimals=0),
             Figure("connections.with", "one-record produce p99 with them", "us", decimals=0),
-            # The target is "as it was"; a quarter is what the noise of a p99 amounts to.
+            # The target is no change; the noise of a p99 amounts to a quarter.
             Figure("connections.ratio", "p99 with them / without", "x", value=1.25, decimals=2),
         ),
         run=_run,
