@@ -415,7 +415,7 @@ class _Encoder(_Generator):
     def sized(self, name: str, kind: p.WireType, expression: str, *, null: bool) -> None:
         value = self.fresh("v")
         self.line(f"{value} = {expression}")
-        guarded = null or kind is not p.STRING  # a None fails in .encode() anyway
+        guarded = null or kind is not p.STRING  # A None fails in .encode() anyway.
         if guarded:
             self.guard_null(name, value, kind.prefix, null=null)
         if kind is p.STRING:
@@ -506,7 +506,7 @@ class _PlainDecoder(_Decoder):
         for field in fields_of(cls):
             kind = field.kind
             if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
-                continue  # messages with a plain shape have nested structures in tagged fields only
+                continue  # Messages with a plain shape have nested structures in tagged fields only.
             if field.is_array and self.here(field):
                 count = self.length("i")
                 self.line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")

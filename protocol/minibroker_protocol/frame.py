@@ -108,7 +108,7 @@ class BufferPool:
         capacity = 1 << (size - 1).bit_length()
         if self._free.get(capacity):
             return self.acquire(size)
-        with contextlib.suppress(OSError):  # a limit on the address space
+        with contextlib.suppress(OSError):  # The address space is limited.
             return memoryview(mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         return None
 
@@ -139,9 +139,9 @@ class FrameReader:
         self._pool = pool
         self.max_size = max_size
         self.grant = FIRST_GRANT
-        self._own: memoryview | None = None  # a buffer of this connection only, while a frame is incomplete
-        self._offer = pool.small  # the part of the scratch buffer that the next read can fill
-        self._view = pool.scratch  # the buffer being parsed: `_own` or the scratch buffer
+        self._own: memoryview | None = None  # A buffer of this connection only, while a frame is incomplete.
+        self._offer = pool.small  # The part of the scratch buffer that the next read can fill.
+        self._view = pool.scratch  # The buffer being parsed: `_own` or the scratch buffer.
         self._start = 0
         self._end = 0
         self.pending = 0

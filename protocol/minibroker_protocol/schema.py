@@ -287,7 +287,7 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     if known is None:
         declared = dataclasses.fields(cls)
         hints = {each.name: each.type for each in declared}
-        if any(isinstance(hint, str) for hint in hints.values()):  # a module with `from __future__ import annotations`
+        if any(isinstance(hint, str) for hint in hints.values()):  # With `from __future__ import annotations`.
             hints = get_type_hints(cls, include_extras=True)
         known = _FIELDS[cls] = tuple(_field(each, hints[each.name]) for each in declared)
     return known

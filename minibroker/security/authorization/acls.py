@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Self
 class _Coded(IntEnum):
     """Base class of codes on the wire. 0 is UNKNOWN, and also represents all numbers without a name."""
 
-    __hash__ = int.__hash__  # faster than Enum's own in Python; rules are looked up by the thousand
+    __hash__ = int.__hash__  # Enum's own __hash__ is slower, and rules are looked up by the thousand.
 
     @classmethod
     def _missing_(cls, value: object) -> "Self | None":

@@ -94,7 +94,7 @@ class ScramServer(SaslServer):
         self._find = find
         self._account: ScramAccount | None = None
         self._nonce = ""
-        self._auth_message = ""  # the messages covered by the proofs
+        self._auth_message = ""  # The messages covered by the proofs.
         self._failed = False
 
     def evaluate(self, token: bytes) -> bytes:

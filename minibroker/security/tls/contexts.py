@@ -139,7 +139,7 @@ def _trust(context: ssl.SSLContext, settings: "ListenerSettings") -> None:
         context.load_verify_locations(cadata=normalized(trusted.encode()).decode())
     except (ssl.SSLError, ValueError):
         raise KeyStoreError(f"{path or 'ssl.truststore.certificates'} holds no certificates in PEM") from None
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, each certificate in the store is an authority
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # As in Java, trust each certificate in the store.
     _allow_weak(context)
 
 
@@ -175,7 +175,7 @@ def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
         ValueError: a store cannot be used.
     """
     context = ssl.create_default_context()
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, each certificate in the store is an authority
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # As in Java, trust each certificate in the store.
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != ""
     try:
         _trust_as_configured(context, properties)

@@ -62,7 +62,7 @@ def read_entries(content: bytes, password: str | None) -> list[Entry]:
 
 def _entry(reader: "_Reader", *, has_types: bool) -> Entry:
     tag, alias = reader.number(4), reader.text()
-    reader.take(8)  # the creation time
+    reader.take(8)  # Skip the creation time.
     if tag == _SECRET_KEY:
         raise JavaKeyStoreError(f"the entry {alias!r} is a secret key, which only Java can read")
     if tag not in {_PRIVATE_KEY, _CERTIFICATE}:

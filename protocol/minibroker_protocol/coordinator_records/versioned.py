@@ -54,7 +54,7 @@ def version_of(data: bytes | bytearray | memoryview, subject: str) -> int:
 
 
 def decode_versioned(cls: type[T], data: bytes | bytearray | memoryview) -> T:
-    """Decode a message from bytes that begin with its version. Like in Kafka, bytes after its end are ignored.
+    """Decode a message from bytes that begin with its version. As in Kafka, bytes after its end are ignored.
 
     Bytes fields are views of `data`.
 

@@ -1,4 +1,4 @@
-"""The fields of messages according to their declarations, read like the compiled decoder does, with positions."""
+"""The fields of messages according to their declarations, read as by the compiled decoder, with positions."""
 
 import struct
 from collections.abc import Mapping

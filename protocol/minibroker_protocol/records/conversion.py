@@ -102,7 +102,7 @@ def to_message_set(
     if any(record.headers for record in records):
         raise UnsupportedMagicError(f"headers: message format v{magic} does not know them")
     append_time = log_append_time if magic > MAGIC_V0 else None
-    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0  # v1 counts from the first
+    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0  # Inner offsets start at 0.
     while True:
         base = base_offset()
         message_set = build_message_set(
@@ -225,7 +225,8 @@ def _message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> 
             timestamp_type=header.timestamp_type,
             log_append_time=_append_time(header, magic),
         )
-    except EncodeError as error:  # such as offsets that do not ascend
+    except EncodeError as error:
+        # For example, offsets do not ascend in a batch that was accepted because its checksum is correct.
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
 
 

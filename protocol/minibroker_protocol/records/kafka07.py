@@ -36,7 +36,7 @@ _CODECS: Final = (CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec
 
 
 class Kafka07Message(NamedTuple):
-    """A message with its stored value, which is compressed in a compressed message.
+    """A message with its value as stored. The value of a compressed message is compressed.
 
     `position` is the address of the message, or of the compressed message that contains it. `wrapper_codec` is the
     codec of that compressed message, or NONE.

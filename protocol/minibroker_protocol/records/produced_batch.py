@@ -124,8 +124,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     if now_ms is None or attributes & TIMESTAMP_TYPE_FLAG:
         return fields
     if delta is None:
-        # The records were not opened. A plausible time is trusted, because reading them would cost more than the
-        # append.
+        # The records were not opened. Trust a plausible time: reading the records would cost more than the append.
         if base_timestamp <= max_timestamp <= now_ms + AHEAD_MS and max_timestamp >= 0:
             return fields
     elif max_timestamp == base_timestamp + delta and delta >= 0 and max_timestamp >= NO_TIMESTAMP:
@@ -277,7 +276,7 @@ def _walk(batch: bytes | memoryview, position: int) -> int:
 def _form_of(batch: bytes | memoryview, position: int, delta: int) -> _Form | None:
     """Return the form of a valid record, or None if it has headers, which have lengths of their own."""
     _, at = decode_varint(batch, position)
-    at += 1  # the attributes
+    at += 1  # Skip the attributes.
     for _ in ("timestamp delta", "offset delta"):
         while batch[at] >= CONTINUES:
             at += 1

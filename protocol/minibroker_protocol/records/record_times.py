@@ -66,7 +66,7 @@ def time_and_offset(record: bytes | memoryview, header: BatchHeader) -> tuple[in
         DecodeError: a field is invalid or truncated.
     """
     _, position = decode_varint(record)
-    delta, position = decode_varlong(record, position + 1)  # after the attributes
+    delta, position = decode_varlong(record, position + 1)  # Skip the attributes.
     offset_delta, _ = decode_varint(record, position)
     is_by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     time = header.max_timestamp if is_by_append else wrap_int64(header.base_timestamp + delta)

@@ -57,7 +57,7 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
                 checksum = zlib.crc32(part, checksum)
                 yield part
                 waiting = member.unconsumed_tail
-                has_more = len(part) == limit and not member.eof  # zlib can hold plain data back
+                has_more = len(part) == limit and not member.eof  # zlib can hold back plain data.
         position -= len(member.unused_data)
         if len(view) - position < _TRAILER.size:
             raise cut_short("gzip", len(view))
