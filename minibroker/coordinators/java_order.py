@@ -56,9 +56,9 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | Non
         hash_of: Returns the Java hash code of an item.
         table: The number of buckets, or None for a table that has grown with its items.
     """
-    listed = list(items)
-    size = table_size(len(listed)) if table is None else table
-    return sorted(listed, key=lambda each: bucket(hash_of(each), size))
+    all_items = list(items)
+    size = table_size(len(all_items)) if table is None else table
+    return sorted(all_items, key=lambda item: bucket(hash_of(item), size))
 
 
 @lru_cache(maxsize=10_000)

@@ -117,22 +117,22 @@ class _Partition:
                     self._read(batch)
                 except DecodeError:
                     continue  # The partition's replay logs the error.
-        for each in self.pending.values():
-            each.records = [
-                (subject, written)
-                for subject, written in each.records
-                if written.offset > self._offset_of(subject, written.record.key)
+        for pending in self.pending.values():
+            pending.records = [
+                (subject, logged)
+                for subject, logged in pending.records
+                if logged.offset > self._offset_of(subject, logged.record.key)
             ]
         self.states = {
             subject: live
             for subject, state in self._states.items()
-            if (live := {key: written for key, written in state.items() if not written.is_moved})
+            if (live := {key: logged for key, logged in state.items() if not logged.is_moved})
         }
 
     @property
     def names(self) -> set[str]:
         """The groups or transactional ids with a state or pending offsets in this partition."""
-        pending = {subject.name for each in self.pending.values() for subject, _ in each.records}
+        pending = {subject.name for transaction in self.pending.values() for subject, _ in transaction.records}
         return pending | {subject.name for subject in self.states}
 
     def _read(self, batch: Batch) -> None:
@@ -140,10 +140,10 @@ class _Partition:
         if isinstance(batch, RecordBatch):
             header = batch.header
             if header.is_control:
-                ended = self.pending.pop(header.producer_id, None)
-                if ended is not None and any(control_type(record.key)[0] == "COMMIT" for record in batch):
-                    for owner, written in ended.records:
-                        self._put(owner, written)
+                ended_transaction = self.pending.pop(header.producer_id, None)
+                if ended_transaction is not None and any(control_type(record.key)[0] == "COMMIT" for record in batch):
+                    for owner, logged in ended_transaction.records:
+                        self._put(owner, logged)
                 return
             if header.is_transactional:
                 pending = self.pending.setdefault(header.producer_id, _Pending())
@@ -151,13 +151,13 @@ class _Partition:
         for record in batch:
             subject = self._subject_of(record.key)
             if subject is not None:
-                written = _Written(
+                logged = _Written(
                     NewRecord(record.key, record.value, record.timestamp), record.offset, self._time(record)
                 )
                 if pending is None:
-                    self._put(subject, written)
+                    self._put(subject, logged)
                 else:
-                    pending.records.append((subject, written))
+                    pending.records.append((subject, logged))
             elif pending is not None:
                 pending.is_mixed = True
 
@@ -174,8 +174,8 @@ class _Partition:
 
     def _offset_of(self, subject: _Subject, key: bytes | None) -> int:
         """Return the offset of the latest committed record with a key, or -1."""
-        written = self._states.get(subject, {}).get(key)
-        return -1 if written is None else written.offset
+        logged = self._states.get(subject, {}).get(key)
+        return -1 if logged is None else logged.offset
 
     def _subject_of(self, key: bytes | None) -> _Subject | None:
         """Return the owner of a record, or None if its state is not wanted."""
@@ -275,14 +275,14 @@ class _Move:
             self._end_superseded(_transaction(subject, loser), _transaction(subject, winner))
         if winner is state:
             records = self._written.setdefault(self._target(subject), [])
-            records += [written.record for written in sorted(state.values(), key=attrgetter("offset"))]
-            gone = self._keys(kafkas) - self._keys(state)
-            records += [NewRecord(key, None, newest) for key in sorted(gone)]
+            records += [logged.record for logged in sorted(state.values(), key=attrgetter("offset"))]
+            deleted_keys = self._keys(kafkas) - self._keys(state)
+            records += [NewRecord(key, None, newest) for key in sorted(deleted_keys)]
         self._tombstones.setdefault(index, set()).update(self._keys(state))
 
     def _keys(self, state: _State) -> set[bytes]:
         """Return the keys whose tombstones delete a state."""
-        keys = {written.record.key or b"" for written in state.values()}
+        keys = {logged.record.key or b"" for logged in state.values()}
         return {key for key in keys if self._log.name != SHARE_GROUP_STATE or key.startswith(_SNAPSHOT_KEY)}
 
     def _end_superseded(self, superseded: Transaction | None, current: Transaction | None) -> None:
@@ -306,15 +306,15 @@ class _Move:
         if not any(pending.records for partition in self._moving.values() for pending in partition.pending.values()):
             return
         log = CoordinatorLog(self._core, TRANSACTION_STATE, partitions=1, configs={})
-        transactions = {each.producer_id: each for each in self._open_transactions(log)}
+        transactions = {opened.producer_id: opened for opened in self._open_transactions(log)}
         for index, partition in self._moving.items():
             for producer_id, pending in partition.pending.items():
                 transaction = transactions.get(producer_id)
                 if transaction is None or (self._log.name, index) not in transaction.partitions or not pending.records:
                     continue
                 by_target: dict[int, list[NewRecord]] = {}
-                for subject, written in pending.records:
-                    by_target.setdefault(self._target(subject), []).append(written.record)
+                for subject, logged in pending.records:
+                    by_target.setdefault(self._target(subject), []).append(logged.record)
                 added: frozenset[TopicPartition] = frozenset((self._log.name, target) for target in by_target)
                 if not added <= transaction.partitions:
                     transaction = transaction._replace(partitions=transaction.partitions | added)
@@ -322,13 +322,13 @@ class _Move:
                     self._save(log, transaction)
                 for target, records in by_target.items():
                     for batch in _batches(records):
-                        made = self._log.build(
+                        encoded = self._log.build(
                             batch, producer_id=producer_id, producer_epoch=pending.epoch, base_sequence=0
                         )
-                        self._log.append_batch(target, made)
+                        self._log.append_batch(target, encoded)
                 if not pending.is_mixed:
                     self._aborts.append((index, Marker(producer_id, pending.epoch, commit=False)))
-                keys = {written.record.key or b"" for _, written in pending.records}
+                keys = {logged.record.key or b"" for _, logged in pending.records}
                 self._tombstones.setdefault(index, set()).update(keys)
 
     def _open_transactions(self, log: CoordinatorLog) -> Iterator[Transaction]:
@@ -395,15 +395,15 @@ def _hashed_text(topic: str, subject: _Subject) -> str:
 
 
 def _newest(state: _State) -> int:
-    return max((written.time_ms for written in state.values()), default=NO_TIMESTAMP)
+    return max((logged.time_ms for logged in state.values()), default=NO_TIMESTAMP)
 
 
 def _transaction(subject: _Subject, state: _State) -> Transaction | None:
     """Return the transaction in a state, or None for a tombstone or an unreadable record."""
-    for written in state.values():
-        if written.record.value is not None:
+    for logged in state.values():
+        if logged.record.value is not None:
             try:
-                return transaction_of(subject.name, decode_versioned(TransactionLogValue, written.record.value))
+                return transaction_of(subject.name, decode_versioned(TransactionLogValue, logged.record.value))
             except (DecodeError, ValueError):
                 return None
     return None

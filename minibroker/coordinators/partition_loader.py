@@ -111,8 +111,8 @@ class PartitionLoader(Generic[R]):
         topic = self._log.topic
         if topic is self._topic:
             return
-        known, self._topic = self._topic, topic
-        if known is None:  # The topic has just been created, and is empty.
+        previous, self._topic = self._topic, topic
+        if previous is None:  # The topic has just been created, and is empty.
             self._loaded.update(range(self._log.partition_count))
             return
         self._loaded.clear()
@@ -248,8 +248,8 @@ class PartitionLoader(Generic[R]):
     def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
         while unread and unread is self._unread and not self.is_closed:
             partition = unread.pop(0)
-            known = partition in self._loaded or partition in self._loading
-            if not known and not self._has_failed(partition):
+            is_known = partition in self._loaded or partition in self._loading
+            if not is_known and not self._has_failed(partition):
                 loading = self._begin(partition)
                 yield from loading.steps
                 self._on_replayed(partition, loading)

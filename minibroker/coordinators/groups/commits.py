@@ -84,14 +84,14 @@ def commit(
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     committed: dict[TopicPartition, OffsetCommitPartition] = {}
     outcomes: Outcomes = []
-    unknown, fine = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE
+    unknown, no_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE
     for requested in topics:
         name, topic = requested.name, core.topics.get(requested.name)
         count = 0 if topic is None else len(topic.partitions)
         results: list[tuple[int, ErrorCode]] = []
         for partition in requested.partitions:
             index, metadata = partition.partition_index, partition.committed_metadata
-            code = fine
+            code = no_error
             if not 0 <= index < count:
                 code = unknown
             elif metadata and _length(metadata) > max_length:
@@ -101,18 +101,18 @@ def commit(
             results.append((index, code))
         if results:
             outcomes.append((name, results))
-    refusal = written = fine
+    refusal = write_error = no_error
     if any(code is not unknown for _, results in outcomes for _, code in results):
         try:
             group = admit(committed.keys())
             if committed:
-                offsets = ((key, _offset(each, now_ms, expire_timestamp)) for key, each in committed.items())
-                written = write(group, len(committed), offsets)
+                offsets = ((key, _offset(item, now_ms, expire_timestamp)) for key, item in committed.items())
+                write_error = write(group, len(committed), offsets)
         except RefusedCommitError as error:
             refusal = error.code
-    if refusal or written:
+    if refusal or write_error:
         outcomes = [
-            (name, [(index, code if code is unknown else refusal or code or written) for index, code in results])
+            (name, [(index, code if code is unknown else refusal or code or write_error) for index, code in results])
             for name, results in outcomes
         ]
     return merged(outcomes) if merges else outcomes
@@ -141,8 +141,8 @@ def check_member(
     if code in _STALE and isinstance(group, StreamsGroup) and group.may_commit_late(member_id, epoch, places):
         return
     if code in _STALE and isinstance(group, ConsumerGroup) and not is_before(core.config.release, "4.3"):
-        found = ((core.topics.get(name), index) for name, index in places)
-        if group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in found if topic is not None]):
+        topics = ((core.topics.get(name), index) for name, index in places)
+        if group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in topics if topic is not None]):
             return
     if code:
         raise RefusedCommitError(code)
@@ -182,7 +182,7 @@ def commit_response(
         topic_of(
             topic_id=topic.topic_id,
             partitions=[
-                partition_of(partition_index=each.partition_index, error_code=unknown_id) for each in topic.partitions
+                partition_of(partition_index=item.partition_index, error_code=unknown_id) for item in topic.partitions
             ],
         )
         for topic in unknown

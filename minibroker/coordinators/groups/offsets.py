@@ -98,13 +98,13 @@ class GroupOffsets:
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
         """End the producer's transaction. Of two offsets for a partition, the later one in the log wins."""
-        ended = self.pending.pop(producer_id, None)
+        pending_offsets = self.pending.pop(producer_id, None)
         self._unstable = None
-        if not commit or not ended:
+        if not commit or not pending_offsets:
             return
-        for key, offset in ended.items():
-            known = self.get(*key)
-            if known is None or known.log_offset < offset.log_offset:
+        for key, offset in pending_offsets.items():
+            committed = self.get(*key)
+            if committed is None or committed.log_offset < offset.log_offset:
                 self.commit([(key, offset)])
 
     def known(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -121,13 +121,13 @@ class GroupOffsets:
         # After a topic is deleted, most groups take this fast path.
         if not self.pending and self.committed.keys().isdisjoint(names):
             return []
-        found = {(topic, partition): None for topic in names for partition in self.committed.get(topic, ())}
-        return self._with_pending(found, names.__contains__)
+        partitions = {(topic, partition): None for topic in names for partition in self.committed.get(topic, ())}
+        return self._with_pending(partitions, names.__contains__)
 
-    def _with_pending(self, found: dict[TopicPartition, None], wants: Callable[[str], bool]) -> list[TopicPartition]:
+    def _with_pending(self, keys: dict[TopicPartition, None], wants: Callable[[str], bool]) -> list[TopicPartition]:
         for offsets in self.pending.values():
-            found.update(dict.fromkeys(key for key in offsets if wants(key[0])))
-        return list(found)
+            keys.update(dict.fromkeys(key for key in offsets if wants(key[0])))
+        return list(keys)
 
     def has_more_than(self, partitions: Collection[TopicPartition]) -> bool:
         """Return whether partitions other than these have a committed or pending offset."""
@@ -142,12 +142,12 @@ class GroupOffsets:
                 if not committed:
                     del self.committed[topic]
         if self.pending:
-            gone = frozenset(partitions)
-            kept = (
-                (producer_id, {key: offset for key, offset in offsets.items() if key not in gone})
+            removed = frozenset(partitions)
+            remaining = (
+                (producer_id, {key: offset for key, offset in offsets.items() if key not in removed})
                 for producer_id, offsets in self.pending.items()
             )
-            self.pending = {producer_id: offsets for producer_id, offsets in kept if offsets}
+            self.pending = {producer_id: offsets for producer_id, offsets in remaining if offsets}
             self._unstable = None
 
 

@@ -78,9 +78,9 @@ class Replay:
         self._latest: dict[bytes, _Written] = {}
         self._pending: dict[int, dict[bytes, _Written]] = {}
         self._complaints: set[str] = set()
-        # : All groups, with the record and the offsets of each. Groups without members may have no record.
+        #: All groups, with the record and the offsets of each. Groups without members may have no record.
         self.groups: dict[str, tuple[GroupMetadataValue | None, GroupOffsets]] = {}
-        # : The records of modern groups, in any order.
+        #: The records of modern groups, in any order.
         self.modern_groups: dict[str, list[Change]] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
@@ -113,8 +113,8 @@ class Replay:
         if not pending or not any(_is_commit(record.key) for record in batch):
             return
         for key, written in pending.items():
-            known = self._latest.get(key)
-            if known is None or known.log_offset < written.log_offset:
+            latest = self._latest.get(key)
+            if latest is None or latest.log_offset < written.log_offset:
                 self._latest[key] = written
 
     def finish(self) -> ForEach[None]:
@@ -130,15 +130,15 @@ class Replay:
 
     def _add_modern_groups(self, _: object) -> None:
         for group_id, changes in tuple(self.modern_groups.items()):
-            if any(isinstance(each.key, _MAKING_GROUPS) for each in changes):
+            if any(isinstance(change.key, _MAKING_GROUPS) for change in changes):
                 self.groups.setdefault(group_id, (None, GroupOffsets()))
             else:
                 del self.modern_groups[group_id]
 
     def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
         """Return whether a later tombstone removes a pending offset, no matter how its transaction ends."""
-        known = self._latest.get(key)
-        return known is not None and known.value is None and known.log_offset > pending.log_offset
+        latest = self._latest.get(key)
+        return latest is not None and latest.value is None and latest.log_offset > pending.log_offset
 
     def _decode(self, raw_key: bytes, written: _Written, producer_id: int | None) -> None:
         value = written.value or b""
@@ -165,17 +165,17 @@ class Replay:
         self.modern_groups.setdefault(change.key.group_id, []).append(change)
 
     def _add_offset(self, key: OffsetCommitKey, offset: CommittedOffset, producer_id: int | None) -> None:
-        known = self.groups.get(key.group)
-        if known is None:
-            known = self.groups[key.group] = (None, GroupOffsets())
-        offsets = known[1]
-        committed: list[tuple[TopicPartition, CommittedOffset]] = [((key.topic, key.partition), offset)]
+        group = self.groups.get(key.group)
+        if group is None:
+            group = self.groups[key.group] = (None, GroupOffsets())
+        offsets = group[1]
+        entry: list[tuple[TopicPartition, CommittedOffset]] = [((key.topic, key.partition), offset)]
         if producer_id is not None:
-            offsets.commit_pending(producer_id, committed)
+            offsets.commit_pending(producer_id, entry)
             return
         earlier = offsets.get(key.topic, key.partition)  # Its key may have another version.
         if earlier is None or earlier.log_offset < offset.log_offset:
-            offsets.commit(committed)
+            offsets.commit(entry)
 
     def _complain(self, complaint: str) -> None:
         """Log a warning once, so that a damaged file does not fill the disk."""
@@ -208,11 +208,11 @@ class Loading(Replay):
         if changes is not None:
             self.made.append(self._restored(group_id, changes, offsets))
             return
-        made = self._make_group(group_id)
-        made.offsets = offsets
+        new_group = self._make_group(group_id)
+        new_group.offsets = offsets
         if value is not None:
-            made.restore(value)
-        self.made.append(made)
+            new_group.restore(value)
+        self.made.append(new_group)
 
     def _restored(self, group_id: str, changes: Iterable[Change], offsets: GroupOffsets) -> AnyGroup:
         """Return the modern group restored from its records."""

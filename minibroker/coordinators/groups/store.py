@@ -195,19 +195,19 @@ class GroupStore:
             self._on_forgotten(group)
 
     def _on_replayed(self, partition: int, loading: Loading) -> None:
-        made = [group for group in loading.made if group.group_id not in self._groups]
-        self._known.add_all(made)
-        for group in made:
+        groups = [group for group in loading.made if group.group_id not in self._groups]
+        self._known.add_all(groups)
+        for group in groups:
             for producer_id in group.offsets.pending:
                 self._known.open(producer_id, group.group_id)
-        self._core.chores.run(steps_of(ForEach(made, self._resume)), lambda: None)
+        self._core.chores.run(steps_of(ForEach(groups, self._resume)), lambda: None)
         # The replay has not read the markers that were written meanwhile.
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
-        owed = self._owed.pop(partition, None)
+        deleted_topics = self._owed.pop(partition, None)
         # The log still has offsets of deleted topics, because tombstones are written only to loaded partitions.
-        if owed:
-            drain(steps_of(self._forget_topics(owed, self._known.in_partition(partition))))
+        if deleted_topics:
+            drain(steps_of(self._forget_topics(deleted_topics, self._known.in_partition(partition))))
 
     def _resume(self, group: AnyGroup) -> None:
         """Report that a group was loaded, unless it has been removed meanwhile."""
@@ -231,11 +231,11 @@ class GroupStore:
 
         The group becomes known. It replaces a classic group with the same id.
         """
-        listed = list(changes)
+        all_changes = list(changes)
         now_ms = self._core.clock.now_ms()
-        code = self._write(group.group_id, [*before, *(each.encode(now_ms) for each in listed)])
+        code = self._write(group.group_id, [*before, *(item.encode(now_ms) for item in all_changes)])
         if not code:
-            for change in listed:
+            for change in all_changes:
                 group.apply(*change)
             self._known.add(group)
         return code
@@ -288,12 +288,12 @@ class GroupStore:
         if producer_id < 0:  # A TxnOffsetCommit may have no producer id if transactions are not verified.
             producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         group_id = group.group_id
-        listed: list[tuple[TopicPartition, CommittedOffset]] = []
+        all_offsets: list[tuple[TopicPartition, CommittedOffset]] = []
         try:
             self.log.check_size(count * (len(group_id) + _OFFSET_OVERHEAD))
-            listed.extend(offsets)
+            all_offsets.extend(offsets)
             batch = self.log.build(
-                self._offset_records(group_id, listed),
+                self._offset_records(group_id, all_offsets),
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=_SEQUENCE_OF_COMMITS,
@@ -302,7 +302,7 @@ class GroupStore:
         except CoordinatorLogError as error:
             return commit_error(error.code)
         self._loader.look_at_topic()
-        written = ((key, offset.at(first)) for key, offset in listed)
+        written = ((key, offset.at(first)) for key, offset in all_offsets)
         if producer_id == NO_PRODUCER_ID:
             group.offsets.commit(written)
         else:
@@ -336,11 +336,11 @@ class GroupStore:
         An open transaction of an earlier epoch is a different one, and still needs its marker.
         """
         topic = self.log.topic
-        place = None if topic is None else topic.partition(self.log.partition_of(group_id))
-        if place is None:
+        partition = None if topic is None else topic.partition(self.log.partition_of(group_id))
+        if partition is None:
             return False
         try:
-            producer = place.log.producers.active.get(producer_id)
+            producer = partition.log.producers.active.get(producer_id)
         except MAPPED:
             return False
         return (
@@ -387,9 +387,9 @@ class GroupStore:
 
     def _forget_states(self, group: ShareGroup) -> None:
         """Remove deleted topics from a share group. The share coordinator deletes their states itself."""
-        gone = [topic for topic in group.partitions.topic_ids() if self._core.topics.with_id(topic) is None]
-        if gone:
-            self.save_changes(group, [state_partitions(group.group_id, group.partitions.without(gone))])
+        deleted = [topic for topic in group.partitions.topic_ids() if self._core.topics.with_id(topic) is None]
+        if deleted:
+            self.save_changes(group, [state_partitions(group.group_id, group.partitions.without(deleted))])
 
     def _expire(self) -> Iterator[None]:
         """Remove expired offsets and empty groups (`cleanupGroupMetadata`)."""

@@ -123,39 +123,39 @@ def in_batches(first: int, last: int, spans: Iterable[Span], size: int) -> list[
 def joined(acquired: Iterable[Acquired]) -> list[Acquired]:
     """Merge neighbors with the same number of deliveries."""
     runs: list[Acquired] = []
-    for each in acquired:
-        if runs and runs[-1].last + 1 == each.first and runs[-1].deliveries == each.deliveries:
-            runs[-1] = runs[-1]._replace(last=each.last)
+    for acquired_range in acquired:
+        if runs and runs[-1].last + 1 == acquired_range.first and runs[-1].deliveries == acquired_range.deliveries:
+            runs[-1] = runs[-1]._replace(last=acquired_range.last)
         else:
-            runs.append(each)
+            runs.append(acquired_range)
     return runs
 
 
 def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
     """Return the acquired ranges without the offsets of some spans. Both lists are sorted."""
-    left: list[Acquired] = []
-    number = 0
-    for each in acquired:
-        first = each.first
-        while number < len(spans) and spans[number].last < first:
-            number += 1
-        at = number
-        while at < len(spans) and spans[at].first <= each.last:
-            if first < spans[at].first:
-                left.append(each._replace(first=first, last=spans[at].first - 1))
-            first = spans[at].last + 1
-            at += 1
-        if first <= each.last:
-            left.append(each._replace(first=first))
-    return left
+    remaining: list[Acquired] = []
+    first_span = 0
+    for acquired_range in acquired:
+        first = acquired_range.first
+        while first_span < len(spans) and spans[first_span].last < first:
+            first_span += 1
+        span_index = first_span
+        while span_index < len(spans) and spans[span_index].first <= acquired_range.last:
+            if first < spans[span_index].first:
+                remaining.append(acquired_range._replace(first=first, last=spans[span_index].first - 1))
+            first = spans[span_index].last + 1
+            span_index += 1
+        if first <= acquired_range.last:
+            remaining.append(acquired_range._replace(first=first))
+    return remaining
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
     """Merge neighboring spans. The spans are sorted."""
     runs: list[Span] = []
-    for each in spans:
-        if runs and runs[-1].last + 1 == each.first:
-            runs[-1] = runs[-1]._replace(last=each.last)
+    for span in spans:
+        if runs and runs[-1].last + 1 == span.first:
+            runs[-1] = runs[-1]._replace(last=span.last)
         else:
-            runs.append(each)
+            runs.append(span)
     return runs

@@ -105,10 +105,13 @@ def dead_of(pieces: Iterable[Piece], most_deliveries: int) -> list[DeadRecords]:
     """Return the records that were on their way to the dead-letter queue when the state was saved."""
     return [
         DeadRecords(
-            each.first, each.last, each.deliveries, EXCEEDED if each.deliveries >= most_deliveries else REJECTED
+            records.first,
+            records.last,
+            records.deliveries,
+            EXCEEDED if records.deliveries >= most_deliveries else REJECTED,
         )
-        for each in pieces
-        if each.state is RecordState.ARCHIVING
+        for records in pieces
+        if records.state is RecordState.ARCHIVING
     ]
 
 
@@ -116,10 +119,10 @@ def runs(acknowledged: Acknowledgement) -> list[tuple[int, int, int]]:
     """Split an acknowledgement into (first offset, last offset, type) of equal types."""
     if len(acknowledged.types) == 1:
         return [(acknowledged.first, acknowledged.last, acknowledged.types[0])]
-    found: list[tuple[int, int, int]] = []
+    ranges: list[tuple[int, int, int]] = []
     offset = acknowledged.first
     for kind, run in groupby(acknowledged.types):
         count = sum(1 for _ in run)
-        found.append((offset, offset + count - 1, kind))
+        ranges.append((offset, offset + count - 1, kind))
         offset += count
-    return found
+    return ranges

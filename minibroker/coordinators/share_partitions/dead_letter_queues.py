@@ -91,7 +91,7 @@ class _Burial:
         self._core = core
         self._key = key
         self._buried = buried
-        self._rows = [(offset, each) for each in dead for offset in range(each.first, each.last + 1)]
+        self._rows = [(offset, records) for records in dead for offset in range(records.first, records.last + 1)]
         self._written = 0
         self._attempts = 0
         self._is_needed = is_needed
@@ -123,8 +123,8 @@ class _Burial:
                 self._core.clock.call_later(_FIRST_BACKOFF_MS << (self._attempts - 1), self.begin)
                 return
         if isinstance(error, _REFUSALS):
-            left = len(self._rows) - self._written
-            _logger.warning("%d records do not get into the dead-letter queue of group %s: %s", left, group_id, error)
+            lost = len(self._rows) - self._written
+            _logger.warning("%d records do not get into the dead-letter queue of group %s: %s", lost, group_id, error)
         else:
             _logger.error("The dead-letter queue of group %s cannot be written to", group_id, exc_info=error)
         self._done()
@@ -171,10 +171,10 @@ class _Burial:
             raise _RefusedError(f"too few replicas of {name} are in sync")
         log, now_ms = partition.log, self._core.clock.now_ms()
         batch = memoryview(build_batch(records))
-        made = prepare(batch, topic.append_policy, base_offset=log.next_offset, now_ms=now_ms, topic_partition=name)
-        if len(made.data) > topic.max_message_bytes:
-            raise _RefusedError(f"a batch of {len(made.data)} bytes exceeds max.message.bytes of {topic.name}")
-        log.append(memoryview(made.data), made.header, partition.leader_epoch, now_ms)
+        prepared = prepare(batch, topic.append_policy, base_offset=log.next_offset, now_ms=now_ms, topic_partition=name)
+        if len(prepared.data) > topic.max_message_bytes:
+            raise _RefusedError(f"a batch of {len(prepared.data)} bytes exceeds max.message.bytes of {topic.name}")
+        log.append(memoryview(prepared.data), prepared.header, partition.leader_epoch, now_ms)
         log.commit()
 
     # Records
@@ -194,20 +194,20 @@ class _Burial:
                 copies.read(partition, rows[0][0], rows[-1][0])
             except MAPPED as error:
                 _logger.warning("%s-%d cannot be read: %s", partition.topic.name, partition.index, error)
-        about = (
+        origin_headers = (
             (f"{_HEADER}topic", (uuid_text(self._key.topic_id) if source is None else source.name).encode()),
             (f"{_HEADER}partition", str(self._key.partition).encode()),
         )
-        group = f"{_HEADER}group", self._key.group_id.encode()
+        group_header = f"{_HEADER}group", self._key.group_id.encode()
         records: list[NewRecord] = []
         size = RECORD_BATCH_OVERHEAD
         for offset, dead in rows:
             if copies.end is not None and offset >= copies.end and records:
                 break
             headers = (
-                *about,
+                *origin_headers,
                 (f"{_HEADER}offset", str(offset).encode()),
-                group,
+                group_header,
                 (f"{_HEADER}delivery.count", str(dead.deliveries).encode()),
                 (f"{_HEADER}message", dead.reason.encode()),
             )
@@ -246,23 +246,23 @@ class _Copies:
             data = log.read(offset, _READ_BYTES, end_offset=log.high_watermark).read()
             if not data:
                 return
-            for each in iter_batches(data, max_decompressed_size=self._limit):
-                offset = each.header.last_offset + 1
+            for batch in iter_batches(data, max_decompressed_size=self._limit):
+                offset = batch.header.last_offset + 1
                 try:
-                    records = list(each)
+                    records = list(batch)
                 except DecompressedSizeError:
                     continue
                 for record in records:
                     if record.offset > last:
                         return
-                    grown = len(record.key or b"") + len(record.value or b"")
-                    if record.offset < first or grown > self._limit:
+                    record_size = len(record.key or b"") + len(record.value or b"")
+                    if record.offset < first or record_size > self._limit:
                         continue
-                    if size + grown > self._limit:
+                    if size + record_size > self._limit:
                         self.end = record.offset
                         return
                     self.found[record.offset] = record
-                    size += grown
+                    size += record_size
 
 
 def burial_of(

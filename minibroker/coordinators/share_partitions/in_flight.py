@@ -84,10 +84,10 @@ class Piece:
 
     def cut(self, offset: int) -> "Piece":
         """Split off the offsets from `offset` on, and return them as a new range."""
-        rest = self.copy()
-        rest.first = offset
+        remainder = self.copy()
+        remainder.first = offset
         self.last = offset - 1
-        return rest
+        return remainder
 
 
 class InFlightBatch:
@@ -148,13 +148,13 @@ class InFlightBatch:
 
     def join(self) -> None:
         """Merge neighboring ranges that are equal."""
-        joined = self.pieces[:1]
+        merged = self.pieces[:1]
         for piece in self.pieces[1:]:
-            if joined[-1].is_like(piece):
-                joined[-1].last = piece.last
+            if merged[-1].is_like(piece):
+                merged[-1].last = piece.last
             else:
-                joined.append(piece)
-        self.pieces = joined
+                merged.append(piece)
+        self.pieces = merged
 
 
 class Batches(list[InFlightBatch]):
@@ -178,7 +178,7 @@ class Batches(list[InFlightBatch]):
     @property
     def first_deadline_ms(self) -> float | None:
         """The end of the first lock to expire, or None without locks."""
-        deadlines_ms = (each.deadline_ms for each in self.pieces if each.deadline_ms is not None)
+        deadlines_ms = (records.deadline_ms for records in self.pieces if records.deadline_ms is not None)
         return min(deadlines_ms, default=None)
 
     @property
@@ -189,17 +189,17 @@ class Batches(list[InFlightBatch]):
     @property
     def last_done(self) -> Piece | None:
         """The last of the finished ranges before the first unfinished one, or None."""
-        done: Piece | None = None
+        last_finished: Piece | None = None
         for piece in self.pieces:
             if not piece.state.is_final:
                 break
-            done = piece
-        return done
+            last_finished = piece
+        return last_finished
 
     def done_from(self, start: int) -> int:
         """Return the number of finished offsets from `start` on."""
-        done = (piece for piece in self.pieces if piece.state.is_final and piece.last >= start)
-        return sum(piece.last - max(piece.first, start) + 1 for piece in done)
+        finished = (piece for piece in self.pieces if piece.state.is_final and piece.last >= start)
+        return sum(piece.last - max(piece.first, start) + 1 for piece in finished)
 
     def index_of(self, offset: int) -> int:
         """Return the index of the last batch that begins at or before an offset, or -1."""
@@ -216,4 +216,4 @@ class Batches(list[InFlightBatch]):
 
     def beginning_between(self, first: int, last: int) -> list[InFlightBatch]:
         """Return the batches that begin between two offsets, both included."""
-        return [each for each in self.from_to(first, last) if each.first >= first]
+        return [batch for batch in self.from_to(first, last) if batch.first >= first]

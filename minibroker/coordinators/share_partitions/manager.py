@@ -150,10 +150,10 @@ class SharePartitions:
         if self._features_epoch != features.epoch:
             self._features_epoch = features.epoch
             self._limits.clear()
-        known = self._limits.get(group_id)
-        if known is None:
+        limits = self._limits.get(group_id)
+        if limits is None:
             config = self._core.configs.group(group_id)
-            known = self._limits[group_id] = Limits(
+            limits = self._limits[group_id] = Limits(
                 config.integer("share.record.lock.duration.ms"),
                 config.integer("share.delivery.count.limit"),
                 config.integer("share.partition.max.record.locks"),
@@ -161,24 +161,24 @@ class SharePartitions:
                 features.level(SHARE_VERSION) >= _WITH_QUEUES and bool(config.text(NAME)),
                 config.text("share.isolation.level").lower() == _READ_COMMITTED,
             )
-        return known
+        return limits
 
     # Share-partitions
 
     @property
     def all(self) -> dict[SharePartitionKey, SharePartition]:
         """The share-partitions in use."""
-        return {key: each.share_partition for key, each in self._in_use.items()}
+        return {key: in_use.share_partition for key, in_use in self._in_use.items()}
 
     def find(self, key: SharePartitionKey) -> SharePartition | None:
         """Return a share-partition in use on any broker, or None."""
-        found = self._in_use.get(key)
-        return None if found is None else found.share_partition
+        in_use = self._in_use.get(key)
+        return None if in_use is None else in_use.share_partition
 
     def get(self, key: SharePartitionKey, node: Node) -> SharePartition | None:
         """Return a share-partition in use on `node`, or None."""
-        found = self._in_use.get(key)
-        return None if found is None or found.node is not node else found.share_partition
+        in_use = self._in_use.get(key)
+        return None if in_use is None or in_use.node is not node else in_use.share_partition
 
     def load(self, key: SharePartitionKey, place: Partition) -> Steps[SharePartition | ErrorCode]:
         """Return a share-partition, loaded if necessary, or an error. NONE means that it cannot be loaded yet."""
@@ -271,18 +271,19 @@ class SharePartitions:
 
     def topics_deleted(self) -> None:
         """Forget the share-partitions of deleted topics."""
-        for key in [each for each in self._in_use if self._core.topics.with_id(each.topic_id) is None]:
-            self.forget(key)
+        for key in tuple(self._in_use):
+            if self._core.topics.with_id(key.topic_id) is None:
+                self.forget(key)
 
     def forget(self, key: SharePartitionKey) -> None:
         """Forget a share-partition. The next fetch loads it again."""
-        found = self._in_use.pop(key, None)
-        if found is not None:
+        in_use = self._in_use.pop(key, None)
+        if in_use is not None:
             of_place = self._of_place[key[1:]]
             del of_place[key]
             if not of_place:
                 del self._of_place[key[1:]]
-            found.share_partition.fence()
+            in_use.share_partition.fence()
             self.changed(key)
 
     def close(self) -> None:

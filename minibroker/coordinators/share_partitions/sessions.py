@@ -58,26 +58,26 @@ class ShareSession:
         come last: Kafka must look up the offset where they continue, and fetches the others first.
         """
         partitions = list(self.partitions)
-        at = epoch % len(partitions) if partitions and epoch > 0 else 0
-        turned = partitions[at:] + partitions[:at]
-        return sorted(turned, key=self.served.__contains__) if self.served else turned
+        offset = epoch % len(partitions) if partitions and epoch > 0 else 0
+        rotated = partitions[offset:] + partitions[:offset]
+        return sorted(rotated, key=self.served.__contains__) if self.served else rotated
 
     def update(self, named: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
         """Add the partitions named in a request, and remove the forgotten ones."""
-        for each in named:
-            self.partitions.setdefault(each, True)
-        for each in forgotten:
-            self.partitions.pop(each, None)
+        for partition in named:
+            self.partitions.setdefault(partition, True)
+        for partition in forgotten:
+            self.partitions.pop(partition, None)
 
     def has_to_tell(self, partition: TopicIdPartition, *, has_records: bool, has_failed: bool) -> bool:
         """Return whether the response must include a partition (`CachedSharePartition.maybeUpdateResponseData`)."""
         if partition not in self.partitions:
             return True
-        has_to = has_records or has_failed or self.partitions[partition]
+        is_included = has_records or has_failed or self.partitions[partition]
         self.partitions[partition] = has_failed
         if has_records:
             self.partitions[partition] = self.partitions.pop(partition)
-        return has_to
+        return is_included
 
 
 class ShareSessions:
@@ -94,7 +94,7 @@ class ShareSessions:
     @property
     def partitions(self) -> int:
         """The number of partitions in all sessions."""
-        return sum(len(each.partitions) for each in self._sessions.values())
+        return sum(len(session.partitions) for session in self._sessions.values())
 
     def get(self, member: MemberKey) -> ShareSession | None:
         """Return the session of a member, or None."""

@@ -86,16 +86,16 @@ class SharePartition:
         self._load(batches)
 
     def _load(self, batches: Iterable[StateBatch]) -> None:
-        following = self.start_offset
+        next_offset = self.start_offset
         for batch in batches:
             # Gaps in the saved state were acquired when it was written, and are delivered again.
-            if batch.first > following:
-                self._batches.add(Piece(following, batch.first - 1, RecordState.AVAILABLE))
+            if batch.first > next_offset:
+                self._batches.add(Piece(next_offset, batch.first - 1, RecordState.AVAILABLE))
             self._batches.add(Piece(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
-            following = batch.last + 1
+            next_offset = batch.last + 1
         if self._batches:
             self._looks_for_available = True
-            self.end_offset = following - 1
+            self.end_offset = next_offset - 1
             self._advance()
 
     # Queries
@@ -147,8 +147,8 @@ class SharePartition:
         # The log was read in time slices. Meanwhile a member may have acknowledged all of these records.
         if self.is_fenced or wish.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
             return []
-        most, last = self._room(fetch_offset, wish.max_records, spans[-1].last)
-        if most <= 0:
+        max_records, last = self._room(fetch_offset, wish.max_records, spans[-1].last)
+        if max_records <= 0:
             return []
         first = spans[0].first
         # Compaction has removed the offsets before the first batch read. No member will ever acknowledge them.
@@ -158,19 +158,19 @@ class SharePartition:
             base = max(first, self.start_offset)
         elif floor.last >= first:
             base = floor.first
-        found = self._batches.beginning_between(min(first, base), last)
-        if not found:
-            acquired = self._acquire_new(wish._replace(max_records=most), base, last, spans)
+        batches = self._batches.beginning_between(min(first, base), last)
+        if not batches:
+            acquired = self._acquire_new(wish._replace(max_records=max_records), base, last, spans)
         else:
-            acquired = self._acquire_known(wish._replace(max_records=most), found, Span(first, last), spans)
+            acquired = self._acquire_known(wish._replace(max_records=max_records), batches, Span(first, last), spans)
         self._watch_locks()
         return acquired
 
     def _room(self, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
         """Return the maximum number of records to acquire, and the last offset (`lastOffsetAndMaxRecordsToAcquire`)."""
-        most = min(max_records, self._limits().locks - self.in_flight)
-        if most > 0:
-            return most, last
+        max_acquired = min(max_records, self._limits().locks - self.in_flight)
+        if max_acquired > 0:
+            return max_acquired, last
         # At the limit of locks no new record can be acquired, but released records can be delivered again.
         if fetch_offset > self.end_offset:
             return 0, last
@@ -187,8 +187,8 @@ class SharePartition:
         else:
             acquired = in_batches(first, last, spans, wish.batch_size)
         deadline_ms = self._deadline()
-        for each in acquired:
-            self._batches.add(Piece(each.first, each.last, RecordState.ACQUIRED, 1, wish.member, deadline_ms))
+        for new in acquired:
+            self._batches.add(Piece(new.first, new.last, RecordState.ACQUIRED, 1, wish.member, deadline_ms))
         if acquired[-1].last < last:  # The remainder of a batch of the log stays available.
             batch = self._batches[self._batches.index_of(first)]
             batch.pieces.append(Piece(acquired[-1].last + 1, last, RecordState.AVAILABLE))
@@ -200,14 +200,14 @@ class SharePartition:
         return acquired
 
     def _acquire_known(
-        self, wish: Wish, found: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
+        self, wish: Wish, held: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
     ) -> list[Acquired]:
         """Acquire the available records of batches in flight, and new records after them."""
         acquired: list[Acquired] = []
-        count, most = 0, wish.max_records
+        count, room = 0, wish.max_records
         throttled = throttled_from(self._limits().deliveries)
-        for batch in found:
-            if count >= most:
+        for batch in held:
+            if count >= room:
                 break
             is_throttled = batch.is_throttled(span.first, span.last, throttled)
             # A record that may crash members is delivered alone, so that no other record is lost with it.
@@ -217,12 +217,12 @@ class SharePartition:
                 not batch.is_within(span.first, span.last)
                 or batch.is_split
                 or is_throttled
-                or (wish.is_strict and batch.size > most - count)
+                or (wish.is_strict and batch.size > room - count)
             ):
-                some = self._acquire_some(wish, most - count, batch, span)
-                acquired += some
-                count += sum(each.last - each.first + 1 for each in some)
-                if is_throttled and some:
+                subset = self._acquire_some(wish, room - count, batch, span)
+                acquired += subset
+                count += sum(new.last - new.first + 1 for new in subset)
+                if is_throttled and subset:
                     return acquired
                 continue
             (piece,) = batch.pieces
@@ -230,11 +230,11 @@ class SharePartition:
                 self._take(piece, wish.member)
                 acquired.append(Acquired(piece.first, piece.last, piece.deliveries))
                 count += batch.size
-        if count < most and found[-1].last < span.last:
-            acquired += self._acquire_new(wish._replace(max_records=most - count), found[-1].last + 1, span.last, spans)
+        if count < room and held[-1].last < span.last:
+            acquired += self._acquire_new(wish._replace(max_records=room - count), held[-1].last + 1, span.last, spans)
         return acquired
 
-    def _acquire_some(self, wish: Wish, left: int, batch: InFlightBatch, span: Span) -> list[Acquired]:
+    def _acquire_some(self, wish: Wish, room: int, batch: InFlightBatch, span: Span) -> list[Acquired]:
         """Acquire the available records of one batch (`acquireSubsetBatchRecords`).
 
         A record before its last delivery is acquired alone, and a record with many deliveries together with only a few
@@ -243,7 +243,7 @@ class SharePartition:
         limit = self._limits().deliveries
         throttled = throttled_from(limit)
         acquired: list[Acquired] = []
-        count, most = 0, None
+        count, max_throttled = 0, None
         if not batch.is_split and batch.pieces[0].state is not RecordState.AVAILABLE:
             return acquired
         batch.is_split = True
@@ -253,20 +253,20 @@ class SharePartition:
             is_last_time = limit > _FEW_DELIVERIES and piece.deliveries == limit - 1
             if is_last_time and count:
                 break
-            if piece.deliveries >= throttled and most is None:
+            if piece.deliveries >= throttled and max_throttled is None:
                 # Each delivery halves the number of records, so a bad record is found in a few rounds, as in a
                 # bisection.
-                most = max(1, batch.size >> (piece.deliveries - throttled + 1))
-            ends = [1] if is_last_time else []
-            ends += [left - count] if wish.is_strict else []
-            ends += [most - count] if most is not None and most > count else []
-            size = min([piece.size, *ends])
+                max_throttled = max(1, batch.size >> (piece.deliveries - throttled + 1))
+            size_limits = [1] if is_last_time else []
+            size_limits += [room - count] if wish.is_strict else []
+            size_limits += [max_throttled - count] if max_throttled is not None and max_throttled > count else []
+            size = min([piece.size, *size_limits])
             if size < piece.size:  # The remainder stays available.
                 batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(piece.first + size))
             self._take(piece, wish.member)
             acquired.append(Acquired(piece.first, piece.last, piece.deliveries))
             count += size
-            if ends and size == min(ends):
+            if size_limits and size == min(size_limits):
                 break
         batch.join()
         return joined(acquired)
@@ -319,7 +319,7 @@ class SharePartition:
             - Any error of the coordinator.
         """
         if self.in_flight > MOST_BATCHES:
-            count = sum(len(each.types) for each in acknowledgements if each.last >= self.start_offset)
+            count = sum(len(item.types) for item in acknowledgements if item.last >= self.start_offset)
             if 2 * count + sum(1 for _ in self.pieces) > MOST_BATCHES:
                 return ErrorCode.INVALID_REQUEST
         changes = Changes()
@@ -333,7 +333,7 @@ class SharePartition:
         return self._finish(changes)
 
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
-        if any(each not in STATES and each != RENEW for each in acknowledged.types):
+        if any(kind not in STATES and kind != RENEW for kind in acknowledged.types):
             raise RefusedError(ErrorCode.INVALID_REQUEST)
         # Retention has moved the start past these offsets. As in Kafka, that is not an error.
         if acknowledged.last < self.start_offset:
@@ -441,10 +441,10 @@ class SharePartition:
         """Archive records that were written to the dead-letter queue or have failed (`initiateDLQAndArchive`)."""
         if self.is_fenced:
             return
-        for each in dead:
-            for batch in self._batches.from_to(each.first, each.last):
-                self._archive(batch, each.first, each.last, RecordState.ARCHIVING)
-        states = [StateBatch(each.first, each.last, each.deliveries, int(RecordState.ARCHIVED)) for each in dead]
+        for item in dead:
+            for batch in self._batches.from_to(item.first, item.last):
+                self._archive(batch, item.first, item.last, RecordState.ARCHIVING)
+        states = [StateBatch(item.first, item.last, item.deliveries, int(RecordState.ARCHIVED)) for item in dead]
         if code := self._write(Write(self.start_offset, self.delivery_complete_count, states)):
             _logger.warning("records are archived, and the state is not written: %s", code.name)
         self._settle()
@@ -500,17 +500,17 @@ class SharePartition:
         # Finished records above an unfinished one do not move the start offset.
         if floor is None or not floor.piece_at(self.start_offset).state.is_final:
             return
-        done = self._batches.last_done
-        if done is None:
+        last_finished = self._batches.last_done
+        if last_finished is None:
             return
-        if done.last == self._batches[-1].last:
-            self.start_offset = self.end_offset = done.last + 1
+        if last_finished.last == self._batches[-1].last:
+            self.start_offset = self.end_offset = last_finished.last + 1
             self._batches.clear()
             return
-        index = self._batches.index_of(done.last)
-        if done.last == self._batches[index].last:
+        index = self._batches.index_of(last_finished.last)
+        if last_finished.last == self._batches[index].last:
             index += 1
             self.start_offset = max(self.start_offset, self._batches[index].first)
         else:
-            self.start_offset = max(self.start_offset, done.last + 1)
+            self.start_offset = max(self.start_offset, last_finished.last + 1)
         del self._batches[:index]

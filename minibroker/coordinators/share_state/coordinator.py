@@ -96,15 +96,15 @@ class ShareCoordinator:
         code = self._readiness(key, node)
         if code:
             return _refused(code)
-        kept = self.store.get(key)
-        if kept is not None and _ANY_EPOCH != state_epoch < kept.state_fence:
+        stored = self.store.get(key)
+        if stored is not None and _ANY_EPOCH != state_epoch < stored.state_fence:
             return _refused(ErrorCode.FENCED_STATE_EPOCH)
         code = self._existence(key)
         if code:
             return _refused(code)
         now_ms = self._core.clock.now_ms()
         state = ShareState(
-            snapshot_epoch=_FIRST_EPOCH if kept is None else kept.state.snapshot_epoch + 1,
+            snapshot_epoch=_FIRST_EPOCH if stored is None else stored.state.snapshot_epoch + 1,
             state_epoch=state_epoch,
             leader_epoch=_FIRST_EPOCH,
             start_offset=start_offset,
@@ -125,18 +125,18 @@ class ShareCoordinator:
             or an error common to all methods.
         """
         code = self._readiness(key, node)
-        kept = None if code else self.store.get(key)
-        if code or kept is None:
+        stored = None if code else self.store.get(key)
+        if code or stored is None:
             return ReadOutcome(*(_refused(code) if code else Outcome(ErrorCode.INVALID_REQUEST, _READ_UNINITIALIZED)))
-        if _ANY_EPOCH != leader_epoch < kept.leader_fence:
+        if _ANY_EPOCH != leader_epoch < stored.leader_fence:
             return ReadOutcome(*_refused(ErrorCode.FENCED_LEADER_EPOCH))
         code = self._existence(key)
         if code:
             return ReadOutcome(*_refused(code))
-        state = kept.state
-        if leader_epoch not in {_ANY_EPOCH, kept.leader_fence}:
+        state = stored.state
+        if leader_epoch not in {_ANY_EPOCH, stored.leader_fence}:
             change = Change(leader_epoch, state.start_offset, state.delivery_complete_count, ())
-            code = self.store.change(key, kept, change)
+            code = self.store.change(key, stored, change)
             if code:
                 return ReadOutcome(*_refused(code))
         return ReadOutcome(state_epoch=state.state_epoch, start_offset=state.start_offset, batches=state.batches)
@@ -151,13 +151,13 @@ class ShareCoordinator:
         code = self._readiness(key, node)
         if code:
             return _refused(code)
-        kept = self.store.get(key)
-        if kept is None:
+        stored = self.store.get(key)
+        if stored is None:
             return Outcome(ErrorCode.INVALID_REQUEST, _WRITE_UNINITIALIZED)
-        code = _fenced(kept, state_epoch, change.leader_epoch) or self._existence(key)
+        code = _fenced(stored, state_epoch, change.leader_epoch) or self._existence(key)
         if code:
             return _refused(code)
-        code = self.store.change(key, kept, change._replace(leader_epoch=kept.state.leader_epoch))
+        code = self.store.change(key, stored, change._replace(leader_epoch=stored.state.leader_epoch))
         if code is ErrorCode.INVALID_REQUEST:
             return Outcome(code, _TOO_MANY)
         return _outcome(code)
@@ -178,10 +178,10 @@ class ShareCoordinator:
         code = self._readiness(key, node) or self._existence(key)
         if code:
             return Summary(*_refused(code))
-        kept = self.store.get(key)
-        if kept is None:
+        stored = self.store.get(key)
+        if stored is None:
             return Summary()
-        state = kept.state
+        state = stored.state
         return Summary(
             state_epoch=state.state_epoch,
             leader_epoch=state.leader_epoch,
@@ -213,18 +213,18 @@ class ShareCoordinator:
         if key.partition < 0:
             return ErrorCode.INVALID_REQUEST
         topic = self._core.topics.with_id(key.topic_id)
-        known = topic is not None and topic.partition(key.partition) is not None
-        return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        exists = topic is not None and topic.partition(key.partition) is not None
+        return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _nobody(_: SharePartitionKey) -> None:
     """Ignore a state that is no longer used."""
 
 
-def _fenced(kept: Kept, state_epoch: int, leader_epoch: int) -> ErrorCode:
-    if _ANY_EPOCH != leader_epoch < kept.leader_fence:
+def _fenced(stored: Kept, state_epoch: int, leader_epoch: int) -> ErrorCode:
+    if _ANY_EPOCH != leader_epoch < stored.leader_fence:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if _ANY_EPOCH != state_epoch < kept.state_fence:
+    if _ANY_EPOCH != state_epoch < stored.state_fence:
         return ErrorCode.FENCED_STATE_EPOCH
     return ErrorCode.NONE
 

@@ -55,21 +55,21 @@ def combine(so_far: Sequence[StateBatch], newer: Iterable[StateBatch], start_off
         newer: Batches in any order, possibly overlapping.
         start_offset: The start offset, or KEEP_START to drop nothing.
     """
-    kept = _from(so_far, start_offset) if start_offset != KEEP_START else list(so_far)
+    batches = _from(so_far, start_offset) if start_offset != KEEP_START else list(so_far)
     changes = sorted(_from(newer, start_offset) if start_offset != KEEP_START else newer)
     if not changes:
-        return kept
+        return batches
     # Only the batches that touch a change are combined, because a change is small and the state can be large.
-    begin = bisect_left(kept, changes[0].first - 1, key=_LAST)
-    end = bisect_right(kept, max(each.last for each in changes) + 1, lo=begin, key=_FIRST)
-    return [*kept[:begin], *_without_overlaps([*kept[begin:end], *changes]), *kept[end:]]
+    begin = bisect_left(batches, changes[0].first - 1, key=_LAST)
+    end = bisect_right(batches, max(batch.last for batch in changes) + 1, lo=begin, key=_FIRST)
+    return [*batches[:begin], *_without_overlaps([*batches[begin:end], *changes]), *batches[end:]]
 
 
 def _from(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
     return [
-        each if each.first >= start_offset else each._replace(first=start_offset)
-        for each in batches
-        if each.last >= start_offset
+        batch if batch.first >= start_offset else batch._replace(first=start_offset)
+        for batch in batches
+        if batch.last >= start_offset
     ]
 
 
@@ -101,9 +101,9 @@ def _without_overlaps(batches: list[StateBatch]) -> list[StateBatch]:
 
 def _append(combined: list[StateBatch], batch: StateBatch) -> None:
     if combined:
-        before = combined[-1]
-        if before.last + 1 == batch.first and before[2:] == batch[2:]:
-            combined[-1] = before._replace(last=batch.last)
+        previous = combined[-1]
+        if previous.last + 1 == batch.first and previous[2:] == batch[2:]:
+            combined[-1] = previous._replace(last=batch.last)
             return
     combined.append(batch)
 
@@ -222,16 +222,16 @@ def change_in(value: ShareUpdateValue) -> Change:
 def _written(batches: Iterable[StateBatch]) -> list[WrittenBatch]:
     return [
         WrittenBatch(
-            first_offset=each.first,
-            last_offset=each.last,
-            delivery_state=each.state,
-            delivery_count=each.deliveries,
+            first_offset=batch.first,
+            last_offset=batch.last,
+            delivery_state=batch.state,
+            delivery_count=batch.deliveries,
         )
-        for each in batches
+        for batch in batches
     ]
 
 
 def _read(batches: Iterable[WrittenBatch]) -> list[StateBatch]:
     return [
-        StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state) for each in batches
+        StateBatch(item.first_offset, item.last_offset, item.delivery_count, item.delivery_state) for item in batches
     ]

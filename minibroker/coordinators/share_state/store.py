@@ -103,8 +103,8 @@ class ShareStateStore:
 
     def readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
         """Return NONE if requests for a share-partition can be served, or an error of `PartitionLoader.readiness`."""
-        place = self._places.get(key)
-        if place is not None and self._core.cluster.is_single and self._loader.has_loaded(place.partition):
+        location = self._places.get(key)
+        if location is not None and self._core.cluster.is_single and self._loader.has_loaded(location.partition):
             return ErrorCode.NONE
         return self._loader.readiness(key.text, node)
 
@@ -113,15 +113,15 @@ class ShareStateStore:
         return self._known.get(self._partition_of(key), {}).get(key)
 
     def _partition_of(self, key: SharePartitionKey) -> int:
-        place = self._places.get(key)
-        return self.log.partition_of(key.text) if place is None else place.partition
+        location = self._places.get(key)
+        return self.log.partition_of(key.text) if location is None else location.partition
 
     def _place_of(self, key: SharePartitionKey) -> "_Place":
         """Return the log partition and update key of a share-partition that has a state."""
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = _Place(self.log.partition_of(key.text), update_key(key))
-        return place
+        location = self._places.get(key)
+        if location is None:
+            location = self._places[key] = _Place(self.log.partition_of(key.text), update_key(key))
+        return location
 
     # Changes. A change takes effect only after it is in the log.
 
@@ -129,7 +129,7 @@ class ShareStateStore:
         """Write the snapshot of a new state, unrelated to any earlier one."""
         return self._write_snapshot(key, state)
 
-    def change(self, key: SharePartitionKey, kept: Kept, change: Change) -> ErrorCode:
+    def change(self, key: SharePartitionKey, stored: Kept, change: Change) -> ErrorCode:
         """Write an update, or a snapshot after many updates (`generateShareStateRecord`).
 
         Returns:
@@ -138,10 +138,10 @@ class ShareStateStore:
         """
         if len(change.batches) > MOST_BATCHES:
             return ErrorCode.INVALID_REQUEST
-        state = changed(kept.state, change)
+        state = changed(stored.state, change)
         if len(state.batches) > MOST_BATCHES:
             return ErrorCode.INVALID_REQUEST
-        if kept.updates >= self._updates_per_snapshot:
+        if stored.updates >= self._updates_per_snapshot:
             now_ms = self._core.clock.now_ms()
             state = state._replace(
                 snapshot_epoch=state.snapshot_epoch + 1, create_timestamp=now_ms, write_timestamp=now_ms
@@ -153,8 +153,8 @@ class ShareStateStore:
             self._ends[partition] = self._append(partition, [NewRecord(record_key, value, self._now())])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
-        kept.put(state)
-        kept.updates += 1
+        stored.put(state)
+        stored.updates += 1
         return ErrorCode.NONE
 
     def remove(self, key: SharePartitionKey) -> ErrorCode:
@@ -179,13 +179,13 @@ class ShareStateStore:
         return ErrorCode.NONE
 
     def _put(self, partition: int, key: SharePartitionKey, state: ShareState, offset: int) -> None:
-        known = self._known.setdefault(partition, {})
-        kept = known.get(key)
-        if kept is None:
-            known[key] = Kept(state, offset)
+        states = self._known.setdefault(partition, {})
+        stored = states.get(key)
+        if stored is None:
+            states[key] = Kept(state, offset)
         else:
-            kept.put(state)
-            kept.offset, kept.updates = offset, 0
+            stored.put(state)
+            stored.offset, stored.updates = offset, 0
         self._ends[partition] = max(self._ends.get(partition, -1), offset)
 
     def _append(self, partition: int, records: Sequence[NewRecord]) -> int:
@@ -203,8 +203,8 @@ class ShareStateStore:
         return steps_of(ForEach(tuple(self._known.items()), self._remove_topics))
 
     def _remove_topics(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> ForEach[None]:
-        partition, known = part
-        by_key = {snapshot_key(key): key for key in known if self._core.topics.with_id(key.topic_id) is None}
+        partition, states = part
+        by_key = {snapshot_key(key): key for key in states if self._core.topics.with_id(key.topic_id) is None}
         refused: list[CoordinatorLogError] = []
 
         def remove(batch: list[bytes]) -> None:
@@ -216,7 +216,7 @@ class ShareStateStore:
                 refused.append(error)
                 return
             for key in batch:
-                known.pop(by_key[key], None)
+                states.pop(by_key[key], None)
                 self._places.pop(by_key[key], None)
 
         return ForEach(takewhile(lambda _: not refused, self.log.tombstone_batches(by_key)), remove)
@@ -229,17 +229,17 @@ class ShareStateStore:
         Log partitions in which all states are that cold are skipped.
         """
         states = (
-            (partition, key, kept)
+            (partition, key, stored)
             for partition, known in tuple(self._known.items())
-            if any(kept.state.create_timestamp == kept.state.write_timestamp for kept in known.values())
-            for key, kept in tuple(known.items())
+            if any(stored.state.create_timestamp == stored.state.write_timestamp for stored in known.values())
+            for key, stored in tuple(known.items())
         )
         refused: set[int] = set()
 
         def write(part: tuple[int, SharePartitionKey, Kept]) -> None:
-            partition, key, kept = part
-            state, now_ms = kept.state, self._now()
-            is_known = self._known.get(partition, {}).get(key) is kept
+            partition, key, stored = part
+            state, now_ms = stored.state, self._now()
+            is_known = self._known.get(partition, {}).get(key) is stored
             if is_known and partition not in refused and now_ms - state.write_timestamp >= least_age_ms:
                 state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
                 if self._write_snapshot(key, state):
@@ -252,8 +252,8 @@ class ShareStateStore:
         return steps_of(ForEach(tuple(self._known.items()), self._prune))
 
     def _prune(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> Any:
-        index, known = part
-        least = min((kept.offset for kept in known.values()), default=self._ends.get(index, 0))
+        index, states = part
+        least = min((stored.offset for stored in states.values()), default=self._ends.get(index, 0))
         partition = self.log.partition(index)
         if partition is None or partition.leader is None:
             return None
@@ -327,16 +327,16 @@ class _Loading:
     def _decode(self, raw: tuple[bytes, tuple[int, list[bytes]]]) -> ForEach[None] | None:
         partition, (offset, (snapshot, *updates)) = raw
         try:
-            named = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
-            key = SharePartitionKey(named.group_id, bytes(named.topic_id), named.partition)
-            kept = Kept(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
+            raw_key = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
+            key = SharePartitionKey(raw_key.group_id, bytes(raw_key.topic_id), raw_key.partition)
+            stored = Kept(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
         except DecodeError as error:
             self._complaints.add(f"a record cannot be read: {error}")
             return None
 
         def apply(update: bytes) -> bool:
             try:
-                kept.put(changed(kept.state, change_in(decode_versioned(ShareUpdateValue, update))))
+                stored.put(changed(stored.state, change_in(decode_versioned(ShareUpdateValue, update))))
             except DecodeError as error:
                 self._complaints.add(f"a record cannot be read: {error}")
                 return False
@@ -344,8 +344,8 @@ class _Loading:
 
         def add(applied: list[bool]) -> None:
             if all(applied):
-                kept.updates = len(updates)
-                self.states[key] = kept
+                stored.updates = len(updates)
+                self.states[key] = stored
 
         return ForEach(updates, apply, add)
 

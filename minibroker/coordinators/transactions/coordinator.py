@@ -131,12 +131,12 @@ class TransactionCoordinator:
         if error:
             return ProducerResult(error)
         try:
-            begun = self._begun(transactional_id, timeout_ms, expected)
+            transaction = self._begun(transactional_id, timeout_ms, expected)
         except OSError:
-            begun = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if isinstance(begun, ErrorCode):
-            return ProducerResult(begun)
-        return ProducerResult(ErrorCode.NONE, begun.producer_id, begun.producer_epoch)
+            transaction = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if isinstance(transaction, ErrorCode):
+            return ProducerResult(transaction)
+        return ProducerResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
 
     def _begun(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
@@ -147,31 +147,31 @@ class TransactionCoordinator:
             OSError: No producer id could be reserved.
         """
         now_ms = self._core.clock.now_ms()
-        known = self.store.get(transactional_id)
-        if known is None:
-            known = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
-        if not _may_go_on(known, expected):
+        current = self.store.get(transactional_id)
+        if current is None:
+            current = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
+        if not _may_go_on(current, expected):
             return ErrorCode.PRODUCER_FENCED
         # The end is decided, and its markers carry the current epoch, so a new epoch must wait for them.
-        if known.state.is_prepared:
+        if current.state.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
-        if known.state is TransactionState.ONGOING:
+        if current.state is TransactionState.ONGOING:
             # The abort is complete on return. Kafka's producer expects the error anyway, and retries.
-            return self._fence(known) or ErrorCode.CONCURRENT_TRANSACTIONS
+            return self._fence(current) or ErrorCode.CONCURRENT_TRANSACTIONS
         epoch = None if expected is None else expected.producer_epoch
-        begun: Transaction | None
-        if (known.has_no_epoch_left or self._is_restored(known)) and epoch in {None, known.producer_epoch}:
+        transaction: Transaction | None
+        if (current.has_no_epoch_left or self._is_restored(current)) and epoch in {None, current.producer_epoch}:
             new_id = self._core.producer_ids.next()
             # The 16 bits of the epoch are exhausted, or its next values may have been used before a restore. A new
             # producer id begins at epoch 0 (KIP-360).
-            begun = known.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
+            transaction = current.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
         else:
-            begun = known.with_next_epoch(timeout_ms, epoch, now_ms)
-        if begun is None:
+            transaction = current.with_next_epoch(timeout_ms, epoch, now_ms)
+        if transaction is None:
             return ErrorCode.PRODUCER_FENCED
         if self._raises_epochs:
-            begun = begun.forgetting_its_start()
-        return self.store.save(begun) or begun
+            transaction = transaction.forgetting_its_start()
+        return self.store.save(transaction) or transaction
 
     def add_partitions(
         self,
@@ -203,8 +203,8 @@ class TransactionCoordinator:
         self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
     ) -> ErrorCode:
         """Add a partition because the producer writes to it (KIP-890). Errors are those of `add_partitions`."""
-        place = [(topic, partition)]
-        return self.add_partitions(transactional_id, producer_id, producer_epoch, place, client_version=RAISES_EPOCHS)
+        added = [(topic, partition)]
+        return self.add_partitions(transactional_id, producer_id, producer_epoch, added, client_version=RAISES_EPOCHS)
 
     @property
     def _raises_epochs(self) -> bool:
@@ -261,10 +261,10 @@ class TransactionCoordinator:
         if error:
             return ProducerResult(error)
         if not transaction.is_end_retry(producer_id, producer_epoch, raises_epoch=raises_epoch):
-            ended = self._end(transaction, commit=commit, raises_epoch=raises_epoch)
-            if isinstance(ended, ErrorCode):
-                return ProducerResult(ended)
-            transaction = ended
+            completed = self._end(transaction, commit=commit, raises_epoch=raises_epoch)
+            if isinstance(completed, ErrorCode):
+                return ProducerResult(completed)
+            transaction = completed
         return ProducerResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
 
     def _transaction(self, transactional_id: str, node: Node | None) -> Transaction | ErrorCode:
@@ -336,8 +336,8 @@ class TransactionCoordinator:
         raises_epoch = self._raises_epochs
         # With the raised epoch in the marker, the log itself rejects late batches of the fenced producer.
         fenced = transaction if raises_epoch else transaction.fenced()
-        ended = self._end(fenced, commit=False, raises_epoch=raises_epoch)
-        return ended if isinstance(ended, ErrorCode) else ErrorCode.NONE
+        completed = self._end(fenced, commit=False, raises_epoch=raises_epoch)
+        return completed if isinstance(completed, ErrorCode) else ErrorCode.NONE
 
     def _complete(self, transaction: Transaction) -> None:
         """Write the markers of a transaction whose end is decided. Markers that the disk refused are retried later.
@@ -350,7 +350,7 @@ class TransactionCoordinator:
             return
         # A coordinator that has lost and reloaded the transaction starts again, with a new object.
         self._completing[transactional_id] = transaction
-        partitions, left = list(transaction.partitions), list[TopicPartition]()
+        partitions, unwritten = list(transaction.partitions), list[TopicPartition]()
 
         def is_current() -> bool:
             return not self._closed and self.store.get(transactional_id) is transaction
@@ -358,7 +358,7 @@ class TransactionCoordinator:
         def write(begin: int) -> None:
             if is_current():
                 markers = partitions[begin : begin + _MARKERS_PER_STEP]
-                left.extend(each for each in markers if not self._write_marker(transaction, each))
+                unwritten.extend(partition for partition in markers if not self._write_marker(transaction, partition))
 
         def end() -> bool:
             was_completing = self._completing.get(transactional_id) is transaction
@@ -368,7 +368,7 @@ class TransactionCoordinator:
 
         def done(_: object) -> None:
             if end():
-                self._end_completing(transaction, frozenset(left))
+                self._end_completing(transaction, frozenset(unwritten))
 
         def failed(error: Exception) -> None:
             end()
@@ -376,11 +376,11 @@ class TransactionCoordinator:
 
         self._core.slices.run(ForEach(range(0, len(partitions), _MARKERS_PER_STEP), write), done, failed)
 
-    def _end_completing(self, transaction: Transaction, left: frozenset[TopicPartition]) -> None:
+    def _end_completing(self, transaction: Transaction, unwritten: frozenset[TopicPartition]) -> None:
         """Save a completed transaction, or keep its remaining partitions and retry later."""
-        if left or self.store.save(transaction.completed(self._core.clock.now_ms())):
+        if unwritten or self.store.save(transaction.completed(self._core.clock.now_ms())):
             # Kept only in memory. A restart writes all markers again, and a marker without a transaction is harmless.
-            self.store.keep(transaction._replace(partitions=left))
+            self.store.keep(transaction._replace(partitions=unwritten))
             self._delayed.add(transaction.transactional_id)
             if self._timer is None and not self._closed:
                 self._timer = self._core.clock.call_later(_RETRY_MS, self._retry)
@@ -424,7 +424,7 @@ class TransactionCoordinator:
         # A producer that never returns sends no request that would load its transaction.
         self.store.load_failed()
         now_ms = self._core.clock.now_ms()
-        return steps_of(ForEach([each for each in self.store.all() if each.is_timed_out(now_ms)], self._time_out))
+        return steps_of(ForEach([item for item in self.store.all() if item.is_timed_out(now_ms)], self._time_out))
 
     def _time_out(self, transaction: Transaction) -> None:
         # Otherwise the producer has ended it in the meantime.
@@ -433,8 +433,8 @@ class TransactionCoordinator:
             self._fence(transaction)
 
     def _remove_expired(self) -> Iterator[None]:
-        latest_ms = self._core.clock.now_ms() - self._expiration_ms
-        expired = [each for each in self.store.all() if each.state.may_expire and each.updated_ms <= latest_ms]
+        cutoff_ms = self._core.clock.now_ms() - self._expiration_ms
+        expired = [item for item in self.store.all() if item.state.may_expire and item.updated_ms <= cutoff_ms]
         return steps_of(self.store.remove(expired))
 
 

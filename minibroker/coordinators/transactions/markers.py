@@ -88,8 +88,8 @@ def _own_epoch(log: Log, producer_id: int, own_epoch: int) -> int:
 
     A Kafka broker that used the directory before may have written a higher epoch. Its markers must not fence ours.
     """
-    known = log.producers.active.get(producer_id)
-    return own_epoch if known is None else max(own_epoch, known.coordinator_epoch)
+    producer = log.producers.active.get(producer_id)
+    return own_epoch if producer is None else max(own_epoch, producer.coordinator_epoch)
 
 
 def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -> None:
@@ -115,10 +115,10 @@ def _check_epoch(log: Log, marker: Marker) -> None:
     Raises:
         InvalidProducerEpochError: The marker's epoch was not raised.
     """
-    known = log.producers.active.get(marker.producer_id)
-    if marker.transaction_version < RAISES_EPOCHS or known is None or known.current_txn_first_offset < 0:
+    producer = log.producers.active.get(marker.producer_id)
+    if marker.transaction_version < RAISES_EPOCHS or producer is None or producer.current_txn_first_offset < 0:
         return
-    if known.producer_epoch == marker.producer_epoch:
+    if producer.producer_epoch == marker.producer_epoch:
         raise InvalidProducerEpochError(
             f"producer {marker.producer_id}: the marker of epoch {marker.producer_epoch} should be of a later one"
         )

@@ -64,7 +64,7 @@ class TransactionStore:
     def all(self) -> list[Transaction]:
         """Return the transactional ids in all loaded partitions."""
         self._loader.look_at_topic()
-        return [transaction for known in self._known.values() for transaction in known.values()]
+        return [transaction for transactions in self._known.values() for transaction in transactions.values()]
 
     @property
     def is_loading(self) -> bool:
@@ -103,15 +103,15 @@ class TransactionStore:
         Transactional ids that have changed in the meantime are kept.
         """
         by_partition: dict[int, dict[bytes, Transaction]] = {}
-        for each in transactions:
-            partition = self.log.partition_of(each.transactional_id)
-            by_partition.setdefault(partition, {})[encode_key(each.transactional_id)] = each
+        for transaction in transactions:
+            partition = self.log.partition_of(transaction.transactional_id)
+            by_partition.setdefault(partition, {})[encode_key(transaction.transactional_id)] = transaction
         batches = (
             (partition, by_key, batch)
             for partition, by_key in by_partition.items()
             for batch in self.log.tombstone_batches(by_key)
         )
-        refused: list[CoordinatorLogError] = []
+        errors: list[CoordinatorLogError] = []
 
         def remove(part: tuple[int, dict[bytes, Transaction], list[bytes]]) -> None:
             partition, by_key, batch = part
@@ -124,12 +124,12 @@ class TransactionStore:
                     self.log.append(partition, [NewRecord(key, None, now_ms) for key in keys])
             except CoordinatorLogError as error:
                 _logger.error("expired transactional ids: %s", error)  # noqa: TRY400 - a disk error needs no traceback
-                refused.append(error)
+                errors.append(error)
                 return
             for key in keys:
                 del self._known[partition][by_key[key].transactional_id]
 
-        return ForEach(takewhile(lambda _: not refused, batches), remove)
+        return ForEach(takewhile(lambda _: not errors, batches), remove)
 
     # Loading
 

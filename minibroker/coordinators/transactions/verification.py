@@ -48,19 +48,19 @@ class WriteVerifier:
         """
         if header.producer_id < 0:
             return ErrorCode.NONE
-        known = log.producers.active.get(header.producer_id)
+        state = log.producers.active.get(header.producer_id)
         # A transaction open in an earlier epoch still needs its marker, which must not follow the next transaction.
-        if known is not None and known.current_txn_first_offset >= 0 and known.producer_epoch == header.producer_epoch:
+        if state is not None and state.current_txn_first_offset >= 0 and state.producer_epoch == header.producer_epoch:
             return ErrorCode.NONE
-        ask = self._add if adds else self._verify
-        error = ask(transactional_id, header.producer_id, header.producer_epoch, *key)
+        check = self._add if adds else self._verify
+        error = check(transactional_id, header.producer_id, header.producer_epoch, *key)
         epoch, sequence = self._refused.pop((key, header.producer_id), (header.producer_epoch, header.base_sequence))
         if epoch < header.producer_epoch:
             epoch, sequence = header.producer_epoch, header.base_sequence
         if not error and header.base_sequence <= sequence:
             # A producer that adds partitions by writing starts each transaction at sequence number 0 in logs that do
             # not know it.
-            starts_late = adds and known is None and header.base_sequence > 0
+            starts_late = adds and state is None and header.base_sequence > 0
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_late else ErrorCode.NONE
         lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence
         self._refused[key, header.producer_id] = epoch, lowest

@@ -20,9 +20,9 @@ def named(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assi
 
     If no name is known, both assignors are returned. They behave as in Kafka 4, or as in 3.9 without `since_4_0`.
     """
-    names = [ASSIGNORS[each] for each in requested if each in ASSIGNORS]
-    found = _BY_NAME if since_4_0 else _BEFORE_4_0
-    return {name: found[name] for name in names or found}
+    names = [ASSIGNORS[requested_name] for requested_name in requested if requested_name in ASSIGNORS]
+    assignors = _BY_NAME if since_4_0 else _BEFORE_4_0
+    return {name: assignors[name] for name in names or assignors}
 
 
 __all__ = ["Assignor", "GroupSpec", "assign_ranges", "assign_uniformly", "named"]

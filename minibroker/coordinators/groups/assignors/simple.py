@@ -64,9 +64,9 @@ def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: P
         partitions = [(topic, index) for index in in_order(ready.get(topic, ()))]
         sharing = _Sharing(subscribers[topic], partitions, _index)
         for number, spec in enumerate(specs):
-            had = spec.assigned.get(topic)
-            if had:
-                sharing.has(number, ((topic, index) for index in in_order(had)))
+            indexes = spec.assigned.get(topic)
+            if indexes:
+                sharing.has(number, ((topic, index) for index in in_order(indexes)))
         sharing.settle()
         for number, assigned in enumerate(result):
             assigned[topic] = sharing.partitions_of(number).get(topic, frozenset())
@@ -103,23 +103,23 @@ class _Sharing:
         self._sharing = -(-members // count) if count else 0
         precise = self._sharing * count / members
         self._room = {
-            number: math.ceil(precise * (place + 1)) - math.ceil(precise * place)
-            for place, number in enumerate(subscribers)
+            number: math.ceil(precise * (position + 1)) - math.ceil(precise * position)
+            for position, number in enumerate(subscribers)
         }
 
     def has(self, number: int, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions of a member's previous assignment."""
-        mine = self._by_member.setdefault(number, {})
-        for each in partitions:
-            self._by_partition.setdefault(each, {})[number] = None
-            mine[each] = None
+        assigned = self._by_member.setdefault(number, {})
+        for partition in partitions:
+            self._by_partition.setdefault(partition, {})[number] = None
+            assigned[partition] = None
 
     def partitions_of(self, number: int) -> Partitions:
         """Return the partitions of a member, after `settle`."""
-        found: dict[bytes, set[int]] = {}
+        by_topic: dict[bytes, set[int]] = {}
         for topic, index in self._by_member.get(number, ()):
-            found.setdefault(topic, set()).add(index)
-        return frozen(found)
+            by_topic.setdefault(topic, set()).add(index)
+        return frozen(by_topic)
 
     def settle(self) -> None:
         """Trim members with too many partitions and partitions with too many members, and assign the rest."""
@@ -140,13 +140,13 @@ class _Sharing:
         return hash_order(reversed(self._by_partition), self._hash_of, table_size(len(self._by_partition), wide))
 
     def _trim_member(self, number: int) -> None:
-        mine = self._by_member[number]
-        surplus = len(mine) - self._room.get(number, 0)
+        assigned = self._by_member[number]
+        surplus = len(assigned) - self._room.get(number, 0)
         if surplus <= 0:
             return
-        for each in hash_order(mine, self._hash_of)[:surplus]:
-            del mine[each]
-            del self._by_partition[each][number]
+        for partition in hash_order(assigned, self._hash_of)[:surplus]:
+            del assigned[partition]
+            del self._by_partition[partition][number]
 
     def _trim_partition(self, partition: TopicPartition) -> None:
         readers = self._by_partition[partition]
@@ -160,25 +160,25 @@ class _Sharing:
         A member can be assigned the same partition twice. Kafka counts that, too.
         """
         open_members = [number for number in sorted(self._room) if self._has_room(number)]
-        place, gave = 0, False
+        position, has_assigned = 0, False
         for partition in self._in_table():
             readers = self._by_partition[partition]
             missing = self._sharing - len(readers)
             while missing > 0 and open_members:
-                if place >= len(open_members):
-                    if not gave:
+                if position >= len(open_members):
+                    if not has_assigned:
                         break
-                    place, gave = 0, False
-                number = open_members[place]
-                place += 1
+                    position, has_assigned = 0, False
+                number = open_members[position]
+                position += 1
                 if number in readers:
                     continue
                 self._by_member.setdefault(number, {})[partition] = None
                 missing -= 1
-                gave = True
+                has_assigned = True
                 if not self._has_room(number):
-                    place -= 1
-                    del open_members[place]
+                    position -= 1
+                    del open_members[position]
             if not open_members:
                 break
 

@@ -47,59 +47,59 @@ def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]
     if not topics:
         return {}
     free = _without_owner(group, topics)
-    known = set(topics)
-    quota, larger = divmod(sum(group.counts[topic] for topic in topics), len(members))
+    subscribed_topics = set(topics)
+    quota, surplus = divmod(sum(group.counts[topic] for topic in topics), len(members))
     assigned: dict[str, dict[bytes, set[int]]] = {}
     lacking: dict[str, int] = {}
     for number, member_id in enumerate(members):
-        has_more = larger > 0
-        room = quota + has_more
-        kept, given_up = _keep(group.members[member_id].assigned, known, room)
+        has_surplus = surplus > 0
+        room = quota + has_surplus
+        kept, released = _keep(group.members[member_id].assigned, subscribed_topics, room)
         assigned[member_id] = kept
-        free += given_up
-        kept_number = sum(map(len, kept.values()))
-        if since_4_0 and has_more and room > kept_number and len(members) - number > larger:
+        free += released
+        kept_count = sum(map(len, kept.values()))
+        if since_4_0 and has_surplus and room > kept_count and len(members) - number > surplus:
             room -= 1
-            has_more = False
-        larger -= has_more
-        if room > kept_number:
-            lacking[member_id] = room - kept_number
+            has_surplus = False
+        surplus -= has_surplus
+        if room > kept_count:
+            lacking[member_id] = room - kept_count
     _share(assigned, lacking, free)
     return {member_id: frozen(partitions) for member_id, partitions in assigned.items()}
 
 
 def _without_owner(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition]:
     """Return the partitions of topics that have no owner yet."""
-    taken: dict[bytes, set[int]] = {}
+    owned: dict[bytes, set[int]] = {}
     for member in group.members.values():
         for topic, indexes in member.assigned.items():
-            taken.setdefault(topic, set()).update(indexes)
+            owned.setdefault(topic, set()).update(indexes)
     return [
         (topic, index)
         for topic in topics
         for index in range(group.counts[topic])
-        if index not in taken.get(topic, frozenset[int]())
+        if index not in owned.get(topic, frozenset[int]())
     ]
 
 
 def _share(assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], free: list[TopicPartition]) -> None:
     """Assign free partitions to members that lack some, one member after another."""
-    left = iter(free)
+    remaining = iter(free)
     for member_id, missing in lacking.items():
-        for _, (topic, index) in zip(range(missing), left, strict=False):
+        for _, (topic, index) in zip(range(missing), remaining, strict=False):
             assigned[member_id].setdefault(topic, set()).add(index)
 
 
-def _keep(had: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:
+def _keep(previous: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:
     """Return the partitions that a member keeps, and those that are free for others."""
     kept: dict[bytes, set[int]] = {}
-    given_up: list[TopicPartition] = []
-    for topic in hash_order(had, uuid_hash):
+    released: list[TopicPartition] = []
+    for topic in hash_order(previous, uuid_hash):
         if topic not in topics:
             continue
-        indexes = in_order(had[topic])
+        indexes = in_order(previous[topic])
         if indexes[:room]:
             kept[topic] = set(indexes[:room])
-        given_up += [(topic, index) for index in indexes[room:]]
+        released += [(topic, index) for index in indexes[room:]]
         room -= len(indexes[:room])
-    return kept, given_up
+    return kept, released

@@ -64,10 +64,10 @@ class AssignmentByTopic:
             topics = frozenset(spec.topics) if spec.assigned else frozenset[bytes]()
             for topic in topics.intersection(spec.assigned):
                 owners = self._owners[topic]
-                kept = [index for index in spec.assigned[topic] if index < len(owners)]
-                for index in kept:
+                indexes = [index for index in spec.assigned[topic] if index < len(owners)]
+                for index in indexes:
                     owners[index] = member
-                self._sizes[member] += len(kept)
+                self._sizes[member] += len(indexes)
 
     def _give_rest(self, topic: bytes) -> None:
         """Assign the partitions of a topic without an owner to the subscribers with the fewest partitions."""
@@ -83,15 +83,15 @@ class AssignmentByTopic:
 
     def _balance(self, topics: list[bytes]) -> None:
         """Balance one topic after another, until every topic has been visited since the last move."""
-        still = 0
+        unmoved = 0
         for number in range(_MOST_ROUNDS * len(topics)):
-            still = 1 if self._balance_topic(topics[number % len(topics)]) or not number else still + 1
-            if still == len(topics):
+            unmoved = 1 if self._balance_topic(topics[number % len(topics)]) or not number else unmoved + 1
+            if unmoved == len(topics):
                 return
 
     def _balance_topic(self, topic: bytes) -> bool:
         """Move partitions of a topic until no subscriber has two more than another, and return whether any moved."""
-        sizes = [self._sizes[each] for each in self._subscribers[topic]]
+        sizes = [self._sizes[member] for member in self._subscribers[topic]]
         if max(sizes) - min(sizes) <= 1:
             return False
         owners = self._owners[topic]
@@ -181,9 +181,9 @@ class _Loads:
 
     def pass_over(self) -> None:
         """Skip the current giver, which has no partition of the topic."""
-        place = self._top_begin + self._givers
+        index = self._top_begin + self._givers
         self._top_end -= 1
-        self._order[place], self._order[self._top_end] = self._order[self._top_end], self._order[place]
+        self._order[index], self._order[self._top_end] = self._order[self._top_end], self._order[index]
 
-    def _size_at(self, place: int) -> int:
-        return self._sizes[self._order[place]]
+    def _size_at(self, index: int) -> int:
+        return self._sizes[self._order[index]]

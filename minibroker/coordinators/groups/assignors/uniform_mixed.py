@@ -49,17 +49,17 @@ class MixedAssignment:
         ordered = self._ordered()
         self._keep()
         self._give_rest(ordered)
-        self._balance([each for each in ordered if len(self._subscribers[each[0]]) > 1])
+        self._balance([partition for partition in ordered if len(self._subscribers[partition[0]]) > 1])
         return {member_id: frozen(partitions) for member_id, partitions in self._assigned.items()}
 
     def _read_subscriptions(self) -> None:
         counts = self._group.counts
         for member_id in self._members:
-            most = 0
+            capacity = 0
             for topic in self._group.members[member_id].topics:
                 self._subscribers.setdefault(topic, []).append(member_id)
-                most += counts[topic]
-            self._most[member_id] = most
+                capacity += counts[topic]
+            self._most[member_id] = capacity
         self._topics = hash_order(self._subscribers, uuid_hash)
         self._owned = {topic: {} for topic in self._topics}
         self._open = {member_id for member_id in self._members if self._has_room(member_id)}
@@ -77,7 +77,7 @@ class MixedAssignment:
             for index in range(max(counts[topic] for topic in topics)):
                 alike = [(topic, index) for topic in topics if index < counts[topic]]
                 if len(alike) > 1:
-                    alike.sort(key=lambda each: bucket(partition_hash(each), table))
+                    alike.sort(key=lambda partition: bucket(partition_hash(partition), table))
                 ordered += alike
         return ordered
 
@@ -106,14 +106,14 @@ class MixedAssignment:
             topic = partition[0]
             heap = heaps.get(topic)
             if heap is None:
-                heap = heaps[topic] = [self._filled(each) for each in self._subscribers[topic]]
+                heap = heaps[topic] = [self._filled(subscriber) for subscriber in self._subscribers[topic]]
                 heapq.heapify(heap)
             while True:  # Sizes only grow here, so an entry is either right or too small.
                 size, _, member_id = heap[0]
-                now = self._sizes[member_id]
-                if now >= self._most[member_id]:
+                current_size = self._sizes[member_id]
+                if current_size >= self._most[member_id]:
                     heapq.heappop(heap)
-                elif now > size:
+                elif current_size > size:
                     heapq.heapreplace(heap, self._filled(member_id))
                 else:
                     break
@@ -182,7 +182,7 @@ class MixedAssignment:
     def _is_balanced(self) -> bool:
         if not self._open:
             return True
-        sizes = [self._sizes[each] for each in self._open]
+        sizes = [self._sizes[member_id] for member_id in self._open]
         if min(sizes) >= max(sizes) - 1:
             return True
         if self._unbalanced is not None and self._may_move(self._unbalanced):
@@ -196,13 +196,13 @@ class MixedAssignment:
     def _may_move(self, topic: bytes) -> bool:
         """Return whether an owner of the topic's partitions has at least two more than a subscriber with room."""
         sizes = self._sizes
-        fewest = min((sizes[each] for each in self._subscribers[topic] if each in self._open), default=None)
+        fewest = min((sizes[member] for member in self._subscribers[topic] if member in self._open), default=None)
         return fewest is not None and max(map(sizes.__getitem__, self._owned[topic]), default=0) > fewest + 1
 
     def _move(self, partition: TopicPartition, owner: str) -> None:
         """Move a partition to the subscriber of its topic with the fewest partitions."""
         candidates = self._open.intersection(self._subscribers[partition[0]])
-        new = min(candidates, key=self._filled)
+        new_owner = min(candidates, key=self._filled)
         self._take(partition, owner)
-        self._give(partition, new)
+        self._give(partition, new_owner)
         self._least.clear()

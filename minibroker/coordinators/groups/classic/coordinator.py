@@ -117,10 +117,10 @@ class ClassicGroups:
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
         """Return a member's assignment, delayed until the leader has sent it (`classicGroupSync`)."""
-        consumers = self.store.get_consumer(request.group_id)
-        if consumers is not None:
+        consumer_group = self.store.get_consumer(request.group_id)
+        if consumer_group is not None:
             try:
-                assignment = self.members_of(consumers).sync(request)
+                assignment = self.members_of(consumer_group).sync(request)
             except GroupRefusedError as error:
                 return sync_error(error.code)
             return SyncGroupResponse(
@@ -145,22 +145,22 @@ class ClassicGroups:
         self.rebalances.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         reply = member.sync = Reply(self.core)
         if group.leader == member.member_id:
-            self.rebalances.assign(group, {each.member_id: bytes(each.assignment) for each in request.assignments})
+            self.rebalances.assign(group, {item.member_id: bytes(item.assignment) for item in request.assignments})
         outcome: SyncGroupResponse | Reply = reply.outcome()
         return outcome
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Restart a member's session (`classicGroupHeartbeat`)."""
-        named = request.member_id, request.group_instance_id, request.generation_id
-        consumers = self.store.get_consumer(request.group_id)
-        if consumers is not None:
+        identity = request.member_id, request.group_instance_id, request.generation_id
+        consumer_group = self.store.get_consumer(request.group_id)
+        if consumer_group is not None:
             try:
-                self.members_of(consumers).heartbeat(*named)
+                self.members_of(consumer_group).heartbeat(*identity)
             except GroupRefusedError as error:
                 return error.code
             return ErrorCode.NONE
         group = self.store.get(request.group_id)
-        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.validate_generation(*named)
+        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.validate_generation(*identity)
         if group is None or code:
             return code
         self.rebalances.restart_session(group, group.members[request.member_id])
@@ -194,8 +194,8 @@ def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
     code = group.validate_generation(request.member_id, request.group_instance_id, request.generation_id)
     if code:
         return code
-    named = (request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name)
-    if any(name not in {None, own} for name, own in named):
+    protocols = (request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name)
+    if any(name not in {None, own} for name, own in protocols):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.PREPARING_REBALANCE) else ErrorCode.NONE
 
@@ -218,8 +218,8 @@ class _Join:
         self._protocols = tuple(protocols)
         self._client = client
         self._is_late = False  # True after it has waited for the SyncGroup of other members.
-        named = client.version >= _FIRST_WITH_REBALANCE_TIMEOUT
-        self._rebalance_ms = request.rebalance_timeout_ms if named else request.session_timeout_ms
+        has_rebalance_timeout = client.version >= _FIRST_WITH_REBALANCE_TIMEOUT
+        self._rebalance_ms = request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms
         self.reply = _JoinReply(groups.core, client.version)
 
     def run(self) -> None:
@@ -229,22 +229,22 @@ class _Join:
         if code:
             self._refuse(code)
             return
-        shortest = config.integer("group.min.session.timeout.ms")
-        if not shortest <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
+        min_session_ms = config.integer("group.min.session.timeout.ms")
+        if not min_session_ms <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
             self._refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
             return
-        found = store.find(request.group_id)
-        if isinstance(found, ConsumerGroup) and not found.is_empty:
-            self._join_consumers(found)
+        existing = store.find(request.group_id)
+        if isinstance(existing, ConsumerGroup) and not existing.is_empty:
+            self._join_consumers(existing)
             return
-        if isinstance(found, ShareGroup) or (isinstance(found, ModernGroup) and not found.is_empty):
+        if isinstance(existing, ShareGroup) or (isinstance(existing, ModernGroup) and not existing.is_empty):
             self.reply.answer(join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return
         group = store.get(request.group_id) if request.member_id else store.get_or_create(request.group_id)
         if group is None:
             self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
             return
-        if group is not found and not self._groups.is_before_4_0:  # Kafka 4 first writes an empty group.
+        if group is not existing and not self._groups.is_before_4_0:  # Kafka 4 first writes an empty group.
             code = store.save_group(group)
             if code:
                 self._refuse(code)
@@ -252,7 +252,7 @@ class _Join:
         if not _has_room(group, request.member_id, config.integer("group.max.size")):
             group.remove(request.member_id)
             self.reply.answer(join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        elif not group.supports(request.protocol_type, (each.name for each in self._protocols)):
+        elif not group.supports(request.protocol_type, (protocol.name for protocol in self._protocols)):
             self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         elif request.member_id:
             self._join_again(group)
@@ -276,8 +276,8 @@ class _Join:
             if is_new and client.version >= _FIRST_WITH_KNOWN_MEMBERS:
                 self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
                 return
-            named = client.client_id, client.host
-            member = members.join(request, member_id, self._protocols, self._rebalance_ms, named)
+            client_identity = client.client_id, client.host
+            member = members.join(request, member_id, self._protocols, self._rebalance_ms, client_identity)
         except GroupRefusedError as error:
             self.reply.answer(join_error(error.code))
             return
@@ -336,14 +336,14 @@ class _Join:
         member = group.members[old_id]
         group.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self._rebalances.answer_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
-        before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+        old_settings = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
         group.replace_static(instance_id, member_id)
         group.update(member, self._protocols, self._rebalance_ms, self._request.session_timeout_ms)
         self._rebalances.restart_session(group, member)
         if group.is_in(GroupState.STABLE) and group.select_protocol() == group.protocol_name:
             code = self._groups.store.save_group(group)
             if code:  # Undo all changes, because they could not be stored.
-                group.update(member, *before)
+                group.update(member, *old_settings)
                 group.replace_static(instance_id, old_id)
                 self._rebalances.restart_session(group, member)
                 response = joined(group, member, leader=old_leader)
@@ -390,14 +390,14 @@ class _Join:
         self._rebalances.maybe_prepare(group)
 
 
-def _has_room(group: Group, member_id: str, most: int) -> bool:
+def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     """Return whether the group has room for a member. A rebalance accepts the first members (`acceptJoiningMember`)."""
     if group.is_in(GroupState.EMPTY, GroupState.DEAD):
         return True
     member = group.members.get(member_id)
     if group.is_in(GroupState.PREPARING_REBALANCE):
-        return (member is not None and member.join is not None) or group.waiting_to_join < most
-    return member is not None or len(group.members) < most
+        return (member is not None and member.join is not None) or group.waiting_to_join < max_size
+    return member is not None or len(group.members) < max_size
 
 
 def _new_member_id(name: str) -> str:

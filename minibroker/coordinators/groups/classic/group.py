@@ -140,7 +140,7 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         """Return the member's metadata for a protocol, empty if it is not supported."""
-        return next((each.metadata for each in self.protocols if each.name == protocol), b"")
+        return next((offer.metadata for offer in self.protocols if offer.name == protocol), b"")
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics to which a consumer subscribes, empty for other members."""
@@ -152,7 +152,7 @@ class Member:
 
     def vote(self, candidates: set[str]) -> str:
         """Return the preferred protocol among candidates that the member supports."""
-        return next(each.name for each in self.protocols if each.name in candidates)
+        return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
     def restart_session(self) -> None:
         """Restart the session if it has begun."""
@@ -232,14 +232,14 @@ class Group:
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
-        self._supported.update({each.name for each in member.protocols})
+        self._supported.update({protocol.name for protocol in member.protocols})
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Remove a member, pending or not. If it was the leader, the oldest member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._supported.subtract({each.name for each in member.protocols})
+            self._supported.subtract({protocol.name for protocol in member.protocols})
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
             if member.join is not None:
@@ -258,20 +258,20 @@ class Group:
 
     def replace_static(self, instance_id: str, member_id: str) -> Member:
         """Change only the member id of a returning static member, and return the member."""
-        old = self.static_members[instance_id]
-        member = self.members[old]
+        old_id = self.static_members[instance_id]
+        member = self.members[old_id]
         member.member_id = member_id
-        self.members = {each.member_id: each for each in self.members.values()}  # The order of members is kept.
+        self.members = {other.member_id: other for other in self.members.values()}  # The order of members is kept.
         self.static_members[instance_id] = member_id
-        if self.leader == old:
+        if self.leader == old_id:
             self.leader = member_id
         return member
 
     def update(self, member: Member, protocols: Sequence[Protocol], rebalance_ms: int, session_ms: int) -> None:
         """Update a member that has joined again with other protocols or timeouts."""
-        self._supported.subtract({each.name for each in member.protocols})
+        self._supported.subtract({protocol.name for protocol in member.protocols})
         member.protocols = tuple(protocols)
-        self._supported.update({each.name for each in member.protocols})
+        self._supported.update({protocol.name for protocol in member.protocols})
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
@@ -279,13 +279,13 @@ class Group:
         """Return whether a member with these protocols could join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
-        everyone = len(self.members)
-        return protocol_type == self.protocol_type and any(self._supported[name] == everyone for name in names)
+        member_count = len(self.members)
+        return protocol_type == self.protocol_type and any(self._supported[name] == member_count for name in names)
 
     def select_protocol(self) -> str:
         """Return the protocol preferred by most members, among those that all members support."""
-        everyone = len(self.members)
-        candidates = {name for name, count in self._supported.items() if count == everyone}
+        member_count = len(self.members)
+        candidates = {name for name, count in self._supported.items() if count == member_count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
@@ -322,7 +322,8 @@ class Group:
             return False
         if self.members[self.leader].join is not None:
             return True
-        self.leader = next((each.member_id for each in self.members.values() if each.join is not None), self.leader)
+        joined = (member.member_id for member in self.members.values() if member.join is not None)
+        self.leader = next(joined, self.leader)
         return self.members[self.leader].join is not None
 
     def begin_generation(self) -> None:
@@ -344,7 +345,7 @@ class Group:
         self._subscribed_topics = None
         self._subscriptions = None
         if self.protocol_type == CONSUMER and (self.protocol_name is not None or not self.members):
-            self._subscriptions = tuple(each.metadata(self.protocol_name) for each in self.members.values())
+            self._subscriptions = tuple(member.metadata(self.protocol_name) for member in self.members.values())
 
     def subscribed_topics(self) -> set[str] | None:
         """Return the topics to which the members of this generation subscribe, or None if unknown.
@@ -353,11 +354,11 @@ class Group:
         """
         if self._subscriptions is not None:
             try:
-                subscriptions = [decode_versioned(ConsumerProtocolSubscription, each) for each in self._subscriptions]
+                subscriptions = [decode_versioned(ConsumerProtocolSubscription, data) for data in self._subscriptions]
             except DecodeError:
                 self._subscribed_topics = None
             else:
-                self._subscribed_topics = {topic for each in subscriptions for topic in each.topics}
+                self._subscribed_topics = {topic for subscription in subscriptions for topic in subscription.topics}
             self._subscriptions = None
         return self._subscribed_topics
 
@@ -432,26 +433,26 @@ class Group:
         self.members.clear()
         self.static_members.clear()
         self._supported.clear()
-        for each in value.members:
+        for entry in value.members:
             # Version 0 has no rebalance timeout, so the session timeout is used instead.
-            rebalance_ms = each.session_timeout if each.rebalance_timeout == _NEVER else each.rebalance_timeout
+            rebalance_ms = entry.session_timeout if entry.rebalance_timeout == _NEVER else entry.rebalance_timeout
             self.add(
                 Member(
-                    each.member_id,
-                    each.group_instance_id,
-                    each.client_id,
-                    each.client_host,
+                    entry.member_id,
+                    entry.group_instance_id,
+                    entry.client_id,
+                    entry.client_host,
                     rebalance_ms,
-                    each.session_timeout,
-                    (Protocol(value.protocol or "", bytes(each.subscription)),),
-                    bytes(each.assignment),
+                    entry.session_timeout,
+                    (Protocol(value.protocol or "", bytes(entry.subscription)),),
+                    bytes(entry.assignment),
                 )
             )
         if self.leader not in self.members:
             self.leader = next(iter(self.members), None)
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
-        at = value.current_state_timestamp
-        self.state_timestamp_ms = None if at == _NEVER else at
+        state_timestamp = value.current_state_timestamp
+        self.state_timestamp_ms = None if state_timestamp == _NEVER else state_timestamp
         self._note_subscriptions()
 
     def to_value(self) -> GroupMetadataValue:
@@ -464,15 +465,15 @@ class Group:
             current_state_timestamp=_NEVER if self.state_timestamp_ms is None else self.state_timestamp_ms,
             members=[
                 MemberMetadata(
-                    member_id=each.member_id,
-                    group_instance_id=each.group_instance_id,
-                    client_id=each.client_id,
-                    client_host=each.client_host,
-                    rebalance_timeout=each.rebalance_timeout_ms,
-                    session_timeout=each.session_timeout_ms,
-                    subscription=each.metadata(self.protocol_name),
-                    assignment=each.assignment,
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(self.protocol_name),
+                    assignment=member.assignment,
                 )
-                for each in self.members.values()
+                for member in self.members.values()
             ],
         )

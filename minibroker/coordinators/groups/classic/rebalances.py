@@ -120,8 +120,8 @@ class Rebalances:
             _logger.info("Member %s of group %s has failed", member.member_id, group.group_id)
             self.remove(group, member)
             if not group.members:
-                about = about_lost_members(group.group_id, member.session_timeout_ms)
-                self._advised.advise(LOST_GROUPS, group.group_id, about)
+                advice = about_lost_members(group.group_id, member.session_timeout_ms)
+                self._advised.advise(LOST_GROUPS, group.group_id, advice)
 
     def resume(self, group: Group) -> None:
         """Start the sessions of the members of a loaded group."""
@@ -278,8 +278,9 @@ class Rebalances:
     def _complete_join(self, group: Group) -> None:
         """Begin the next generation with the members that have joined, and absent static members (`onCompleteJoin`)."""
         self._end_join_wait(group)
-        for member in [each for each in group.members.values() if each.join is None and not each.is_static]:
-            group.remove(member.member_id)
+        for member in tuple(group.members.values()):
+            if member.join is None and not member.is_static:
+                group.remove(member.member_id)
         # All remaining members are static and absent, so none could assign. Their sessions keep their places (KIP-345).
         if group.members and not group.elect_leader():
             self._wait_for_joins(group)  # The wait ends with their sessions.
@@ -405,9 +406,9 @@ def _members(group: Group) -> list[JoinGroupResponseMember]:
     name = group.protocol_name
     return [
         JoinGroupResponseMember(
-            member_id=each.member_id, group_instance_id=each.group_instance_id, metadata=each.metadata(name)
+            member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata(name)
         )
-        for each in group.members.values()
+        for member in group.members.values()
     ]
 
 

@@ -42,7 +42,7 @@ class ClassicMembers:
         if self._groups.migration.is_disabled:
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self._groups.check_room(self._group, member_id, instance_id)
-        if not self._group.supports(protocol_type, [each.name for each in protocols]):
+        if not self._group.supports(protocol_type, [protocol.name for protocol in protocols]):
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(
@@ -58,19 +58,18 @@ class ClassicMembers:
         try:
             subscription = subscription_in(protocols[0].metadata)
         except DecodeError as error:
-            is_foreseen = groups.rules.since_4_4
-            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_foreseen else ErrorCode.UNKNOWN_SERVER_ERROR
+            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if groups.rules.since_4_4 else ErrorCode.UNKNOWN_SERVER_ERROR
             raise GroupRefusedError(code, str(error)) from None
         update = groups.begin(group)
         instance_id = request.group_instance_id
-        known = group.static_member(instance_id)
-        if instance_id is None or (known is None and not request.member_id):
+        static_member = group.static_member(instance_id)
+        if instance_id is None or (static_member is None and not request.member_id):
             member = group.member_or_new(member_id)
-        elif request.member_id or known is None:
+        elif request.member_id or static_member is None:
             member = groups.member(group, member_id, instance_id)
         else:
-            member = update.take_over(known, member_id)
-        offered = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols]
+            member = update.take_over(static_member, member_id)
+        offered = [ClassicProtocol(name=protocol.name, metadata=protocol.metadata) for protocol in protocols]
         updated = replace(
             member,
             instance_id=member.instance_id if instance_id is None else instance_id,
@@ -81,10 +80,10 @@ class ClassicMembers:
             client_host=client[1],
             classic=ClassicMemberMetadata(session_timeout_ms=request.session_timeout_ms, supported_protocols=offered),
         )
-        if known is not None and groups.rules.since_4_3:
-            update.downgrades = groups.migration.may_downgrade(group, [known.member_id], replaced=True)
+        if static_member is not None and groups.rules.since_4_3:
+            update.downgrades = groups.migration.may_downgrade(group, [static_member.member_id], replaced=True)
         moved = groups.advance(update, member, updated, with_ids(subscription.owned_partitions, self._topics))
-        if known is None or not groups.replace_last(group, update, known, moved):
+        if static_member is None or not groups.replace_last(group, update, static_member, moved):
             groups.finish(group, update, moved)
             groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
         return moved
@@ -94,8 +93,8 @@ class ClassicMembers:
         member = self._find(request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         first = member.classic.supported_protocols[0]
-        named = zip((request.protocol_type, request.protocol_name), (PROTOCOL_TYPE, first.name), strict=True)
-        if any(name not in {None, own} for name, own in named):
+        protocols = zip((request.protocol_type, request.protocol_name), (PROTOCOL_TYPE, first.name), strict=True)
+        if any(name not in {None, own} for name, own in protocols):
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self._latest_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._groups.timers(self._group, member.member_id).must_join(member.rebalance_timeout_ms)
@@ -123,21 +122,21 @@ class ClassicMembers:
 
     def leave(self, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
         """Remove members of either protocol, and return the error of each."""
-        gone: list[str] = []
+        removed: list[str] = []
         codes: list[ErrorCode] = []
-        for each in leaving:
+        for identity in leaving:
             try:
-                gone.append(self._member_of(each).member_id)
+                removed.append(self._member_of(identity).member_id)
             except GroupRefusedError as error:
                 codes.append(error.code)
             else:
                 codes.append(ErrorCode.NONE)
-        code = self._groups.fence(self._group, set(gone)) if gone else ErrorCode.NONE
-        return [each or code for each in codes]
+        code = self._groups.fence(self._group, set(removed)) if removed else ErrorCode.NONE
+        return [own_code or code for own_code in codes]
 
     def _member_of(self, identity: MemberIdentity) -> ConsumerMember:
-        known = self._group.static_member(identity.group_instance_id)
-        member_id = identity.member_id or ("" if known is None else known.member_id)
+        static_member = self._group.static_member(identity.group_instance_id)
+        member_id = identity.member_id or ("" if static_member is None else static_member.member_id)
         member: ConsumerMember = self._groups.member(self._group, member_id, identity.group_instance_id)
         return member
 

@@ -114,14 +114,14 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         joins = request.member_epoch == JOINING
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
         owned = None if request.topic_partitions is None else partitions_of(request.topic_partitions)
-        group, before = self.group_for(request.group_id, joins=joins)
+        group, tombstones = self.group_for(request.group_id, joins=joins)
         self.check_room(group, request.member_id, request.instance_id)
         member_id = request.member_id or new_member_id()
         update = self.begin(group, may_describe)
-        known = group.static_member(request.instance_id)
-        if joins and known is not None:
-            self.check_released(known, member_id)
-            member = update.take_over(known, member_id)
+        static_member = group.static_member(request.instance_id)
+        if joins and static_member is not None:
+            self.check_released(static_member, member_id)
+            member = update.take_over(static_member, member_id)
         elif joins:
             member = group.member_or_new(member_id)
             if request.instance_id is None and not self.rules.since_4_2:
@@ -144,7 +144,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         if updated.regex != member.regex:
             _check_regex(updated.regex)
         moved = self.advance(update, member, updated, owned)
-        self.finish(group, update, moved, before)
+        self.finish(group, update, moved, tombstones)
         if update.has_new_regex:
             group.is_matching = True
             self.core.call_soon(partial(self._resolve_new_regex, group, may_describe))
@@ -225,14 +225,14 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         Raises:
             GroupRefusedError: The update could not be written.
         """
-        known = group.members.get(member.member_id)
+        previous = group.members.get(member.member_id)
         self.save(group, update.changes, before)
         group.topics, group.has_new_meanings = update.topics, False
         timers = self.restart_session(group, member.member_id)
         if len(group.timers) > len(group.members):  # The member has replaced another one.
             for member_id in group.timers.keys() - group.members.keys():
                 self.end_session(group, member_id)
-        if known is not None and known.to_current() == member.to_current():
+        if previous is not None and previous.to_current() == member.to_current():
             return
         if member.is_revoking and not member.is_classic:
             timers.must_revoke(member.rebalance_timeout_ms)

@@ -84,16 +84,16 @@ class ConsumerMember(ModernMember):
                 return self.epochs.get(topic_id, {}).get(index, max(self.epoch, 0))
         return None
 
-    def epochs_with(self, epoch: int, *several: Partitions) -> Epochs:
+    def epochs_with(self, epoch: int, *partition_sets: Partitions) -> Epochs:
         """Return the assignment epochs of partitions: unchanged for the member's partitions, and `epoch` for others."""
-        found: dict[bytes, dict[int, int]] = {}
-        for partitions in several:
+        epochs: dict[bytes, dict[int, int]] = {}
+        for partitions in partition_sets:
             for topic, indexes in partitions.items():
-                known, had = self.epochs.get(topic, {}), self.assigned.get(topic, frozenset())
-                found.setdefault(topic, {}).update(
-                    {index: known.get(index, epoch) if index in had else epoch for index in indexes}
+                known_epochs, owned = self.epochs.get(topic, {}), self.assigned.get(topic, frozenset())
+                epochs.setdefault(topic, {}).update(
+                    {index: known_epochs.get(index, epoch) if index in owned else epoch for index in indexes}
                 )
-        return found
+        return epochs
 
     def gone_for_a_while(self, *, has_epochs: bool) -> Self:
         """Return the state of an absent static member. It keeps its partitions, and can commit late in any epoch."""
@@ -153,9 +153,9 @@ class ConsumerMember(ModernMember):
 
     def _listed(self, partitions: Partitions) -> list[TopicPartitions]:
         listed: list[TopicPartitions] = []
-        for topic, each in partitions.items():
-            known, indexes = self.epochs.get(topic), sorted(each)
-            epochs = None if known is None else [known[index] for index in indexes]
+        for topic, unsorted_indexes in partitions.items():
+            known_epochs, indexes = self.epochs.get(topic), sorted(unsorted_indexes)
+            epochs = None if known_epochs is None else [known_epochs[index] for index in indexes]
             listed.append(TopicPartitions(topic_id=topic, partitions=indexes, assignment_epochs=epochs))
         return listed
 
@@ -166,13 +166,13 @@ def _says_anything(classic: ClassicMemberMetadata | None) -> bool:
 
 def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
     """Return the assignment epochs in a record, or the member's epoch for records of earlier Kafka releases."""
-    found: dict[bytes, dict[int, int]] = {}
-    for each in named:
-        epochs = each.assignment_epochs
-        if not epochs or len(epochs) != len(each.partitions):
-            epochs = [max(member_epoch, 0)] * len(each.partitions)
-        found.setdefault(bytes(each.topic_id), {}).update(zip(each.partitions, epochs, strict=True))
-    return found
+    epochs_by_topic: dict[bytes, dict[int, int]] = {}
+    for topic in named:
+        epochs = topic.assignment_epochs
+        if not epochs or len(epochs) != len(topic.partitions):
+            epochs = [max(member_epoch, 0)] * len(topic.partitions)
+        epochs_by_topic.setdefault(bytes(topic.topic_id), {}).update(zip(topic.partitions, epochs, strict=True))
+    return epochs_by_topic
 
 
 class ConsumerGroupState(Enum):
@@ -231,8 +231,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
 
     def target_of(self, member: ConsumerMember) -> Partitions:
         """Return the target assignment of a member, or of the static member that it replaces."""
-        before = self.static_member(member.instance_id)
-        return self.target.get(member.member_id if before is None else before.member_id, NOTHING)
+        replaced = self.static_member(member.instance_id)
+        return self.target.get(member.member_id if replaced is None else replaced.member_id, NOTHING)
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:
         """Return whether a partition has no owner."""
@@ -264,14 +264,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         """Return a member's topics, subscribed by name or matched by its regular expression."""
         if not member.regex:
             return member.topics
-        meant = self.regexes.get(member.regex, frozenset[str]())
+        matched = self.regexes.get(member.regex, frozenset[str]())
         if not member.topics:
-            return meant
+            return matched
         key = member.topics, member.regex
-        joined = self._joined.get(key)
-        if joined is None:
-            joined = self._joined[key] = member.topics | meant
-        return joined
+        topics = self._joined.get(key)
+        if topics is None:
+            topics = self._joined[key] = member.topics | matched
+        return topics
 
     def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
         """Return the topics to which any of the given members subscribes."""
@@ -286,8 +286,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
 
     def assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
         """Return the assignor preferred by most members."""
-        wishes = Counter(member.server_assignor for member in members if member.server_assignor is not None)
-        return max(hash_order(wishes, string_hash), key=wishes.__getitem__, default=default)
+        votes = Counter(member.server_assignor for member in members if member.server_assignor is not None)
+        return max(hash_order(votes, string_hash), key=votes.__getitem__, default=default)
 
     # Members of the classic protocol
 
@@ -304,21 +304,21 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         classic = self.classic_members()
         supported = Counter(
             protocol.name
-            for each in classic
-            if each.classic is not None
-            for protocol in each.classic.supported_protocols
+            for member in classic
+            if member.classic is not None
+            for protocol in member.classic.supported_protocols
         )
         return any(supported[name] == len(classic) for name in names)
 
     # Checks
 
-    def may_commit_late(self, member_id: str, epoch: int, places: Iterable[tuple[bytes, int]]) -> bool:
+    def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[tuple[bytes, int]]) -> bool:
         """Return whether a member can commit in an earlier epoch, because it had the partitions then (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch:
             return False
-        since = (member.epoch_of(*place) for place in places)
-        return all(each is not None and each <= epoch for each in since)
+        assignment_epochs = (member.epoch_of(*partition) for partition in partitions)
+        return all(assignment_epoch is not None and assignment_epoch <= epoch for assignment_epoch in assignment_epochs)
 
     # Records
 
@@ -338,20 +338,20 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             topics = self._subscriptions.setdefault(member.topics, member.topics)
             if topics is not member.topics:
                 member = replace(member, topics=topics)
-        before = super()._put(member_id, member)
-        if before is None or member is None or (before.topics, before.regex) != (member.topics, member.regex):
+        previous = super()._put(member_id, member)
+        if previous is None or member is None or (previous.topics, previous.regex) != (member.topics, member.regex):
             self._has_new_subscriptions = True
-        for partition in () if before is None else _partitions_held(before):
+        for partition in () if previous is None else _partitions_held(previous):
             if self._holders.get(partition) == member_id:
                 del self._holders[partition]
         for partition in () if member is None else _partitions_held(member):
             self._holders[partition] = member_id
-        return before
+        return previous
 
 
 def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Change:
     """Return the record of the subscribed topics, as before Kafka 4.1."""
-    listed = [
+    records = [
         consumer_groups.TopicMetadata(
             topic_id=topic.topic_id,
             topic_name=name,
@@ -365,7 +365,7 @@ def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Cha
         for name, topic in topics.items()
     ]
     key = consumer_groups.ConsumerGroupPartitionMetadataKey(group_id=group_id)
-    return Change(key, consumer_groups.ConsumerGroupPartitionMetadataValue(topics=listed))
+    return Change(key, consumer_groups.ConsumerGroupPartitionMetadataValue(topics=records))
 
 
 def _partitions_held(member: ConsumerMember) -> list[tuple[bytes, int]]:

@@ -88,7 +88,7 @@ class GroupUpdate:
             UnknownStateError: The state of the member is unknown.
         """
         group = self._group
-        is_news = group.epoch == _NEVER or group.has_new_meanings
+        bumps_epoch = group.epoch == _NEVER or group.has_new_meanings
         has_new_topics = (updated.topics, updated.regex) != (member.topics, member.regex)
         # Topics of a new expression become part of the group's next epoch, after `resolve_new_regex` has matched them.
         is_new = updated.regex != member.regex and updated.regex not in group.regexes
@@ -96,10 +96,10 @@ class GroupUpdate:
         if updated != member:
             self.changes.append(RECORDS.member_metadata(group.group_id, updated))
             is_resolved = updated.topics != member.topics if self.has_new_regex else has_new_topics
-            is_news |= is_resolved or self._changes_assignor(member, updated)
-        if is_news or self._may_be_news():
+            bumps_epoch |= is_resolved or self._changes_assignor(member, updated)
+        if bumps_epoch or self._may_be_news():
             members = self._members_with(replace(updated, regex="") if self.has_new_regex else updated)
-            self._look_at_topics(members.values(), changed=is_news)
+            self._look_at_topics(members.values(), changed=bumps_epoch)
             if self.epoch > group.assignment_epoch and self._may_assign():
                 self._assign(members, updated)
         if self.downgrades and self.epoch > group.assignment_epoch:
@@ -107,8 +107,8 @@ class GroupUpdate:
         target_epoch, target = self._target or (group.assignment_epoch, group.target_of(updated))
         if updated.is_reconciled(target_epoch) and not (has_new_topics and self._rules.since_4_2):
             return updated
-        listed = map(self._topics.get, group.topics_of(updated))
-        subscribed = frozenset(topic.id for topic in listed if topic is not None)
+        topics = map(self._topics.get, group.topics_of(updated))
+        subscribed = frozenset(topic.id for topic in topics if topic is not None)
         aim = Aim(target_epoch, target, subscribed, has_new_topics, group.is_free)
         moved = reconcile(updated, aim, owned, self._rules)
         if moved != updated:
@@ -118,9 +118,9 @@ class GroupUpdate:
     def resolve_new_regex(self) -> None:
         """Look up the topics of new regular expressions. If they match any, raise the group epoch."""
         group, members = self._group, self._group.members.values()
-        known = group.regexes.keys()
+        old_keys = group.regexes.keys()
         resolve(group, members, self._topics, self._may_match, self._core.slices)
-        self._look_at_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - known))
+        self._look_at_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - old_keys))
 
     def _may_assign(self) -> bool:
         """Return whether the assignment interval is over (`canComputeNextTargetAssignment`)."""
@@ -141,37 +141,37 @@ class GroupUpdate:
 
     def _members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
         """Return the group's members after the update, without the one that is replaced."""
-        members = {each.member_id: each for each in self._group.members.values() if not _is_same(each, updated)}
+        members = {member.member_id: member for member in self._group.members.values() if not _is_same(member, updated)}
         members[updated.member_id] = updated
         return members
 
     def _may_be_news(self) -> bool:
         """Return whether all members must be examined. Most heartbeats find nothing changed."""
-        named = self._group.named_topics
-        if named is None or self._group.epoch > self._group.assignment_epoch:
+        topic_names = self._group.named_topics
+        if topic_names is None or self._group.epoch > self._group.assignment_epoch:
             return True
         if self._group.has_topics_record and self._rules.since_4_1:
             return True
-        return self._there_are(named) is not self._group.topics
+        return self._there_are(topic_names) is not self._group.topics
 
     def _there_are(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
         return known_topics(self._topics, names, self._group.topics)
 
-    def without(self, gone: Collection[str]) -> None:
+    def without(self, removed: Collection[str]) -> None:
         """Remove members, and raise the group epoch."""
         group = self._group
-        for member_id in gone:
+        for member_id in removed:
             self.changes += RECORDS.without_member(group.group_id, member_id)
-        others = [each for each in group.members.values() if each.member_id not in gone]
-        self._look_at_topics(others, changed=True)
-        if not others and self._rules.since_4_4:
+        remaining = [member for member in group.members.values() if member.member_id not in removed]
+        self._look_at_topics(remaining, changed=True)
+        if not remaining and self._rules.since_4_4:
             self.changes.append(RECORDS.assignment_epoch(group.group_id, self.epoch))
 
     def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
         """Look up the subscribed topics. Raise the group epoch if they have changed, or if `changed` is true."""
-        group, listed = self._group, list(members)
-        resolve(group, listed, self._topics, self._may_match, self._core.slices)
-        self.topics = self._there_are(group.topics_of_all(listed))
+        group, all_members = self._group, list(members)
+        resolve(group, all_members, self._topics, self._may_match, self._core.slices)
+        self.topics = self._there_are(group.topics_of_all(all_members))
         if self._rules.since_4_1:
             if self.topics is not group.topics or group.has_topics_record:
                 self.metadata_hash = hash_of(self.topics)
@@ -191,26 +191,26 @@ class GroupUpdate:
     def _assign(self, members: Mapping[str, ConsumerMember], updated: ConsumerMember) -> None:
         """Make the target assignment of the new epoch (Kafka's `TargetAssignmentBuilder`)."""
         group = self._group
-        present = dict(group.target)
+        current_target = dict(group.target)
         replaced = group.static_member(updated.instance_id)
-        if replaced is not None and replaced.member_id in present:
-            present[updated.member_id] = present[replaced.member_id]
+        if replaced is not None and replaced.member_id in current_target:
+            current_target[updated.member_id] = current_target[replaced.member_id]
         ids: dict[frozenset[str], list[bytes]] = {}
         specs: dict[str, MemberSpec] = {}
         for member_id, member in members.items():
             names = group.topics_of(member)
-            listed = ids.get(names)
-            if listed is None:
-                listed = [self.topics[name].topic_id for name in sorted(names) if name in self.topics]
-                ids[names] = listed
-            specs[member_id] = MemberSpec(member.instance_id, listed, present.get(member_id, NOTHING))
+            topic_ids = ids.get(names)
+            if topic_ids is None:
+                topic_ids = [self.topics[name].topic_id for name in sorted(names) if name in self.topics]
+                ids[names] = topic_ids
+            specs[member_id] = MemberSpec(member.instance_id, topic_ids, current_target.get(member_id, NOTHING))
         counts = {topic.topic_id: topic.partitions for topic in self.topics.values()}
         # Missing topics count, as in Kafka: a member that subscribes only to them differs from the others.
         assigned = self._assignors[self._assignor_of(members)](GroupSpec(specs, counts, homogeneous=len(ids) == 1))
-        made = {member_id: assigned.get(member_id, NOTHING) for member_id in hash_order(specs, string_hash)}
-        before = present if self._rules.since_4_4 else group.target
+        new_target = {member_id: assigned.get(member_id, NOTHING) for member_id in hash_order(specs, string_hash)}
+        old_target = current_target if self._rules.since_4_4 else group.target
         made_ms = self._core.clock.now_ms() if self._rules.since_4_3 else 0
-        self.changes += RECORDS.new_target(group.group_id, made, before, self.epoch, made_ms)
+        self.changes += RECORDS.new_target(group.group_id, new_target, old_target, self.epoch, made_ms)
         self._target = self.epoch, assigned.get(updated.member_id, NOTHING)
 
 

@@ -91,7 +91,7 @@ class Migration:
 
     def _changes_to(self, classic: Group) -> list[Change]:
         group_id, epoch = classic.group_id, classic.generation
-        members = [self._consumer(classic, each) for each in classic.members.values()]
+        members = [self._consumer(classic, old_member) for old_member in classic.members.values()]
         return [
             *(RECORDS.member_metadata(group_id, member) for member in members),
             RECORDS.group_epoch(group_id, epoch, self._hash_of(members)),
@@ -111,8 +111,8 @@ class Migration:
         if assignment.user_data:
             raise _not_upgraded(classic, _CUSTOM_ASSIGNOR)
         subscription = subscription_in(member.metadata(classic.protocol_name))
-        protocols = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in member.protocols]
-        found = ConsumerMember(
+        protocols = [ClassicProtocol(name=protocol.name, metadata=protocol.metadata) for protocol in member.protocols]
+        consumer = ConsumerMember(
             member.member_id,
             instance_id=member.group_instance_id,
             rack_id=subscription.rack_id,
@@ -125,7 +125,9 @@ class Migration:
             previous_epoch=classic.generation,
             assigned=with_ids(assignment.assigned_partitions, self._core.topics),
         )
-        return replace(found, epochs=found.epochs_with(found.epoch, found.assigned)) if self._rules.since_4_3 else found
+        if self._rules.since_4_3:
+            return replace(consumer, epochs=consumer.epochs_with(consumer.epoch, consumer.assigned))
+        return consumer
 
     def _hash_of(self, members: Iterable[ConsumerMember]) -> int:
         if not self._rules.since_4_1:
@@ -138,12 +140,12 @@ class Migration:
 
         With `replaced`, a member of the classic protocol replaces the removed member.
         """
-        left = [member for member in group.members.values() if member.member_id not in gone]
-        size = len(left) + replaced
+        remaining = [member for member in group.members.values() if member.member_id not in gone]
+        size = len(remaining) + replaced
         return (
             size > 0
             and self._policy in _DOWNGRADES
-            and all(member.is_classic for member in left)
+            and all(member.is_classic for member in remaining)
             and not any(member.is_classic for member in group.members.values() if member.member_id in gone)
             and size <= self._core.config.integer("group.max.size")
         )
@@ -154,8 +156,8 @@ class Migration:
         Returns:
             The result of the write, or None if the members' metadata cannot be decoded.
         """
-        left = [member for member in group.members.values() if member.member_id not in gone]
-        return self._downgrade(group, left, RECORDS.without_group(group.group_id, group.members), rebalances=True)
+        remaining = [member for member in group.members.values() if member.member_id not in gone]
+        return self._downgrade(group, remaining, RECORDS.without_group(group.group_id, group.members), rebalances=True)
 
     def downgrade_with(
         self, group: ConsumerGroup, update: GroupUpdate, gone: str, member: ConsumerMember
@@ -165,8 +167,8 @@ class Migration:
         All members keep their targets, so the group continues without a rebalance. As in Kafka 4, it does rebalance if
         the update raises the group epoch.
         """
-        others = [each for each in group.members.values() if each.member_id != gone]
-        renamed = [member.member_id if each == gone else each for each in group.members]
+        others = [other for other in group.members.values() if other.member_id != gone]
+        renamed = [member.member_id if other == gone else other for other in group.members]
         changes = [*update.changes, *RECORDS.without_group(group.group_id, renamed)]
         return self._downgrade(group, [*others, member], changes, rebalances=update.epoch > group.assignment_epoch)
 
@@ -174,18 +176,18 @@ class Migration:
         self, group: ConsumerGroup, members: Iterable[ConsumerMember], changes: Iterable[Change], *, rebalances: bool
     ) -> ErrorCode | None:
         try:
-            listed = [self._classic(group, member) for member in members]
+            classic_members = [self._classic(group, member) for member in members]
         except DecodeError as error:
             _logger.warning("Group %s stays one of the consumer protocol: %s", group.group_id, error)
             return None
         classic = Group(group.group_id, self._core.clock)
         classic.offsets = group.offsets
-        classic.settle(group.epoch, PROTOCOL_TYPE, listed)
+        classic.settle(group.epoch, PROTOCOL_TYPE, classic_members)
         now_ms = self._core.clock.now_ms()
-        written = [each.encode(now_ms) for each in changes]
-        code = self._store.replace(classic, [*written, self._store.record_of(classic)])
+        records = [change.encode(now_ms) for change in changes]
+        code = self._store.replace(classic, [*records, self._store.record_of(classic)])
         if not code:
-            for member in listed:
+            for member in classic_members:
                 self._rebalances.restart_session(classic, member)
             if rebalances:
                 self._rebalances.prepare(classic)
@@ -199,7 +201,7 @@ class Migration:
         """
         assert member.classic is not None
         supported = member.classic.supported_protocols
-        protocols = tuple(Protocol(each.name, bytes(each.metadata)) for each in supported)
+        protocols = tuple(Protocol(protocol.name, bytes(protocol.metadata)) for protocol in supported)
         return Member(
             member.member_id,
             member.instance_id,
@@ -234,12 +236,12 @@ def assignment_in(assignment: bytes) -> ConsumerProtocolAssignment:
 
 def with_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
     """Return partitions by topic id, without missing topics."""
-    found: dict[bytes, set[int]] = {}
-    for each in named:
-        topic = topics.get(each.topic)
+    partitions: dict[bytes, set[int]] = {}
+    for named_partitions in named:
+        topic = topics.get(named_partitions.topic)
         if topic is not None:
-            found.setdefault(topic.id, set()).update(each.partitions)
-    return frozen(found)
+            partitions.setdefault(topic.id, set()).update(named_partitions.partitions)
+    return frozen(partitions)
 
 
 def assignment_of(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
@@ -253,6 +255,6 @@ def assignment_of(partitions: Partitions, topics: Topics, *, like: bytes) -> byt
         for topic_id, indexes in partitions.items()
         if (topic := topics.with_id(topic_id)) is not None
     ]
-    known = schema_of(ConsumerProtocolAssignment).versions
-    version = max(known.first, min(known.last, version_of(like, "a subscription")))
+    versions = schema_of(ConsumerProtocolAssignment).versions
+    version = max(versions.first, min(versions.last, version_of(like, "a subscription")))
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=named), version)

@@ -103,14 +103,14 @@ def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
 
 def _without_unsubscribed(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
     """Return the member without unsubscribed topics, which require no new assignment."""
-    gone = {topic: indexes for topic, indexes in member.assigned.items() if topic not in aim.subscribed}
-    if not (rules.since_4_2 and aim.is_subscription_new and gone):
+    unsubscribed = {topic: indexes for topic, indexes in member.assigned.items() if topic not in aim.subscribed}
+    if not (rules.since_4_2 and aim.is_subscription_new and unsubscribed):
         return member
-    kept = {topic: indexes for topic, indexes in member.assigned.items() if topic not in gone}
+    kept = {topic: indexes for topic, indexes in member.assigned.items() if topic not in unsubscribed}
     nothing = frozenset[int]()
     revoking = {
         **member.revoking,
-        **{topic: each | member.revoking.get(topic, nothing) for topic, each in gone.items()},
+        **{topic: lost | member.revoking.get(topic, nothing) for topic, lost in unsubscribed.items()},
     }
     previous_epoch = member.epoch if rules.since_4_3 else member.previous_epoch
     if _owns(owned, revoking):
@@ -141,12 +141,12 @@ def _moved(
 
 
 def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
-    has, target, waiting = member.assigned, aim.target, NOTHING
+    owned_before, target, waiting = member.assigned, aim.target, NOTHING
     if rules.since_4_2:
         target = {topic: indexes for topic, indexes in target.items() if topic in aim.subscribed}
         waiting = member.revoking
-    kept = frozen({topic: indexes & target.get(topic, frozenset()) for topic, indexes in has.items()})
-    revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in has.items()})
+    kept = frozen({topic: indexes & target.get(topic, frozenset()) for topic, indexes in owned_before.items()})
+    revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in owned_before.items()})
     # Revoke before assigning, so that a partition never has two owners (KIP-848).
     if revoked and _owns(owned, revoked):
         return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, rules)

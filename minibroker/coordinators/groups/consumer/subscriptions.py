@@ -63,25 +63,25 @@ def resolve(
         return
     assert may_match is not None
     assert of is not None
-    found = slices.begin(_match(group.group_id, sorted(missing), of[0], may_match.allows))
-    if isinstance(found, Work):
+    matched = slices.begin(_match(group.group_id, sorted(missing), of[0], may_match.allows))
+    if isinstance(matched, Work):
         group.is_matching = True
         has_matched = partial(_has_matched, group, known, of)
-        found.then(has_matched, partial(_has_failed, group))  # pyright: ignore[reportUnknownMemberType] - the result has any type
+        matched.then(has_matched, partial(_has_failed, group))  # pyright: ignore[reportUnknownMemberType] - the result has any type
     else:
-        group.note_meanings({**{regex: known[regex] for regex in regexes if regex in known}, **found}, of)
+        group.note_meanings({**{regex: known[regex] for regex in regexes if regex in known}, **matched}, of)
 
 
 def _has_matched(
     group: ConsumerGroup,
     known: Mapping[str, frozenset[str]],
     of: tuple[Collection[str], int],
-    found: Mapping[str, frozenset[str]],
+    matched: Mapping[str, frozenset[str]],
 ) -> None:
     """Store the matched topics for the next heartbeat, which checks whether they are still up to date."""
     group.is_matching = False
-    group.has_new_meanings |= any(meant != group.regexes.get(regex, frozenset()) for regex, meant in found.items())
-    group.note_meanings({**known, **found}, of)
+    group.has_new_meanings |= any(topics != group.regexes.get(regex, frozenset()) for regex, topics in matched.items())
+    group.note_meanings({**known, **matched}, of)
 
 
 def _has_failed(group: ConsumerGroup, error: Exception) -> None:
@@ -93,7 +93,7 @@ def _match(
     group_id: str, regexes: Iterable[str], names: Collection[str], allows: Callable[[str], bool]
 ) -> Steps[dict[str, frozenset[str]]]:
     """Match regular expressions. An unusable expression matches nothing, as in Kafka."""
-    meanings: dict[str, frozenset[str]] = {}
+    topics_by_regex: dict[str, frozenset[str]] = {}
     for regex in regexes:
         try:
             expression = RegularExpression(regex)
@@ -101,13 +101,13 @@ def _match(
         except RegularExpressionError as error:
             _logger.warning("A regular expression of group %s is ignored: %s", group_id, error)
             matching = []
-        meant: list[str] = []
+        allowed: list[str] = []
         for number, name in enumerate(matching, 1):
             if allows(name):
-                meant.append(name)
+                allowed.append(name)
             if allows is not _anything and number % _RIGHTS_BY_SLICE == 0:
                 yield
-        meanings[regex] = frozenset(meant)
+        topics_by_regex[regex] = frozenset(allowed)
         if len(names) > _RIGHTS_BY_SLICE:
             yield
-    return meanings
+    return topics_by_regex

@@ -112,12 +112,12 @@ class ModernGroups(Generic[G]):
         Raises:
             GroupRefusedError: GROUP_ID_NOT_FOUND, or UNKNOWN_MEMBER_ID for a group that a reset has deleted.
         """
-        other = self.store.find(group_id)
-        if joins and other is None:
+        existing = self.store.find(group_id)
+        if joins and existing is None:
             return self.new_group(group_id), []
-        if joins and self.replaces_classic and isinstance(other, Group) and other.is_empty:
-            return self.new_group(group_id, other.offsets), self.store.tombstones(other)
-        if other is None:
+        if joins and self.replaces_classic and isinstance(existing, Group) and existing.is_empty:
+            return self.new_group(group_id, existing.offsets), self.store.tombstones(existing)
+        if existing is None:
             if group_id in self._forgotten:
                 # Its members join again.
                 raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")
@@ -217,8 +217,8 @@ class ModernGroups(Generic[G]):
         group = self.existing(group_id)
         member = self.member(group, member_id, instance_id)
         if epoch == AWAY and instance_id is not None:
-            away = self._gone_for_a_while(member)
-            code = self.store.save_changes(group, [group.records.current_assignment(group_id, away)])
+            absent = self._gone_for_a_while(member)
+            code = self.store.save_changes(group, [group.records.current_assignment(group_id, absent)])
             self.timers(group, member.member_id).has_revoked()
         else:
             code = self._fence(group, member.member_id)
@@ -282,8 +282,8 @@ class ModernGroups(Generic[G]):
             _logger.warning("%s has left group %s; this could not be stored: %s", member_id, group.group_id, code.name)
             self.timers(group, member_id).heard(session_ms)
         elif not group.members:
-            about = about_lost_members(group.group_id, session_ms)
-            self.core.advised.advise(LOST_GROUPS, group.group_id, about)
+            advice = about_lost_members(group.group_id, session_ms)
+            self.core.advised.advise(LOST_GROUPS, group.group_id, advice)
 
     def resume(self, group: G) -> None:
         """Start the sessions of a group that was loaded or converted from another protocol."""

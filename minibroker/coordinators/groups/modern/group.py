@@ -154,8 +154,8 @@ class ModernGroup(Generic[M, T]):
 
         As in Kafka 4, a transaction may commit without a member. Kafka 3.9 returns UNKNOWN_MEMBER_ID in this case.
         """
-        names_nobody = not member_id and group_instance_id is None
-        if generation_id < 0 and (self.is_empty or (is_transactional and names_nobody)):
+        has_no_member = not member_id and group_instance_id is None
+        if generation_id < 0 and (self.is_empty or (is_transactional and has_no_member)):
             return ErrorCode.NONE
         member = self.members.get(member_id)
         if member is None:
@@ -223,15 +223,15 @@ class ModernGroup(Generic[M, T]):
 
     def _put(self, member_id: str, member: M | None) -> M | None:
         """Store a member, or remove it if it is None. Return the previous member, or None."""
-        before = self.members.pop(member_id, None)
-        instance_id = None if before is None else before.instance_id
+        previous = self.members.pop(member_id, None)
+        instance_id = None if previous is None else previous.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
         if member is not None:
             self.members[member_id] = member
             if member.instance_id is not None:
                 self.static_members[member.instance_id] = member_id
-        return before
+        return previous
 
 
 def _epoch_error(member: ModernMember, epoch: int) -> ErrorCode:

@@ -71,11 +71,11 @@ class GroupRecords:
         self._group_keys = [key for key in (before_group, self.group, after_group) if key is not None]
 
     def _partitions(self, partitions: Partitions) -> Any:
-        listed = [
+        topic_partitions = [
             self._module.TopicPartition(topic_id=topic, partitions=sorted(indexes))
             for topic, indexes in partitions.items()
         ]
-        return self._target_value(topic_partitions=listed)
+        return self._target_value(topic_partitions=topic_partitions)
 
     def group_epoch(self, group_id: str, epoch: int, metadata_hash: int, **fields: Any) -> Change:
         """Return the record of a group's epoch, with the hash of its topics, which is 0 before Kafka 4.1."""
@@ -103,8 +103,8 @@ class GroupRecords:
         self, group_id: str, target: Mapping[str, Any], before: Mapping[str, Any], epoch: int, made_ms: int
     ) -> list[Change]:
         """Return the records of a new target assignment, for the members whose targets have changed."""
-        changed = ((member_id, each) for member_id, each in target.items() if before.get(member_id) != each)
-        changes = [self.target_assignment(group_id, member_id, each) for member_id, each in changed]
+        changed = ((member_id, new) for member_id, new in target.items() if before.get(member_id) != new)
+        changes = [self.target_assignment(group_id, member_id, new) for member_id, new in changed]
         return [*changes, self.assignment_epoch(group_id, epoch, made_ms)]
 
     def replaced_member(self, group_id: str, before: str, member: Any, target: Any) -> list[Change]:

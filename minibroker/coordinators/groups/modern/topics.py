@@ -24,8 +24,8 @@ def partitions_of(topics: Iterable[Any]) -> Partitions:
     for topic in topics:
         if topic.partitions:
             topic_id, indexes = bytes(topic.topic_id), frozenset(topic.partitions)
-            before = partitions.get(topic_id)
-            partitions[topic_id] = indexes if before is None else before | indexes
+            known_indexes = partitions.get(topic_id)
+            partitions[topic_id] = indexes if known_indexes is None else known_indexes | indexes
     return partitions
 
 
@@ -62,7 +62,7 @@ def known_topics(
         names: The names of subscribed topics.
         known: The result of an earlier call, which is returned again if nothing has changed.
     """
-    if known.keys() <= names and all(_is_as_before(topics, *before) for before in known.items()):
+    if known.keys() <= names and all(_is_as_before(topics, *entry) for entry in known.items()):
         unknown = names - known.keys()
         if not any(topics.get(name) for name in unknown):
             return known

@@ -129,32 +129,32 @@ class ShareGroups(ModernGroups[ShareGroup]):
             names = topics_of_all({**group.members, updated.member_id: updated}.values())
         bumps |= group.assignment_epoch >= group.epoch and group.waits_for_assignment()
         self._check_size(group, sum(map(len, updated.topics)))
-        found = known_topics(self.core.topics, names, group.topics)
-        self._check_size(group, len(found) * _LEAST_TOPIC_BYTES)
-        metadata_hash = group.metadata_hash if found and found is group.topics else hash_of(found)
+        topics = known_topics(self.core.topics, names, group.topics)
+        self._check_size(group, len(topics) * _LEAST_TOPIC_BYTES)
+        metadata_hash = group.metadata_hash if topics and topics is group.topics else hash_of(topics)
         epoch = group.epoch
-        if bumps or found is not group.topics:
+        if bumps or topics is not group.topics:
             bumps |= metadata_hash != group.metadata_hash
             if bumps:
                 epoch = max(epoch, _BEFORE_MEMBERS if self._has_intervals else 0) + 1
                 changes.append(RECORDS.group_epoch(group.group_id, epoch, metadata_hash))
         target_epoch, target = group.assignment_epoch, group.target_of(updated.member_id)
         if target_epoch < epoch and self._may_assign(group):
-            made = _assignment({**group.members, updated.member_id: updated}, found, group)
-            changes += RECORDS.new_target(group.group_id, made, group.target, epoch, self.store.now_ms())
-            target_epoch, target = epoch, made.get(updated.member_id, NOTHING)
-        moved = _reconcile(updated, target_epoch, target, found, has_new_topics=bumps)
+            new_target = _assignment({**group.members, updated.member_id: updated}, topics, group)
+            changes += RECORDS.new_target(group.group_id, new_target, group.target, epoch, self.store.now_ms())
+            target_epoch, target = epoch, new_target.get(updated.member_id, NOTHING)
+        moved = _reconcile(updated, target_epoch, target, topics, has_new_topics=bumps)
         if moved != updated:
             changes.append(RECORDS.current_assignment(group.group_id, moved))
-        missing = self._missing(group, found)
+        missing = self._missing(group, topics)
         if missing:
             changes.append(state_partitions(group.group_id, group.partitions.begun(missing)))
         self.save(group, changes)
-        group.topics = found
+        group.topics = topics
         if missing:
             self.core.call_soon(partial(self._begin, group, missing, epoch))
         else:
-            group.complete = found, group.partitions
+            group.complete = topics, group.partitions
         return moved
 
     def _check_size(self, group: ShareGroup, size: int) -> None:
@@ -184,9 +184,9 @@ class ShareGroups(ModernGroups[ShareGroup]):
     # Departures
 
     def _epoch_without(self, group: ShareGroup, member_id: str) -> Change:
-        left = topics_of_all(member for member in group.members.values() if member.member_id != member_id)
-        found = known_topics(self.core.topics, left, group.topics)
-        return RECORDS.group_epoch(group.group_id, group.epoch + 1, hash_of(found))
+        subscribed = topics_of_all(member for member in group.members.values() if member.member_id != member_id)
+        topics = known_topics(self.core.topics, subscribed, group.topics)
+        return RECORDS.group_epoch(group.group_id, group.epoch + 1, hash_of(topics))
 
     def _session_timeout_ms(self, group: ShareGroup, member_id: str) -> int:
         del member_id
@@ -196,24 +196,24 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     def _begin(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
         """Initialize states after the heartbeat that needs them (`GroupCoordinatorService.persisterInitialize`)."""
-        states, refused = self.states(), list[ErrorCode]()
+        states, errors = self.states(), list[ErrorCode]()
 
         def initialize(key: SharePartitionKey) -> None:
             code = states.initialize(key, epoch, UNKNOWN).code
             if code:
-                refused.append(code)
-                place = f"{missing[key.topic_id].name}-{key.partition}"
-                _logger.warning("The state of %s of group %s could not be made: %s", place, key.group_id, code.name)
+                errors.append(code)
+                partition = f"{missing[key.topic_id].name}-{key.partition}"
+                _logger.warning("The state of %s of group %s could not be made: %s", partition, key.group_id, code.name)
 
         def conclude(_: object) -> None:
-            if refused:
+            if errors:
                 given_up = {topic_id: topic.partitions for topic_id, topic in missing.items()}
                 self._save_states(group, group.partitions.given_up(given_up))
             else:
                 self._save_states(group, group.partitions.done(missing))
 
         keys = keys_of(group.group_id, missing)
-        work: ForEach[None] = ForEach(takewhile(lambda _: not refused, keys), initialize)
+        work: ForEach[None] = ForEach(takewhile(lambda _: not errors, keys), initialize)
         self.core.slices.run(work, conclude, partial(_log_failure, group))
 
     def _save_states(self, group: ShareGroup, partitions: StatePartitions) -> None:

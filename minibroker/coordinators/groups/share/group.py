@@ -62,7 +62,7 @@ class StatePartitions(NamedTuple):
         return cls(
             _topics_of(value.initializing_topics, now_ms),
             _topics_of(value.initialized_topics, now_ms),
-            {bytes(each.topic_id): each.topic_name for each in value.deleting_topics},
+            {bytes(topic.topic_id): topic.topic_name for topic in value.deleting_topics},
         )
 
     def to_value(self) -> ShareGroupStatePartitionMetadataValue:
@@ -70,12 +70,12 @@ class StatePartitions(NamedTuple):
         return ShareGroupStatePartitionMetadataValue(
             initializing_topics=_listed(self.initializing),
             initialized_topics=_listed(self.initialized),
-            deleting_topics=[TopicInfo(topic_id=topic, topic_name=name) for topic, name in self.deleting.items()],
+            deleting_topics=[TopicInfo(topic_id=topic_id, topic_name=name) for topic_id, name in self.deleting.items()],
         )
 
     def indexes(self) -> dict[bytes, frozenset[int]]:
         """Return the partitions that have a state."""
-        return {topic: each.partitions for topic, each in self.initialized.items()}
+        return {topic_id: state.partitions for topic_id, state in self.initialized.items()}
 
     def everything(self) -> dict[bytes, TopicState]:
         """Return the partitions that have a state or may have one."""
@@ -87,42 +87,42 @@ class StatePartitions(NamedTuple):
         These are partitions without a state, and partitions whose initialization began more than `retry_ms` ago.
         `counts` has the name and partition count of each topic by topic id.
         """
-        fresh = {topic: each for topic, each in self.initializing.items() if now_ms - each.timestamp_ms < retry_ms}
-        known = _joined(self.initialized, fresh) if fresh else self.initialized
-        found: dict[bytes, TopicState] = {}
+        recent = {topic: state for topic, state in self.initializing.items() if now_ms - state.timestamp_ms < retry_ms}
+        known = _joined(self.initialized, recent) if recent else self.initialized
+        missing_topics: dict[bytes, TopicState] = {}
         for topic, (name, count) in counts.items():
-            has = known[topic].partitions if topic in known else frozenset[int]()
-            if len(has) < count:
-                found[topic] = TopicState(name, frozenset(range(count)) - has, now_ms)
-        return found
+            known_indexes = known[topic].partitions if topic in known else frozenset[int]()
+            if len(known_indexes) < count:
+                missing_topics[topic] = TopicState(name, frozenset(range(count)) - known_indexes, now_ms)
+        return missing_topics
 
     def begun(self, topics: Topics) -> Self:
         """Return the share-partitions after the initialization of some topics has begun.
 
         These topics are no longer being deleted.
         """
-        deleting = {topic: name for topic, name in self.deleting.items() if topic not in topics}
+        deleting = {topic_id: name for topic_id, name in self.deleting.items() if topic_id not in topics}
         return self._replace(initializing=_joined(self.initializing, topics), deleting=deleting)
 
     def done(self, topics: Topics) -> Self:
         """Return the share-partitions after some topics were initialized."""
-        return self.given_up({topic: each.partitions for topic, each in topics.items()})._replace(
+        return self.given_up({topic_id: state.partitions for topic_id, state in topics.items()})._replace(
             initialized=_joined(self.initialized, topics)
         )
 
     def given_up(self, indexes: Indexes) -> Self:
         """Return the share-partitions after the initialization of some partitions was given up."""
-        left: dict[bytes, TopicState] = {}
-        for topic, each in self.initializing.items():
-            partitions = each.partitions - indexes.get(topic, frozenset())
+        remaining: dict[bytes, TopicState] = {}
+        for topic_id, state in self.initializing.items():
+            partitions = state.partitions - indexes.get(topic_id, frozenset())
             if partitions:
-                left[topic] = each._replace(partitions=partitions)
-        return self._replace(initializing=left)
+                remaining[topic_id] = state._replace(partitions=partitions)
+        return self._replace(initializing=remaining)
 
     def deletes(self, topics: Mapping[bytes, str]) -> Self:
         """Return the share-partitions after the deletion of some topics' states has begun."""
-        kept = {topic: each for topic, each in self.initialized.items() if topic not in topics}
-        return self._replace(initialized=kept, deleting={**self.deleting, **topics})
+        remaining = {topic_id: state for topic_id, state in self.initialized.items() if topic_id not in topics}
+        return self._replace(initialized=remaining, deleting={**self.deleting, **topics})
 
     def deleted(self, topics: Collection[bytes]) -> Self:
         """Return the share-partitions after the states of some topics were deleted."""
@@ -131,8 +131,8 @@ class StatePartitions(NamedTuple):
     def without(self, topics: Collection[bytes]) -> Self:
         """Return the share-partitions without deleted topics."""
         return self.deleted(topics)._replace(
-            initializing={topic: each for topic, each in self.initializing.items() if topic not in topics},
-            initialized={topic: each for topic, each in self.initialized.items() if topic not in topics},
+            initializing={topic_id: state for topic_id, state in self.initializing.items() if topic_id not in topics},
+            initialized={topic_id: state for topic_id, state in self.initialized.items() if topic_id not in topics},
         )
 
     def topic_ids(self) -> set[bytes]:
@@ -142,20 +142,20 @@ class StatePartitions(NamedTuple):
 
 def _joined(some: Topics, more: Topics) -> dict[bytes, TopicState]:
     joined = dict(some)
-    for topic, each in more.items():
-        known = joined.get(topic)
-        joined[topic] = each if known is None else each._replace(partitions=known.partitions | each.partitions)
+    for topic, state in more.items():
+        old = joined.get(topic)
+        joined[topic] = state if old is None else state._replace(partitions=old.partitions | state.partitions)
     return joined
 
 
 def _topics_of(listed: Iterable[TopicPartitionsInfo], now_ms: int) -> dict[bytes, TopicState]:
-    return {bytes(each.topic_id): TopicState(each.topic_name, frozenset(each.partitions), now_ms) for each in listed}
+    return {bytes(info.topic_id): TopicState(info.topic_name, frozenset(info.partitions), now_ms) for info in listed}
 
 
 def _listed(topics: Topics) -> list[TopicPartitionsInfo]:
     return [
-        TopicPartitionsInfo(topic_id=topic, topic_name=each.name, partitions=sorted(each.partitions))
-        for topic, each in topics.items()
+        TopicPartitionsInfo(topic_id=topic_id, topic_name=state.name, partitions=sorted(state.partitions))
+        for topic_id, state in topics.items()
     ]
 
 
@@ -196,7 +196,9 @@ class ShareMember(ModernMember):
 
     def to_current(self) -> ShareGroupCurrentMemberAssignmentValue:
         """Return the record of the current assignment."""
-        listed = [TopicPartitions(topic_id=topic, partitions=sorted(each)) for topic, each in self.assigned.items()]
+        listed = [
+            TopicPartitions(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in self.assigned.items()
+        ]
         return ShareGroupCurrentMemberAssignmentValue(
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,
@@ -267,15 +269,15 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
             return False
         subscribed = self.subscribed_topics()
         ready = {
-            topic: each.partitions for topic, each in self.partitions.initialized.items() if each.name in subscribed
+            topic: state.partitions for topic, state in self.partitions.initialized.items() if state.name in subscribed
         }
         if not ready:
             return False
         assigned: dict[bytes, frozenset[int]] = {}
         for target in self.target.values():
             for topic, indexes in target.items():
-                before = assigned.get(topic)
-                assigned[topic] = indexes if before is None else before | indexes
+                known_indexes = assigned.get(topic)
+                assigned[topic] = indexes if known_indexes is None else known_indexes | indexes
         return any(assigned.get(topic) != indexes for topic, indexes in ready.items())
 
     def validate_commit(self, *_: Any, **__: Any) -> ErrorCode:
@@ -297,14 +299,14 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         return ShareMember(member_id)
 
     def _put(self, member_id: str, member: ShareMember | None) -> ShareMember | None:
-        before = self.members.get(member_id)
+        previous = self.members.get(member_id)
         if member is None:
             self.members.pop(member_id, None)
         else:
             self.members[member_id] = member
-        if before is None or member is None or before.topics != member.topics:
+        if previous is None or member is None or previous.topics != member.topics:
             self._subscribed = None
-        return before
+        return previous
 
     def target_of(self, member_id: str) -> Partitions:
         """Return the target assignment of a member."""
@@ -320,8 +322,8 @@ def keys_of(group_id: str, topics: Topics) -> list[SharePartitionKey]:
     """Return the keys of a group's share-partitions for some topics."""
     return [
         SharePartitionKey(group_id, topic_id, index)
-        for topic_id, each in topics.items()
-        for index in sorted(each.partitions)
+        for topic_id, state in topics.items()
+        for index in sorted(state.partitions)
     ]
 
 

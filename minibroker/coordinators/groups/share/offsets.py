@@ -52,12 +52,12 @@ class ShareOffsets:
     def initialized(self, group_id: str) -> dict[str, list[int]]:
         """Return a group's initialized partitions by topic, empty if it is not a share group."""
         group = self._groups.find(group_id)
-        found: dict[str, list[int]] = {}
+        partitions: dict[str, list[int]] = {}
         for topic_id, state in () if group is None else group.partitions.initialized.items():
             topic = self._topics.with_id(topic_id)
             if topic is not None:
-                found[topic.name] = sorted(state.partitions)
-        return found
+                partitions[topic.name] = sorted(state.partitions)
+        return partitions
 
     def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
         """Return the start offset of a group in a partition. After an error of the share coordinator, it is UNKNOWN."""
@@ -104,8 +104,8 @@ class ShareOffsets:
             unknown = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
             outcomes[name] = {index: Outcome() if index in known else unknown for index in by_index}
         if topics:
-            begun = state_partitions(group_id, group.partitions.begun(topics))
-            self._groups.save(group, [*self._first_epochs(group), begun])
+            change = state_partitions(group_id, group.partitions.begun(topics))
+            self._groups.save(group, [*self._first_epochs(group), change])
 
         def initialize(key: SharePartitionKey) -> ErrorCode:
             name = topics[key.topic_id].name
@@ -130,7 +130,7 @@ class ShareOffsets:
         """
         group = self._groups.existing(group_id)
         _check_empty(group)
-        going: dict[bytes, TopicState] = {}
+        deleting: dict[bytes, TopicState] = {}
         outcomes: dict[str, Outcome] = {}
         for name in topics:
             topic = self._topics.get(name)
@@ -138,54 +138,54 @@ class ShareOffsets:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 outcomes[name] = Outcome(code, code.meaning)
             elif topic.id in group.partitions.initialized:
-                going[topic.id] = group.partitions.initialized[topic.id]
+                deleting[topic.id] = group.partitions.initialized[topic.id]
             elif topic.id in group.partitions.deleting:
-                going[topic.id] = TopicState(name, frozenset(range(len(topic.partitions))))
+                deleting[topic.id] = TopicState(name, frozenset(range(len(topic.partitions))))
             else:
                 message = "There is no offset information to delete."
                 outcomes[name] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        if going:
-            self._save(group, group.partitions.deletes({topic_id: each.name for topic_id, each in going.items()}))
-        outcomes.update({each.name: Outcome() for each in going.values()})
+        if deleting:
+            self._save(group, group.partitions.deletes({topic_id: state.name for topic_id, state in deleting.items()}))
+        outcomes.update({state.name: Outcome() for state in deleting.values()})
 
         def delete(key: SharePartitionKey) -> None:
-            name = going[key.topic_id].name
+            name = deleting[key.topic_id].name
             if not outcomes[name].code:
                 outcomes[name] = self._states.delete(key)
 
         def conclude(_: object) -> dict[str, Outcome]:
-            gone = [topic_id for topic_id, each in going.items() if not outcomes[each.name].code]
-            if gone and self._is_there(group):
-                self._save(group, group.partitions.deleted(gone))
+            deleted = [topic_id for topic_id, state in deleting.items() if not outcomes[state.name].code]
+            if deleted and self._is_there(group):
+                self._save(group, group.partitions.deleted(deleted))
             return outcomes
 
-        return ForEach(keys_of(group_id, going), delete, conclude)
+        return ForEach(keys_of(group_id, deleting), delete, conclude)
 
     def delete_states(self, group: ShareGroup) -> ErrorCode | ForEach[ErrorCode]:
         """Delete the states of all partitions of an empty group, before the group is deleted."""
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
-        going = group.partitions.everything()
+        topics = group.partitions.everything()
         for topic_id, name in group.partitions.deleting.items():
             topic = self._topics.with_id(topic_id)
             if topic is not None:
-                going[topic_id] = TopicState(name, frozenset(range(len(topic.partitions))))
-        going = {topic_id: each for topic_id, each in going.items() if self._topics.with_id(topic_id) is not None}
-        if going:
-            deleting = {topic_id: each.name for topic_id, each in going.items()}
+                topics[topic_id] = TopicState(name, frozenset(range(len(topic.partitions))))
+        topics = {topic_id: state for topic_id, state in topics.items() if self._topics.with_id(topic_id) is not None}
+        if topics:
+            deleting = {topic_id: state.name for topic_id, state in topics.items()}
             try:
                 self._save(group, StatePartitions(deleting=deleting))
             except GroupRefusedError as error:
                 return error.code
-        refused: list[ErrorCode] = []
+        errors: list[ErrorCode] = []
 
         def delete(key: SharePartitionKey) -> None:
             code = self._states.delete(key).code
             if code:
-                refused.append(code)
+                errors.append(code)
 
-        keys = takewhile(lambda _: not refused, keys_of(group.group_id, going))
-        return ForEach(keys, delete, lambda _: refused[0] if refused else ErrorCode.NONE)
+        keys = takewhile(lambda _: not errors, keys_of(group.group_id, topics))
+        return ForEach(keys, delete, lambda _: errors[0] if errors else ErrorCode.NONE)
 
     def _is_there(self, group: ShareGroup) -> bool:
         """Return whether the group has not been deleted."""

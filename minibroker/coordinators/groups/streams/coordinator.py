@@ -127,21 +127,21 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         """
         joins = request.member_epoch == JOINING
         owned = _owned(request)
-        group, before = self.group_for(request.group_id, joins=joins)
-        known = group.static_member(request.instance_id)
-        if joins and known is None:
+        group, tombstones = self.group_for(request.group_id, joins=joins)
+        static_member = group.static_member(request.instance_id)
+        if joins and static_member is None:
             self.check_room(group, request.member_id)
-        member = self._member_of(group, known, request, owned)
+        member = self._member_of(group, static_member, request, owned)
         updated = _updated(member, request, client)
         is_new = self.find(group.group_id) is not group
         update = GroupUpdate(group)
-        if known is not None and joins:
-            update.take_over(known, member)
+        if static_member is not None and joins:
+            update.take_over(static_member, member)
         self._prepare(update, member, updated, request, owned, is_new=is_new)
         moved = self._advance(update, updated, owned)
-        self._save(update, moved, before)
-        if known is not None and known.member_id != moved.member_id:
-            self.end_session(group, known.member_id)
+        self._save(update, moved, tombstones)
+        if static_member is not None and static_member.member_id != moved.member_id:
+            self.end_session(group, static_member.member_id)
         timers = self.restart_session(group, moved.member_id)
         if moved.is_revoking and moved != updated:
             timers.must_revoke(moved.rebalance_timeout_ms)
@@ -160,7 +160,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     def _member_of(
         self,
         group: StreamsGroup,
-        known: StreamsMember | None,
+        static_member: StreamsMember | None,
         request: StreamsGroupHeartbeatRequest,
         owned: Tasks | None,
     ) -> StreamsMember:
@@ -168,7 +168,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
 
         Args:
             group: The member's group.
-            known: The member with the instance id in the heartbeat.
+            static_member: The member with the instance id in the heartbeat.
             request: The heartbeat.
             owned: The tasks that the member reports.
 
@@ -176,9 +176,9 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             GroupRefusedError: The member is unknown or fenced.
         """
         joins, epoch = request.member_epoch == JOINING, request.member_epoch
-        if joins and known is not None:
-            self.check_released(known, request.member_id)
-            return known.back_as(request.member_id)
+        if joins and static_member is not None:
+            self.check_released(static_member, request.member_id)
+            return static_member.back_as(request.member_id)
         if joins:
             return group.member_or_new(request.member_id)
         member: StreamsMember = self.member(group, request.member_id, request.instance_id)
@@ -214,8 +214,8 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
                     f"{update.topology.epoch}.",
                 )
             )
-        found = known_topics(self.core.topics, update.topology.required_topics, group.topics)
-        update.take_topics(found, hash_of(found) if found is not group.topics else group.metadata_hash)
+        topics = known_topics(self.core.topics, update.topology.required_topics, group.topics)
+        update.take_topics(topics, hash_of(topics) if topics is not group.topics else group.metadata_hash)
         update.refuse_unknown_tasks(owned)
         try:
             reported = group.reported_by(updated.member_id).updated(request.task_offsets, request.task_end_offsets)
@@ -263,16 +263,16 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         if group.is_delayed:
             update.delayed("Assignment delayed due to the configured initial rebalance delay.")
             return group.assignment_epoch, NO_TASKS
-        present = group.assignment_epoch, update.target_of(member_id)
+        current = group.assignment_epoch, update.target_of(member_id)
         if group.assignment_epoch >= update.epoch:
-            return present
+            return current
         if self._has_intervals and not self._may_assign(group):
             update.delayed("Assignment delayed due to the configured assignment interval.")
-            return present
+            return current
         members, target = update.members_with(updated)
-        made = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
-        update.changes += RECORDS.new_target(group.group_id, made, target, update.epoch, self.store.now_ms())
-        return update.epoch, made.get(member_id, NO_TASKS)
+        new_target = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
+        update.changes += RECORDS.new_target(group.group_id, new_target, target, update.epoch, self.store.now_ms())
+        return update.epoch, new_target.get(member_id, NO_TASKS)
 
     def _may_assign(self, group: StreamsGroup) -> bool:
         """Return whether the last assignment is older than the assignment interval, since Kafka 4.3."""
@@ -343,7 +343,7 @@ def _assignment(
         for member_id, member in members.items()
     }
     subtopologies = (topology.subtopologies or {}) if topology.is_ready else {}
-    counts = {name: TaskCounts(each.tasks, bool(each.changelogs)) for name, each in subtopologies.items()}
+    counts = {name: TaskCounts(sub.tasks, bool(sub.changelogs)) for name, sub in subtopologies.items()}
     return assign_sticky(specs, counts, standbys)
 
 
@@ -410,5 +410,5 @@ def _updated(member: StreamsMember, request: StreamsGroupHeartbeatRequest, clien
         client_host=client.host,
         process_id=member.process_id if request.process_id is None else request.process_id,
         endpoint=member.endpoint if keeps_endpoint else sent_endpoint,
-        tags=member.tags if tags is None else {each.key: each.value for each in tags},
+        tags=member.tags if tags is None else {tag.key: tag.value for tag in tags},
     )

@@ -49,7 +49,7 @@ _NO_TOPOLOGY: Final = -1
 
 
 def _target_value(tasks: Tasks) -> streams_groups.StreamsGroupTargetAssignmentMemberValue:
-    listed = [
+    tasks_by_kind = [
         [
             streams_groups.TargetTaskIds(subtopology_id=name, partitions=sorted(indexes))
             for name, indexes in in_java_order(kind)
@@ -57,7 +57,7 @@ def _target_value(tasks: Tasks) -> streams_groups.StreamsGroupTargetAssignmentMe
         for kind in tasks
     ]
     return streams_groups.StreamsGroupTargetAssignmentMemberValue(
-        active_tasks=listed[0], standby_tasks=listed[1], warmup_tasks=listed[2]
+        active_tasks=tasks_by_kind[0], standby_tasks=tasks_by_kind[1], warmup_tasks=tasks_by_kind[2]
     )
 
 
@@ -126,7 +126,7 @@ class StreamsMember(ModernMember):
 
     def gone_for_a_while(self) -> Self:
         """Return the state of an absent static member. It keeps its tasks, and can commit late in any epoch."""
-        active = {each: dict.fromkeys(tasks, 0) for each, tasks in self.assigned.active.items()}
+        active = {subtopology: dict.fromkeys(tasks, 0) for subtopology, tasks in self.assigned.active.items()}
         return replace(self, epoch=AWAY, assigned=self.assigned._replace(active=active), revoking=HOLDS_NOTHING)
 
     def back_as(self, member_id: str) -> Self:
@@ -167,7 +167,7 @@ class StreamsMember(ModernMember):
             topology_epoch=value.topology_epoch,
             process_id=value.process_id,
             endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
-            tags={each.key: each.value for each in value.client_tags},
+            tags={tag.key: tag.value for tag in value.client_tags},
         )
 
     def to_current(self) -> StreamsGroupCurrentMemberAssignmentValue:
@@ -205,17 +205,17 @@ class StreamsMember(ModernMember):
 
 
 def _listed(tasks: TaskSets) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
+    return [TaskIds(subtopology_id=sub, partitions=sorted(indexes)) for sub, indexes in in_java_order(tasks)]
 
 
 def _with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
     return [
         TaskIds(
-            subtopology_id=each,
+            subtopology_id=subtopology,
             partitions=sorted(epochs),
             assignment_epochs=[epochs[index] for index in sorted(epochs)],
         )
-        for each, epochs in in_java_order(tasks)
+        for subtopology, epochs in in_java_order(tasks)
     ]
 
 
@@ -224,14 +224,14 @@ def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
 
     These tasks get the member's epoch.
     """
-    found: dict[str, dict[int, int]] = {}
-    for each in named:
-        epochs = each.assignment_epochs
-        if epochs is None or len(epochs) != len(each.partitions):
-            epochs = [member_epoch] * len(each.partitions)
-        if each.partitions:
-            found[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
-    return found
+    epochs_by_subtopology: dict[str, dict[int, int]] = {}
+    for task_ids in named:
+        epochs = task_ids.assignment_epochs
+        if epochs is None or len(epochs) != len(task_ids.partitions):
+            epochs = [member_epoch] * len(task_ids.partitions)
+        if task_ids.partitions:
+            epochs_by_subtopology[task_ids.subtopology_id] = dict(zip(task_ids.partitions, epochs, strict=True))
+    return epochs_by_subtopology
 
 
 class StreamsGroupState(Enum):
@@ -313,12 +313,12 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         """Return the task offsets reported by a member."""
         return self.reported.get(member_id, NOTHING_REPORTED)
 
-    def may_commit_late(self, member_id: str, epoch: int, places: Iterable[TopicPartition]) -> bool:
+    def may_commit_late(self, member_id: str, epoch: int, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether a member can commit in an earlier epoch, because it already had the partitions' tasks then."""
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch or self.topology is None:
             return False
-        for topic, index in places:
+        for topic, index in partitions:
             subtopology = self.topology.sources.get(topic, "")
             assigned = member.assigned.active.get(subtopology, {}).get(index)
             if assigned is None:
@@ -354,7 +354,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         stored = _NO_TOPOLOGY if value is None else value.stored_description_topology_epoch
         self.description_epochs = stored, _NO_TOPOLOGY if value is None else value.failed_description_topology_epoch
         configs = None if value is None else value.last_assignment_configs
-        self.configs = {each.key: each.value for each in configs or ()}
+        self.configs = {config.key: config.value for config in configs or ()}
 
     def _apply_own(self, key: Any, value: Any | None) -> None:
         if isinstance(key, streams_groups.StreamsGroupTopologyKey):
@@ -367,10 +367,10 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return StreamsMember(member_id)
 
     def _put(self, member_id: str, member: StreamsMember | None) -> StreamsMember | None:
-        before = super()._put(member_id, member)
-        if before is not None:
-            self._release(before.assigned, before.process_id)
-            self._release(before.revoking, before.process_id)
+        previous = super()._put(member_id, member)
+        if previous is not None:
+            self._release(previous.assigned, previous.process_id)
+            self._release(previous.revoking, previous.process_id)
         if member is not None:
             self._own(member.assigned, member.process_id)
             self._own(member.revoking, member.process_id)
@@ -378,7 +378,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
             self.reported.pop(member_id, None)
             if not self.members:
                 self.shutdown_by = None
-        return before
+        return previous
 
     def _own(self, tasks: HeldTasks, process_id: str) -> None:
         active, standby, warmup = self.owners
@@ -418,35 +418,35 @@ def endpoints_of(group: StreamsGroup, members: Iterable[StreamsMember]) -> list[
         return []
     return [
         EndpointPartitions(
-            each.endpoint,
-            _source_partitions(group, subtopologies, each.assigned.without_epochs().active),
-            _source_partitions(group, subtopologies, each.assigned.copies),
+            member.endpoint,
+            _source_partitions(group, subtopologies, member.assigned.without_epochs().active),
+            _source_partitions(group, subtopologies, member.assigned.copies),
         )
-        for each in members
-        if each.endpoint is not None
+        for member in members
+        if member.endpoint is not None
     ]
 
 
 def _source_partitions(
     group: StreamsGroup, subtopologies: Mapping[str, ConfiguredSubtopology], tasks: TaskSets
 ) -> list[tuple[str, list[int]]]:
-    found: list[tuple[str, list[int]]] = []
+    source_partitions: list[tuple[str, list[int]]] = []
     for subtopology, indexes in in_java_order(tasks):
         for topic in subtopologies[subtopology].sources if subtopology in subtopologies else ():
-            there = group.topics.get(topic)
-            known = [index for index in sorted(indexes) if there is not None and index < there.partitions]
-            if known:
-                found.append((topic, known))
-    return found
+            metadata = group.topics.get(topic)
+            existing = [index for index in sorted(indexes) if metadata is not None and index < metadata.partitions]
+            if existing:
+                source_partitions.append((topic, existing))
+    return source_partitions
 
 
 def partitions_of_tasks(group: StreamsGroup, tasks: Tasks, topics: Topics) -> Partitions:
     """Return the partitions read by active tasks, by topic id."""
-    found: dict[bytes, frozenset[int]] = {}
+    partitions: dict[bytes, frozenset[int]] = {}
     for subtopology, indexes in tasks.active.items():
-        known = None if group.topology is None else group.topology.subtopologies.get(subtopology)
-        for name in () if known is None else source_topics(known):
+        description = None if group.topology is None else group.topology.subtopologies.get(subtopology)
+        for name in () if description is None else source_topics(description):
             topic = topics.get(name)
             if topic is not None:
-                found[topic.id] = frozenset(each for each in indexes if each < len(topic.partitions))
-    return found
+                partitions[topic.id] = frozenset(index for index in indexes if index < len(topic.partitions))
+    return partitions

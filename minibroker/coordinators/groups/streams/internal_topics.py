@@ -49,7 +49,7 @@ class Topology:
         Raises:
             DuplicateSubtopologyError: Two subtopologies have the same id.
         """
-        subtopologies = {each.subtopology_id: each for each in value.subtopologies}
+        subtopologies = {subtopology.subtopology_id: subtopology for subtopology in value.subtopologies}
         if len(subtopologies) < len(value.subtopologies):
             raise DuplicateSubtopologyError
         return cls(value.epoch, subtopologies)
@@ -57,7 +57,7 @@ class Topology:
     @cached_property
     def required_topics(self) -> frozenset[str]:
         """The topics required to run any task."""
-        changelogs = (info.name for each in self.subtopologies.values() for info in each.state_changelog_topics)
+        changelogs = (info.name for sub in self.subtopologies.values() for info in sub.state_changelog_topics)
         return frozenset(self.sources) | frozenset(changelogs)
 
     @cached_property
@@ -65,8 +65,8 @@ class Topology:
         """The topics read by tasks, with the subtopology id of each."""
         return {
             topic: subtopology_id
-            for subtopology_id, each in self.subtopologies.items()
-            for topic in source_topics(each)
+            for subtopology_id, subtopology in self.subtopologies.items()
+            for topic in source_topics(subtopology)
         }
 
 
@@ -81,15 +81,15 @@ def to_record(topology: streams_group_heartbeat.Topology) -> StreamsGroupTopolog
         epoch=topology.epoch,
         subtopologies=[
             Subtopology(
-                subtopology_id=each.subtopology_id,
-                source_topics=each.source_topics,
-                source_topic_regex=each.source_topic_regex,
-                state_changelog_topics=[_topic(info) for info in each.state_changelog_topics],
-                repartition_sink_topics=each.repartition_sink_topics,
-                repartition_source_topics=[_topic(info) for info in each.repartition_source_topics],
-                copartition_groups=[_copartition(group) for group in each.copartition_groups],
+                subtopology_id=subtopology.subtopology_id,
+                source_topics=subtopology.source_topics,
+                source_topic_regex=subtopology.source_topic_regex,
+                state_changelog_topics=[_topic(info) for info in subtopology.state_changelog_topics],
+                repartition_sink_topics=subtopology.repartition_sink_topics,
+                repartition_source_topics=[_topic(info) for info in subtopology.repartition_source_topics],
+                copartition_groups=[_copartition(group) for group in subtopology.copartition_groups],
             )
-            for each in topology.subtopologies
+            for subtopology in topology.subtopologies
         ],
     )
 
@@ -99,7 +99,7 @@ def _topic(info: streams_group.TopicInfo) -> TopicInfo:
         name=info.name,
         partitions=info.partitions,
         replication_factor=info.replication_factor,
-        topic_configs=[TopicConfig(key=each.key, value=each.value) for each in info.topic_configs],
+        topic_configs=[TopicConfig(key=config.key, value=config.value) for config in info.topic_configs],
     )
 
 
@@ -209,7 +209,7 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         counts.of_repartition_topics()
         counts.of_copartitioned_topics()
         counts.of_changelogs()
-        subtopologies = {name: counts.subtopology(each) for name, each in in_java_order(topology.subtopologies)}
+        subtopologies = {name: counts.subtopology(sub) for name, sub in in_java_order(topology.subtopologies)}
         missing = _missing(subtopologies, topology, topics)
     except _NotReadyError as error:
         return ConfiguredTopology(topology.epoch, None, {}, error.status)
@@ -220,7 +220,7 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
 
 
 def _refuse_missing_sources(topology: Topology, topics: Mapping[str, TopicMetadata]) -> None:
-    missing = {name for each in topology.subtopologies.values() for name in each.source_topics if name not in topics}
+    missing = {name for sub in topology.subtopologies.values() for name in sub.source_topics if name not in topics}
     if missing:
         detail = f"Source topics {_summary(sorted(missing))} are missing."
         raise _NotReadyError(StatusCode.MISSING_SOURCE_TOPICS, detail)
@@ -230,16 +230,16 @@ def _missing(
     subtopologies: Mapping[str, ConfiguredSubtopology], topology: Topology, topics: Mapping[str, TopicMetadata]
 ) -> Mapping[str, InternalTopic]:
     """Return the missing internal topics in Java's order."""
-    needed = {info.name: info for each in subtopologies.values() for info in (*each.repartition, *each.changelogs)}
+    needed = {info.name: info for sub in subtopologies.values() for info in (*sub.repartition, *sub.changelogs)}
     size = table_size(len(needed))
     for name in hash_order(topology.required_topics, string_hash):
-        there = topics.get(name)
-        expected = None if there is None else needed.pop(name, None)
-        if there is not None and expected is not None and there.partitions != expected.partitions:
+        existing = topics.get(name)
+        expected = None if existing is None else needed.pop(name, None)
+        if existing is not None and expected is not None and existing.partitions != expected.partitions:
             raise _NotReadyError(
                 StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
                 f"Existing topic {name} has different number of partitions: expected {expected.partitions}, "
-                f"found {there.partitions}",
+                f"found {existing.partitions}",
             )
     return {name: needed[name] for name in hash_order(needed, string_hash, size)}
 
@@ -254,8 +254,8 @@ class _Counts:
         self._fixed: set[int] | None = None
 
     def _count(self, name: str) -> int | None:
-        there = self._topics.get(name)
-        return self._decided.get(name) if there is None else there.partitions
+        existing = self._topics.get(name)
+        return self._decided.get(name) if existing is None else existing.partitions
 
     def _count_or_fail(self, name: str) -> int:
         count = self._count(name)
@@ -271,21 +271,21 @@ class _Counts:
         Raises:
             InvalidTopologyError: A count cannot be decided.
         """
-        sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
-        found = {info.name: info.partitions for info in sources if info.partitions}
-        if not self._follow_sources(found):
+        sources = [info for subtopology in self._subtopologies for info in subtopology.repartition_source_topics]
+        counts = {info.name: info.partitions for info in sources if info.partitions}
+        if not self._follow_sources(counts):
             raise InvalidTopologyError(
                 "Failed to compute number of partitions for all repartition topics. "
                 "There may be loops in the topology that cannot be resolved."
             )
-        if any(info.name not in found for info in sources):
+        if any(info.name not in counts for info in sources):
             raise InvalidTopologyError(
                 "Failed to compute number of partitions for all repartition topics, because "
                 "a repartition source topic is never used as a sink topic."
             )
-        self._decided.update(found)
+        self._decided.update(counts)
 
-    def _follow_sources(self, found: dict[str, int]) -> bool:
+    def _follow_sources(self, counts: dict[str, int]) -> bool:
         """Give each sink the count of its largest source known so far, and return whether all sinks have a count.
 
         Kafka visits all sinks repeatedly until nothing changes. Here a sink is visited, in the same order, when its
@@ -293,51 +293,51 @@ class _Counts:
         """
         readers: dict[str, list[int]] = {}
         largest: list[int | None] = []
-        for number, each in enumerate(self._subtopologies):
-            known = [count for name in each.source_topics if (count := self._count(name)) is not None]
-            for name in dict.fromkeys(info.name for info in each.repartition_source_topics):
+        for number, sub in enumerate(self._subtopologies):
+            source_counts = [count for name in sub.source_topics if (count := self._count(name)) is not None]
+            for name in dict.fromkeys(info.name for info in sub.repartition_source_topics):
                 readers.setdefault(name, []).append(number)
-                known += [found[name]] if name in found else []
-            largest.append(max(known, default=None))
+                source_counts += [counts[name]] if name in counts else []
+            largest.append(max(source_counts, default=None))
         sinks = [
-            (number, sink) for number, each in enumerate(self._subtopologies) for sink in each.repartition_sink_topics
+            (number, sink) for number, sub in enumerate(self._subtopologies) for sink in sub.repartition_sink_topics
         ]
-        first = [0] * (len(self._subtopologies) + 1)  # The index of each subtopology's first sink.
+        first_sinks = [0] * (len(self._subtopologies) + 1)  # The index of each subtopology's first sink.
         for number, _ in sinks:
-            first[number + 1] += 1
-        first = list(accumulate(first))
-        turns = [(0, place) for place, (number, _) in enumerate(sinks) if largest[number] is not None]
+            first_sinks[number + 1] += 1
+        first_sinks = list(accumulate(first_sinks))
+        turns = [(0, sink_index) for sink_index, (number, _) in enumerate(sinks) if largest[number] is not None]
         while turns:
-            turn, place = heappop(turns)
-            number, sink = sinks[place]
+            turn, sink_index = heappop(turns)
+            number, sink = sinks[sink_index]
             count = largest[number]
-            if sink in found or count is None:
+            if sink in counts or count is None:
                 continue
-            found[sink] = count
+            counts[sink] = count
             for reader in readers.get(sink, ()):
-                before = largest[reader]
-                if before is None:
-                    for waiting in range(first[reader], first[reader + 1]):
-                        heappush(turns, (turn if waiting > place else turn + 1, waiting))
-                largest[reader] = count if before is None else max(before, count)
-        return all(sink in found for _, sink in sinks)
+                previous_count = largest[reader]
+                if previous_count is None:
+                    for waiting_sink in range(first_sinks[reader], first_sinks[reader + 1]):
+                        heappush(turns, (turn if waiting_sink > sink_index else turn + 1, waiting_sink))
+                largest[reader] = count if previous_count is None else max(previous_count, count)
+        return all(sink in counts for _, sink in sinks)
 
     def of_copartitioned_topics(self) -> None:
         """Give topics that are joined the same partition count."""
-        sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
+        sources = [info for subtopology in self._subtopologies for info in subtopology.repartition_source_topics]
         fixed = {info.name for info in sources if info.partitions}
         internal = fixed | {info.name for info in sources}
-        for each in self._subtopologies:
-            for names in _copartitioned(each):
+        for subtopology in self._subtopologies:
+            for names in _copartitioned(subtopology):
                 self._decided.update(self._enforced(names, fixed, internal))
 
     def _enforced(self, names: set[str], fixed: set[str], internal: set[str]) -> dict[str, int]:
         if not names:
             return {}
         repartition = {name: self._count_or_fail(name) for name in sorted(names & internal)}
-        others = {name: self._count_or_fail(name) for name in sorted(names - repartition.keys())}
-        if others:
-            count = _same(others, others.values())
+        external = {name: self._count_or_fail(name) for name in sorted(names - repartition.keys())}
+        if external:
+            count = _same(external, external.values())
         elif fixed:
             if self._fixed is None:  # Counts that were sent are fixed.
                 self._fixed = {self._count_or_fail(name) for name in sorted(fixed)}
@@ -359,19 +359,19 @@ class _Counts:
         Raises:
             InvalidTopologyError: A subtopology has no source topics.
         """
-        for each in self._subtopologies:
-            named = source_topics(each)
-            if not named:
-                raise InvalidTopologyError(f"No source topics found for subtopology {each.subtopology_id}")
-            tasks = max(map(self._count_or_fail, named))
-            self._decided.update((info.name, tasks) for info in each.state_changelog_topics)
+        for subtopology in self._subtopologies:
+            topic_names = source_topics(subtopology)
+            if not topic_names:
+                raise InvalidTopologyError(f"No source topics found for subtopology {subtopology.subtopology_id}")
+            tasks = max(map(self._count_or_fail, topic_names))
+            self._decided.update((info.name, tasks) for info in subtopology.state_changelog_topics)
 
     def subtopology(self, subtopology: Subtopology) -> ConfiguredSubtopology:
         """Return a subtopology with its tasks and internal topics."""
-        named = source_topics(subtopology)
+        topic_names = source_topics(subtopology)
         return ConfiguredSubtopology(
-            tasks=max(map(self._count_or_fail, named)),
-            sources=tuple(dict.fromkeys(named)),
+            tasks=max(map(self._count_or_fail, topic_names)),
+            sources=tuple(dict.fromkeys(topic_names)),
             external_sources=tuple(subtopology.source_topics),
             sinks=tuple(subtopology.repartition_sink_topics),
             repartition=tuple(self._internal(info) for info in subtopology.repartition_source_topics),
@@ -383,7 +383,7 @@ class _Counts:
             info.name,
             info.partitions or self._decided[info.name],
             info.replication_factor,
-            {each.key: each.value for each in info.topic_configs},
+            {config.key: config.value for config in info.topic_configs},
         )
 
 
@@ -395,8 +395,8 @@ def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
     """
     repartition = [info.name for info in subtopology.repartition_source_topics]
     for group in subtopology.copartition_groups:
-        named = set(_at(subtopology.source_topics, group.source_topics))
-        yield named | set(_at(repartition, group.repartition_source_topics))
+        source_names = set(_at(subtopology.source_topics, group.source_topics))
+        yield source_names | set(_at(repartition, group.repartition_source_topics))
 
 
 def _at(names: list[str], indexes: Sequence[int]) -> list[str]:
@@ -406,7 +406,7 @@ def _at(names: list[str], indexes: Sequence[int]) -> list[str]:
     return [names[index] for index in indexes]
 
 
-def _same(named: Mapping[str, int], counts: Iterable[int]) -> int:
+def _same(count_by_topic: Mapping[str, int], counts: Iterable[int]) -> int:
     """Return the common partition count of all topics.
 
     Raises:
@@ -414,10 +414,10 @@ def _same(named: Mapping[str, int], counts: Iterable[int]) -> int:
     """
     different = set(counts)
     if len(different) > 1:
-        listed = ", ".join(f"{name}={count}" for name, count in sorted(named.items()))
+        listing = ", ".join(f"{name}={count}" for name, count in sorted(count_by_topic.items()))
         raise _NotReadyError(
             StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
-            f"Following topics do not have the same number of partitions: [{{{listed}}}]",
+            f"Following topics do not have the same number of partitions: [{{{listing}}}]",
         )
     return different.pop()
 

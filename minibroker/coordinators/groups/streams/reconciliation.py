@@ -85,29 +85,29 @@ def _next(
     *,
     may_switch: bool,
 ) -> StreamsMember:
-    has, wished = _holdings(member.assigned.without_epochs()), _holdings(target)
-    switching = has if may_switch else _Holdings(*[frozenset[Task]()] * 3)
-    active, standby, warmup = _differences(has, wished, switching, member.process_id, owners)
+    current, wanted_tasks = _holdings(member.assigned.without_epochs()), _holdings(target)
+    switching = current if may_switch else _Holdings(*[frozenset[Task]()] * 3)
+    active, standby, warmup = _differences(current, wanted_tasks, switching, member.process_id, owners)
     standby.keep(standby.free & switching.active)
     for replica, other, held in ((warmup, standby, switching.standby), (standby, warmup, switching.warmup)):
         changed = replica.free & held
         replica.keep(changed)
         other.revoked -= changed
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
-        replica.revoked -= held & wished.active
+        replica.revoked -= held & wanted_tasks.active
     held_epochs = member.assigned.active
     revoked = HeldTasks(_of(held_epochs, active.revoked), _sets(standby.revoked), _sets(warmup.revoked))
     must_revoke = not revoked.is_empty and (owned is None or have_common(owned, revoked.without_epochs()))
     promoted: set[Task] = set() if must_revoke else active.free
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
-        replica.kept |= (held & wished.active) - promoted
+        replica.kept |= (held & wanted_tasks.active) - promoted
     kept = HeldTasks(_of(held_epochs, active.kept), _sets(standby.kept), _sets(warmup.kept))
     if must_revoke:
         return member.at(epoch, TaskState.UNREVOKED_TASKS, kept, revoked)
-    given = {each: dict.fromkeys(tasks, target_epoch) for each, tasks in _sets(active.free).items()}
+    new_active = {subtopology: dict.fromkeys(tasks, target_epoch) for subtopology, tasks in _sets(active.free).items()}
     waits = active.is_incomplete or standby.is_incomplete or warmup.is_incomplete
     state = TaskState.UNRELEASED_TASKS if waits else TaskState.STABLE
-    return member.at(target_epoch, state, kept.merged(HeldTasks(given, _sets(standby.free), _sets(warmup.free))))
+    return member.at(target_epoch, state, kept.merged(HeldTasks(new_active, _sets(standby.free), _sets(warmup.free))))
 
 
 def _differences(
@@ -152,10 +152,10 @@ def _holdings(tasks: Tasks) -> _Holdings:
 
 
 def _sets(tasks: Iterable[Task]) -> TaskSets:
-    found: dict[str, set[int]] = {}
+    indexes_by_name: dict[str, set[int]] = {}
     for name, index in tasks:
-        found.setdefault(name, set()).add(index)
-    return {name: frozenset(indexes) for name, indexes in found.items()}
+        indexes_by_name.setdefault(name, set()).add(index)
+    return {name: frozenset(indexes) for name, indexes in indexes_by_name.items()}
 
 
 def _of(held: Mapping[str, Mapping[int, int]], tasks: Iterable[Task]) -> dict[str, dict[int, int]]:

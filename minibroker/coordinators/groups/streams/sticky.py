@@ -24,8 +24,8 @@ class JavaQueue(Generic[T]):
     def __init__(self, items: Iterable[T], key: Callable[[T], float]) -> None:
         self._items: list[T] = []
         self._key = key
-        for each in items:
-            self.add(each)
+        for item in items:
+            self.add(item)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -34,14 +34,14 @@ class JavaQueue(Generic[T]):
         """Insert an element, and move it up to its place in the heap."""
         items, key = self._items, self._key
         items.append(item)
-        place, value = len(items) - 1, key(item)
-        while place > 0:
-            parent = (place - 1) >> 1
+        index, value = len(items) - 1, key(item)
+        while index > 0:
+            parent = (index - 1) >> 1
             if value >= key(items[parent]):
                 break
-            items[place] = items[parent]
-            place = parent
-        items[place] = item
+            items[index] = items[parent]
+            index = parent
+        items[index] = item
 
     def poll(self) -> T | None:
         """Remove and return the first element, or return None if the queue is empty. The last element replaces it."""
@@ -52,16 +52,16 @@ class JavaQueue(Generic[T]):
         size = len(items)
         if not size:
             return first
-        place, value = 0, key(last)
-        while place < size >> 1:
-            child = 2 * place + 1
+        index, value = 0, key(last)
+        while index < size >> 1:
+            child = 2 * index + 1
             if child + 1 < size and key(items[child]) > key(items[child + 1]):
                 child += 1
             if value <= key(items[child]):
                 break
-            items[place] = items[child]
-            place = child
-        items[place] = last
+            items[index] = items[child]
+            index = child
+        items[index] = last
         return first
 
 
@@ -107,7 +107,7 @@ class Process:
         queue = self._by_load
         if queue is None:
             ordered = hash_order(self.counts, string_hash)
-            queue = self._by_load = JavaQueue([[each, self.counts[each]] for each in ordered], _count)
+            queue = self._by_load = JavaQueue([[member_id, self.counts[member_id]] for member_id in ordered], _count)
         entry = queue.poll()
         assert entry is not None, "no process is without members"
         count = entry[1] = self._give(str(entry[0]), task, is_active=is_active)
@@ -199,15 +199,15 @@ class _Assignment:
         self._standbys = standbys
         self._had_active: dict[Task, _Member] = {}
         candidates: dict[Task, list[tuple[bool, int, _Member]]] = {}
-        active = sum(each.tasks for each in subtopologies.values())
-        copies = sum(each.tasks * standbys for each in subtopologies.values() if each.is_stateful)
+        active = sum(sub.tasks for sub in subtopologies.values())
+        copies = sum(sub.tasks * standbys for sub in subtopologies.values() if sub.is_stateful)
         self._active_quota = _Quota(active, len(members))
         self._quota = _Quota(active + copies, len(members))
         processes: dict[str, Process] = {}
-        before = 0
+        process_count = 0
         for member_id in hash_order(members, string_hash):
             spec = members[member_id]
-            before = len(processes)
+            process_count = len(processes)
             process = processes.setdefault(spec.process_id, Process())
             process.add_member(member_id)
             member = _Member(process, member_id)
@@ -220,27 +220,27 @@ class _Assignment:
             for subtopology, reported in spec.offsets.items():
                 for index in reported.keys() - spec.tasks.standby.get(subtopology, frozenset()):
                     candidates.setdefault((subtopology, index), []).append((True, -reported[index], member))
-        self._had_standby = {task: [each[2] for each in sorted(of, key=_rank)] for task, of in candidates.items()}
-        at_least = 1 << max(len(members) - 1, 0).bit_length()
+        self._had_standby = {task: [entry[2] for entry in sorted(of, key=_rank)] for task, of in candidates.items()}
+        min_table_size = 1 << max(len(members) - 1, 0).bit_length()
         # Java's computeIfAbsent checks the size before it inserts, and inserts at the head of a bucket.
-        ordered = hash_order(reversed(processes), string_hash, table_size(before, at_least))
-        self._processes = [processes[each] for each in ordered]
+        ordered = hash_order(reversed(processes), string_hash, table_size(process_count, min_table_size))
+        self._processes = [processes[process_id] for process_id in ordered]
 
     def _tasks(self, *, stateful_only: bool = False) -> list[Task]:
         return [
             (name, index)
-            for name, each in self._subtopologies.items()
-            if each.is_stateful or not stateful_only
-            for index in range(each.tasks)
+            for name, subtopology in self._subtopologies.items()
+            if subtopology.is_stateful or not stateful_only
+            for index in range(subtopology.tasks)
         ]
 
     def assign_active(self) -> None:
         """Assign active tasks to their previous members, then to their standbys, and then where the load is least."""
         tasks = sorted(self._tasks(), key=_by_partition)
-        left = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
-        rest = [task for task in left if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None))]
+        moved = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
+        free = [task for task in moved if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None))]
         queue = JavaQueue(self._processes, _load)
-        for task in sorted(rest, key=_in_order):
+        for task in sorted(free, key=_in_order):
             process = queue.poll()
             assert process is not None, "there are members"
             count = process.give_least_loaded(task, is_active=True)
@@ -259,15 +259,15 @@ class _Assignment:
 
     def assign_standbys(self) -> None:
         """Assign standbys to previous members, active or standby, and then where the load is least."""
-        left: list[tuple[Task, int]] = []
+        unassigned: list[tuple[Task, int]] = []
         for task in sorted(self._tasks(stateful_only=True), key=_by_partition, reverse=True):
-            given = 0
-            while given < self._standbys and self._keep_standby(task):
-                given += 1
-            if given < self._standbys:
-                left.append((task, self._standbys - given))
+            assigned_copies = 0
+            while assigned_copies < self._standbys and self._keep_standby(task):
+                assigned_copies += 1
+            if assigned_copies < self._standbys:
+                unassigned.append((task, self._standbys - assigned_copies))
         queue = JavaQueue(self._processes, _load)
-        for task, copies in sorted(left, key=lambda each: _in_order(each[0]), reverse=True):
+        for task, copies in sorted(unassigned, key=lambda entry: _in_order(entry[0]), reverse=True):
             for _ in range(copies):
                 if not self._give_standby(queue, task):  # All processes already have the task.
                     break
@@ -284,16 +284,16 @@ class _Assignment:
         return False
 
     def _give_standby(self, queue: JavaQueue[Process], task: Task) -> bool:
-        passed: list[Process] = []
-        found = False
-        while not found and (process := queue.poll()) is not None:
-            passed.append(process)
+        polled: list[Process] = []
+        is_assigned = False
+        while not is_assigned and (process := queue.poll()) is not None:
+            polled.append(process)
             if not process.has(task):
                 self._quota.note(process.give_least_loaded(task, is_active=False))
-                found = True
-        for process in reversed(passed):
+                is_assigned = True
+        for process in reversed(polled):
             queue.add(process)
-        return found
+        return is_assigned
 
     def result(self, members: Iterable[str]) -> dict[str, Tasks]:
         """Return the tasks of each member."""
@@ -310,13 +310,13 @@ class _Assignment:
 
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
     """Return the least loaded member whose process does not have the task (`findPrevMemberWithLeastLoad`)."""
-    found = None
+    least = None
     for member in members or ():
         if task is not None and member.process.has(task):
             continue
-        if found is None or (member.process.load < found.process.load and member.tasks < found.tasks):
-            found = member
-    return found
+        if least is None or (member.process.load < least.process.load and member.tasks < least.tasks):
+            least = member
+    return least
 
 
 def _rank(candidate: tuple[bool, int, _Member]) -> tuple[bool, int]:
@@ -336,7 +336,7 @@ def _load(process: Process) -> float:
 
 
 def _sets(tasks: "set[Task] | tuple[()]") -> dict[str, frozenset[int]]:
-    found: dict[str, set[int]] = {}
+    indexes_by_subtopology: dict[str, set[int]] = {}
     for subtopology, index in tasks:
-        found.setdefault(subtopology, set()).add(index)
-    return {each: frozenset(indexes) for each, indexes in found.items()}
+        indexes_by_subtopology.setdefault(subtopology, set()).add(index)
+    return {subtopology_id: frozenset(indexes) for subtopology_id, indexes in indexes_by_subtopology.items()}

@@ -51,7 +51,7 @@ class HeldTasks(NamedTuple):
 
     def without_epochs(self) -> Tasks:
         """Return the tasks without epochs."""
-        return Tasks({each: frozenset(tasks) for each, tasks in self.active.items()}, self.standby, self.warmup)
+        return Tasks({sub: frozenset(tasks) for sub, tasks in self.active.items()}, self.standby, self.warmup)
 
     @property
     def copies(self) -> TaskSets:
@@ -60,9 +60,9 @@ class HeldTasks(NamedTuple):
 
     def merged(self, other: "HeldTasks") -> "HeldTasks":
         """Return the union of both. If both have an active task, the epoch of `other` wins."""
-        active = {each: dict(tasks) for each, tasks in self.active.items()}
-        for each, tasks in other.active.items():
-            active.setdefault(each, {}).update(tasks)
+        active = {subtopology: dict(tasks) for subtopology, tasks in self.active.items()}
+        for subtopology, tasks in other.active.items():
+            active.setdefault(subtopology, {}).update(tasks)
         return HeldTasks(active, _united(self.standby, other.standby), _united(self.warmup, other.warmup))
 
 
@@ -113,43 +113,41 @@ NO_OFFSETS: Final[TaskOffsets] = _NONE
 NOTHING_REPORTED: Final = ReportedOffsets()
 
 
-def task_sets(named: Iterable[Any]) -> TaskSets:
+def task_sets(elements: Iterable[Any]) -> TaskSets:
     """Return the tasks in elements of a message or record with a `subtopology_id` and `partitions`."""
-    return {each.subtopology_id: frozenset(each.partitions) for each in named if each.partitions}
+    return {task_ids.subtopology_id: frozenset(task_ids.partitions) for task_ids in elements if task_ids.partitions}
 
 
 def _by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
-    found: dict[str, dict[int, int]] = {}
-    for each in reported:
-        offsets = found.setdefault(each.subtopology_id, {})
-        if each.partition in offsets:
+    offsets_by_subtopology: dict[str, dict[int, int]] = {}
+    for task_offset in reported:
+        offsets = offsets_by_subtopology.setdefault(task_offset.subtopology_id, {})
+        if task_offset.partition in offsets:
             raise DuplicateOffsetError(
-                f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
-                f"{each.partition}."
+                f"Task offsets contain a duplicate entry for subtopology {task_offset.subtopology_id} and partition "
+                f"{task_offset.partition}."
             )
-        offsets[each.partition] = each.offset
-    return found
+        offsets[task_offset.partition] = task_offset.offset
+    return offsets_by_subtopology
 
 
 def have_common(some: Tasks, others: Tasks) -> bool:
     """Return whether any task is in both, as the same kind of task."""
     return any(
-        tasks & theirs.get(subtopology, frozenset())
-        for ours, theirs in zip(some, others, strict=True)
-        for subtopology, tasks in ours.items()
+        tasks & other_kind.get(subtopology, frozenset())
+        for kind, other_kind in zip(some, others, strict=True)
+        for subtopology, tasks in kind.items()
     )
 
 
 def are_within(some: Tasks, others: Tasks) -> bool:
     """Return whether `others` contains all tasks in `some`."""
     return all(
-        tasks <= theirs.get(subtopology, frozenset())
-        for ours, theirs in zip(some, others, strict=True)
-        for subtopology, tasks in ours.items()
+        tasks <= other_kind.get(subtopology, frozenset())
+        for kind, other_kind in zip(some, others, strict=True)
+        for subtopology, tasks in kind.items()
     )
 
 
 def _united(some: TaskSets, others: TaskSets) -> TaskSets:
-    return {
-        each: some.get(each, frozenset()) | others.get(each, frozenset()) for each in (*some, *(others.keys() - some))
-    }
+    return {sub: some.get(sub, frozenset()) | others.get(sub, frozenset()) for sub in (*some, *(others.keys() - some))}

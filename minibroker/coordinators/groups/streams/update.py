@@ -69,9 +69,9 @@ class GroupUpdate:
         """Return the members after the update and the target before it (`UpdatedMembersAndTargetAssignmentView`)."""
         members, target = dict(self.group.members), dict(self.group.target)
         if self._taken_over is not None:
-            before, after = self._taken_over
-            members.pop(before)
-            target[after] = target.pop(before, NO_TASKS)
+            old_id, new_id = self._taken_over
+            members.pop(old_id)
+            target[new_id] = target.pop(old_id, NO_TASKS)
         if updated is not None:
             members[updated.member_id] = updated
         return members, target
@@ -142,17 +142,17 @@ class GroupUpdate:
         subtopologies = self.configured.subtopologies or {}
         for kind in owned:
             for name, indexes in kind.items():
-                known = subtopologies.get(name)
-                if known is None:
+                subtopology = subtopologies.get(name)
+                if subtopology is None:
                     raise GroupRefusedError(
                         ErrorCode.INVALID_REQUEST, f"Subtopology {name} does not exist in the topology."
                     )
                 for index in indexes:
-                    if not 0 <= index < known.tasks:
+                    if not 0 <= index < subtopology.tasks:
                         raise GroupRefusedError(
                             ErrorCode.INVALID_REQUEST,
                             f"Task {index} for subtopology {name} is invalid. "
-                            f"Number of tasks for this subtopology: {known.tasks}",
+                            f"Number of tasks for this subtopology: {subtopology.tasks}",
                         )
 
     def take_configs(self, configs: Mapping[str, str]) -> None:
