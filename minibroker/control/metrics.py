@@ -22,7 +22,7 @@ from minibroker.cluster.routing.slices import Steps
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.coordinators.share_partitions.manager import Spread
+from minibroker.coordinators.share_partitions.manager import Histogram
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
 from minibroker.operations.views.slicing import in_slices
@@ -47,7 +47,9 @@ class Scrape:
     in_flight: _Labelled = field(default_factory=_Labelled)
     buried: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
     acknowledged: _Labelled = field(default_factory=_Labelled)
-    spreads: dict[str, dict[tuple[str, ...], Spread]] = field(default_factory=dict[str, dict[tuple[str, ...], Spread]])
+    spreads: dict[str, dict[tuple[str, ...], Histogram]] = field(
+        default_factory=dict[str, dict[tuple[str, ...], Histogram]]
+    )
     fired: _Labelled = field(default_factory=_Labelled)
     requests: int | None = None
 
@@ -217,12 +219,12 @@ def _count_shares(services: Services, found: Scrape) -> None:
         if topic is not None:
             found.in_flight[key.group_id, topic.name, str(key.partition)] = each.in_flight
     if manager is not None:
-        measured = manager.measured
+        measured = manager.metrics
         found.acknowledged = {(name,): measured.acknowledged[kind] for kind, name in _ACKNOWLEDGED.items()}
         found.spreads[_LOAD_MS] = {(): measured.load_ms}
         found.spreads[_FETCH_RATIO] = {(group_id,): each.ratio for group_id, each in measured.fetches.items()}
         found.spreads[_ACQUIRE_MS] = {(group_id,): each.acquire_ms for group_id, each in measured.fetches.items()}
-    for group_id, buried in () if manager is None else manager.buried.items():
+    for group_id, buried in () if manager is None else manager.dead_letters.items():
         for name, number in zip(_BURIED, (buried.records, buried.batches, buried.failures), strict=True):
             found.buried.setdefault(name, {})[group_id,] = number
 
@@ -285,7 +287,7 @@ def _filled(family: Metric, numbers: _Labelled) -> Metric:
     return family
 
 
-def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Spread]) -> Iterator[Metric]:
+def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Histogram]) -> Iterator[Metric]:
     """The two families that the exporter makes of a histogram of Kafka's."""
     labels = ["group"][: max(map(len, spreads), default=0)]
     quantiles = GaugeMetricFamily(name, help_text, labels=[*labels, "quantile"])

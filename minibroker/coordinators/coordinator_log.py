@@ -31,21 +31,21 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.record import NewRecord
 
-_REPLAY_BYTES: Final = 1 << 15
+_REPLAY_STEP_BYTES: Final = 1 << 15
 """Bytes read per step of a replay. A step takes about 2 ms for small batches."""
 _INT32_MASK: Final = 0x7FFF_FFFF
 _UINT32_RANGE: Final = 1 << 32
-_TOMBSTONES: Final = 1000
+_MAX_TOMBSTONES: Final = 1000
 """The maximum number of tombstones in a batch. With the limit in bytes, writing one takes no longer than a request."""
-_TOMBSTONE_BYTES: Final = 1 << 19
+_MAX_TOMBSTONE_BYTES: Final = 1 << 19
 _TOMBSTONE_OVERHEAD: Final = 32
 """An upper bound for the size of a tombstone without its key, in bytes."""
 _UTF_16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
-_HASHED_AT_ONCE: Final = 256
-_KEPT_HASHES: Final = 10_000
-_SHORT_KEY: Final = 100
+_HASH_BLOCK_SIZE: Final = 256
+_HASH_CACHE_SIZE: Final = 10_000
+_MAX_CACHED_KEY_LENGTH: Final = 100
 """The length in characters above which hash codes are not cached: 10,000 keys of 32,767 characters would take a GB."""
-_POWERS_OF_31: Final = [pow(31, exponent, 1 << 32) for exponent in range(_HASHED_AT_ONCE + 1)]
+_POWERS_OF_31: Final = [pow(31, exponent, 1 << 32) for exponent in range(_HASH_BLOCK_SIZE + 1)]
 _CLIENT_CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -81,19 +81,19 @@ def java_hash(text: str) -> int:
     """
     value = 0
     units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
-    for start in range(0, len(units), _HASHED_AT_ONCE):
-        block = units[start : start + _HASHED_AT_ONCE]
+    for start in range(0, len(units), _HASH_BLOCK_SIZE):
+        block = units[start : start + _HASH_BLOCK_SIZE]
         value = (value * _POWERS_OF_31[len(block)] + sum(map(mul, reversed(block), _POWERS_OF_31))) & 0xFFFF_FFFF
     return value
 
 
-_kept_hash: Final = lru_cache(_KEPT_HASHES)(java_hash)
+_cached_hash: Final = lru_cache(_HASH_CACHE_SIZE)(java_hash)
 
 
 def partition_for(key: str, partitions: int) -> int:
     """Return the partition of a coordinator key, as Kafka's `Utils.abs(key.hashCode()) % partitions` does."""
     # Clients choose keys of up to 32 KiB, so only short keys are cached.
-    hashed = _kept_hash(key) if len(key) <= _SHORT_KEY else java_hash(key)
+    hashed = _cached_hash(key) if len(key) <= _MAX_CACHED_KEY_LENGTH else java_hash(key)
     # Integer.MIN_VALUE has no absolute value. The mask turns it into 0.
     return (min(hashed, _UINT32_RANGE - hashed) & _INT32_MASK) % partitions
 
@@ -126,7 +126,7 @@ class CoordinatorLog:
         self._configs = configs
         self._codec = codec
         self._is_refused = False
-        self._counted: tuple[Topic, int] | None = None
+        self._counted_topic: tuple[Topic, int] | None = None
 
     @property
     def topic(self) -> Topic | None:
@@ -143,9 +143,9 @@ class CoordinatorLog:
         topic = self.topic
         if topic is None:
             return self._partitions
-        if self._counted is None or self._counted[0] is not topic:
-            self._counted = topic, len(topic.partitions)
-        return self._counted[1]
+        if self._counted_topic is None or self._counted_topic[0] is not topic:
+            self._counted_topic = topic, len(topic.partitions)
+        return self._counted_topic[1]
 
     def partition_of(self, key: str) -> int:
         """Return the partition of a group id, a transactional id or a share-partition's coordinator key."""
@@ -286,12 +286,12 @@ class CoordinatorLog:
     def tombstone_batches(self, keys: Iterable[bytes]) -> list[list[bytes]]:
         """Split `keys` into lists whose tombstones fit into one batch each."""
         topic = self.topic
-        limit = _TOMBSTONE_BYTES if topic is None else min(_TOMBSTONE_BYTES, topic.max_message_bytes)
+        limit = _MAX_TOMBSTONE_BYTES if topic is None else min(_MAX_TOMBSTONE_BYTES, topic.max_message_bytes)
         batches: list[list[bytes]] = []
         size = limit
         for key in keys:
             size += len(key) + _TOMBSTONE_OVERHEAD
-            if size > limit or len(batches[-1]) == _TOMBSTONES:
+            if size > limit or len(batches[-1]) == _MAX_TOMBSTONES:
                 batches.append([])
                 size = RECORD_BATCH_OVERHEAD + len(key) + _TOMBSTONE_OVERHEAD
             batches[-1].append(key)
@@ -327,7 +327,7 @@ class CoordinatorLog:
         # No record is appended meanwhile, because requests are refused until the partition is loaded.
         offset, end = max(log.log_start_offset, start), log.log_end_offset
         while offset < end:
-            batches = list(iter_batches(log.read(offset, _REPLAY_BYTES).read()))
+            batches = list(iter_batches(log.read(offset, _REPLAY_STEP_BYTES).read()))
             if not batches:
                 return
             yield batches

@@ -14,7 +14,7 @@ T = TypeVar("T")
 TopicPartition = tuple[bytes, int]
 """A topic id and a partition index."""
 
-_SMALLEST_TABLE: Final = 16
+_MIN_TABLE_SIZE: Final = 16
 _MASK: Final = 0xFFFF_FFFF
 _HALF: Final = 16
 _SIGNS: Final = 1 << 127 | 1 << 63
@@ -23,7 +23,7 @@ _INT_SIGN: Final = 1 << 31
 _LONG: Final = (1 << 64) - 1
 
 
-def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
+def table_size(entries: int, at_least: int = _MIN_TABLE_SIZE) -> int:
     """Return the number of buckets of a table that has grown to hold `entries`.
 
     A ConcurrentHashMap grows one entry earlier.
@@ -37,7 +37,7 @@ def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
 def copied_table_size(entries: int) -> int:
     """Return the number of buckets of a HashSet created from a collection of `entries`."""
     size = 1
-    while size < max(int(entries / 0.75) + 1, _SMALLEST_TABLE):
+    while size < max(int(entries / 0.75) + 1, _MIN_TABLE_SIZE):
         size *= 2
     return size
 
@@ -67,7 +67,7 @@ def string_hash(text: str) -> int:
     return java_hash(text)
 
 
-def order_of_ids(topic_id: bytes) -> int:
+def topic_id_sort_key(topic_id: bytes) -> int:
     """Return a topic id's sort key. Kafka's `Uuid.compareTo` compares an id as two signed 64-bit numbers."""
     return int.from_bytes(topic_id, "big") ^ _SIGNS
 
@@ -94,7 +94,7 @@ def in_order(indexes: Iterable[int]) -> list[int]:
     return hash_order(sorted(indexes), int)
 
 
-def in_timeline_order(named: Mapping[str, T]) -> list[T]:
+def timeline_order(named: Mapping[str, T]) -> list[T]:
     """Return the values in the iteration order of Kafka's `TimelineHashMap`, given by the hash codes of their names."""
     slots = 2
     while slots < len(named) * 0.75:

@@ -44,9 +44,9 @@ from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoin
 
 _NOUNS: Final = {TRANSACTION_STATE: "transactional ids", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "share groups"}
 """The topics in the order of their moves. Pending offsets need the transactions."""
-_SEARCHED: Final = "minibroker-misplaced-offset-checkpoint"
+_CHECKPOINT_NAME: Final = "minibroker-misplaced-offset-checkpoint"
 """The checkpoint file of the offsets up to which partitions were searched, so that no start repeats a search."""
-_HEAD: Final = Struct(">hh")
+_KEY_HEADER: Final = Struct(">hh")
 """The version of a key, and the length of the name after it."""
 _SHARE_PARTITION: Final = Struct(">16si")
 _OFFSET_KEYS: Final = (b"\x00\x00", b"\x00\x01")
@@ -58,14 +58,14 @@ _OPEN: Final = frozenset({TransactionState.ONGOING, TransactionState.PREPARE_COM
 _logger = logging.getLogger(__name__)
 
 
-class _Subject(NamedTuple):
+class _StateOwner(NamedTuple):
     """The owner of a state: a name, and the remaining bytes of the key of an offset or a share-partition."""
 
     name: str
     rest: bytes
 
 
-class _Written(NamedTuple):
+class _LoggedRecord(NamedTuple):
     """A record in a log, with the time used to compare the states in two partitions."""
 
     record: NewRecord
@@ -78,11 +78,11 @@ class _Written(NamedTuple):
         return self.record.value is None and self.record.timestamp == NO_TIMESTAMP
 
 
-_State = dict[object, _Written]
+_State = dict[object, _LoggedRecord]
 """The records of one state by key. Each update of a share-partition has its own key."""
 
 
-class _Pending:
+class _PendingOffsets:
     """The offsets of an open transaction.
 
     Attributes:
@@ -91,7 +91,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self.epoch = NO_PRODUCER_EPOCH
-        self.records: list[tuple[_Subject, _Written]] = []
+        self.records: list[tuple[_StateOwner, _LoggedRecord]] = []
         self.is_mixed = False
 
 
@@ -108,9 +108,9 @@ class _Partition:
     def __init__(self, log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> None:
         self._topic = log.name
         self._is_wanted = is_wanted
-        self._subjects: dict[bytes, _Subject | None] = {}
-        self._states: dict[_Subject, _State] = {}
-        self.pending: dict[int, _Pending] = {}
+        self._subjects: dict[bytes, _StateOwner | None] = {}
+        self._states: dict[_StateOwner, _State] = {}
+        self.pending: dict[int, _PendingOffsets] = {}
         for batches in log.replay(index, start):
             for batch in batches:
                 try:
@@ -136,7 +136,7 @@ class _Partition:
         return pending | {subject.name for subject in self.states}
 
     def _read(self, batch: Batch) -> None:
-        pending: _Pending | None = None
+        pending: _PendingOffsets | None = None
         if isinstance(batch, RecordBatch):
             header = batch.header
             if header.is_control:
@@ -146,12 +146,12 @@ class _Partition:
                         self._put(owner, logged)
                 return
             if header.is_transactional:
-                pending = self.pending.setdefault(header.producer_id, _Pending())
+                pending = self.pending.setdefault(header.producer_id, _PendingOffsets())
                 pending.epoch = header.producer_epoch
         for record in batch:
             subject = self._subject_of(record.key)
             if subject is not None:
-                logged = _Written(
+                logged = _LoggedRecord(
                     NewRecord(record.key, record.value, record.timestamp), record.offset, self._time(record)
                 )
                 if pending is None:
@@ -161,7 +161,7 @@ class _Partition:
             elif pending is not None:
                 pending.is_mixed = True
 
-    def _put(self, subject: _Subject, written: _Written) -> None:
+    def _put(self, subject: _StateOwner, written: _LoggedRecord) -> None:
         state = self._states.setdefault(subject, {})
         key: object = written.record.key
         if self._topic == SHARE_GROUP_STATE:
@@ -172,12 +172,12 @@ class _Partition:
         if key not in state or state[key].offset < written.offset:
             state[key] = written
 
-    def _offset_of(self, subject: _Subject, key: bytes | None) -> int:
+    def _offset_of(self, subject: _StateOwner, key: bytes | None) -> int:
         """Return the offset of the latest committed record with a key, or -1."""
         logged = self._states.get(subject, {}).get(key)
         return -1 if logged is None else logged.offset
 
-    def _subject_of(self, key: bytes | None) -> _Subject | None:
+    def _subject_of(self, key: bytes | None) -> _StateOwner | None:
         """Return the owner of a record, or None if its state is not wanted."""
         if key is None:
             return None
@@ -251,7 +251,7 @@ class _Move:
             for deleted in self._log.tombstone_batches(sorted(keys)):
                 self._log.append(index, [NewRecord(key, None, NO_TIMESTAMP) for key in deleted])
 
-    def _target(self, subject: _Subject) -> int:
+    def _target(self, subject: _StateOwner) -> int:
         return self._log.partition_of(_hashed_text(self._log.name, subject))
 
     def _choose_states(self) -> None:
@@ -268,15 +268,15 @@ class _Move:
                 if target is not None:
                     self._choose(index, subject, state, target.states.get(subject, {}))
 
-    def _choose(self, index: int, subject: _Subject, state: _State, kafkas: _State) -> None:
-        newest, newest_of_kafka = _newest(state), _newest(kafkas)
-        winner, loser = (state, kafkas) if newest > newest_of_kafka else (kafkas, state)
+    def _choose(self, index: int, subject: _StateOwner, state: _State, kafka_state: _State) -> None:
+        newest, newest_of_kafka = _newest(state), _newest(kafka_state)
+        winner, loser = (state, kafka_state) if newest > newest_of_kafka else (kafka_state, state)
         if self._log.name == TRANSACTION_STATE:
             self._end_superseded(_transaction(subject, loser), _transaction(subject, winner))
         if winner is state:
             records = self._written.setdefault(self._target(subject), [])
             records += [logged.record for logged in sorted(state.values(), key=attrgetter("offset"))]
-            deleted_keys = self._keys(kafkas) - self._keys(state)
+            deleted_keys = self._keys(kafka_state) - self._keys(state)
             records += [NewRecord(key, None, newest) for key in sorted(deleted_keys)]
         self._tombstones.setdefault(index, set()).update(self._keys(state))
 
@@ -349,7 +349,9 @@ def move_misplaced(core: Core) -> None:
     """Move all states that minibroker 1.0 misplaced to the partitions where Kafka looks for them."""
     moved: list[str] = []
     topics = {name: topic for name in _NOUNS if (topic := core.topics.get(name)) is not None}
-    checkpoint = OffsetCheckpoint(os.path.dirname(next(iter(topics.values())).partitions[0].directory), _SEARCHED)
+    checkpoint = OffsetCheckpoint(
+        os.path.dirname(next(iter(topics.values())).partitions[0].directory), _CHECKPOINT_NAME
+    )
     searched = dict(checkpoint.offsets)
     for name in topics:
         move = _Move(core, CoordinatorLog(core, name, partitions=1, configs={}), searched)
@@ -374,11 +376,11 @@ def _read(log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], sta
         return None
 
 
-def _parse_key(topic: str, key: bytes) -> _Subject | None:
+def _parse_key(topic: str, key: bytes) -> _StateOwner | None:
     try:
-        _, size = _HEAD.unpack_from(key)
-        end = _HEAD.size + size
-        subject = _Subject(key[_HEAD.size : end].decode(), key[end:])
+        _, size = _KEY_HEADER.unpack_from(key)
+        end = _KEY_HEADER.size + size
+        subject = _StateOwner(key[_KEY_HEADER.size : end].decode(), key[end:])
         if topic == SHARE_GROUP_STATE:
             _SHARE_PARTITION.unpack(subject.rest)
     except (StructError, UnicodeDecodeError):
@@ -387,7 +389,7 @@ def _parse_key(topic: str, key: bytes) -> _Subject | None:
     return subject if is_offset or topic == SHARE_GROUP_STATE else subject._replace(rest=b"")
 
 
-def _hashed_text(topic: str, subject: _Subject) -> str:
+def _hashed_text(topic: str, subject: _StateOwner) -> str:
     """Return the text whose hash chooses the partition."""
     if topic != SHARE_GROUP_STATE:
         return subject.name
@@ -398,7 +400,7 @@ def _newest(state: _State) -> int:
     return max((logged.time_ms for logged in state.values()), default=NO_TIMESTAMP)
 
 
-def _transaction(subject: _Subject, state: _State) -> Transaction | None:
+def _transaction(subject: _StateOwner, state: _State) -> Transaction | None:
     """Return the transaction in a state, or None for a tombstone or an unreadable record."""
     for logged in state.values():
         if logged.record.value is not None:

@@ -18,20 +18,20 @@ from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.batch import Batch
 
-_WAITED_FOR: Final = 4 << 20
+_MAX_AWAITED_BYTES: Final = 4 << 20
 """The size in bytes from which requests are refused during a replay. Smaller replays take about a second."""
-_REPLAYED_AT_ONCE: Final = 1 << 16
+_MAX_SINGLE_STEP_BYTES: Final = 1 << 16
 """The size in bytes below which a partition is replayed in one step of about 10 ms.
 
 This holds even if requests could wait for several steps.
 """
 _RETRY_MS: Final = 5_000
 """The pause before an unreadable partition is read again."""
-_MAX_COMPLAINTS: Final = 100
+_MAX_WARNINGS: Final = 100
 _logger = logging.getLogger(__name__)
 
 
-class Replaying(Protocol):
+class PartitionReplay(Protocol):
     """The state restored from the records of a partition."""
 
     def read(self, batches: Iterable[Batch]) -> None:
@@ -43,24 +43,24 @@ class Replaying(Protocol):
         ...
 
 
-class Complaints:
+class SkippedRecords:
     """Warnings about damaged records of a partition. Each is logged only once, to save disk space."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._complaints: set[str] = set()
+        self._warnings: set[str] = set()
 
-    def add(self, complaint: str) -> None:
+    def add(self, warning: str) -> None:
         """Log a warning about a skipped record."""
-        if complaint not in self._complaints and len(self._complaints) < _MAX_COMPLAINTS:
-            self._complaints.add(complaint)
-            _logger.warning("%s: %s; passed over", self._name, complaint)
+        if warning not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
+            self._warnings.add(warning)
+            _logger.warning("%s: %s; passed over", self._name, warning)
 
 
-R = TypeVar("R", bound=Replaying)
+R = TypeVar("R", bound=PartitionReplay)
 
 
-class _Loading(Generic[R]):
+class _LoadingPartition(Generic[R]):
     """The ongoing replay of a partition."""
 
     def __init__(self, replay: R) -> None:
@@ -77,7 +77,7 @@ class PartitionLoader(Generic[R]):
         make_replay: Returns the replay of the partition with the given name.
         on_loaded: Called with each loaded partition and its replay.
         on_topic_lost: Called when the topic was deleted, which invalidates everything loaded.
-        is_awaited: Whether requests run the steps of `awaited` first. Otherwise a request replays in a single step.
+        is_loaded_in_steps: Whether requests run the steps of `awaited` first, instead of replaying in a single step.
 
     Attributes:
         is_closed: Whether loading has stopped for good.
@@ -91,22 +91,22 @@ class PartitionLoader(Generic[R]):
         on_loaded: Callable[[int, R], None],
         on_topic_lost: Callable[[], None],
         *,
-        is_awaited: bool = False,
+        is_loaded_in_steps: bool = False,
     ) -> None:
         self._core = core
         self._log = log
         self._make_replay = make_replay
         self._on_loaded = on_loaded
         self._on_topic_lost = on_topic_lost
-        self._is_awaited = is_awaited
+        self._is_awaited = is_loaded_in_steps
         self._topic: Topic | None = log.topic
         self._loaded: set[int] = set()
-        self._loading: dict[int, _Loading[R]] = {}
+        self._loading: dict[int, _LoadingPartition[R]] = {}
         self._failed: dict[int, float] = {}  # When to try again, in monotonic time.
         self._unread: list[int] = []
         self.is_closed = False
 
-    def look_at_topic(self) -> None:
+    def update_topic(self) -> None:
         """Update the state after the topic was created or deleted."""
         topic = self._log.topic
         if topic is self._topic:
@@ -150,19 +150,19 @@ class PartitionLoader(Generic[R]):
         misplaced = self._log.coordinator_error(key, node)
         if misplaced:
             return misplaced
-        self.look_at_topic()
+        self.update_topic()
         return ErrorCode.NONE if key in known else self._load(self._log.partition_of(key))
 
     def has_loaded(self, partition: int) -> bool:
         """Return whether a partition of the current topic is loaded."""
-        self.look_at_topic()
+        self.update_topic()
         return self._topic is not None and partition in self._loaded
 
     def _load(self, partition: int) -> ErrorCode:
         if self._topic is None or partition in self._loaded:
             return ErrorCode.NONE
-        limit = _REPLAYED_AT_ONCE if self._is_awaited else _WAITED_FOR
-        loading = self._begun(partition, limit)
+        limit = _MAX_SINGLE_STEP_BYTES if self._is_awaited else _MAX_AWAITED_BYTES
+        loading = self._get_or_begin(partition, limit)
         if loading is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if loading.size < limit:
@@ -181,16 +181,16 @@ class PartitionLoader(Generic[R]):
         """
         if self._log.coordinator_error(key, node):
             return
-        self.look_at_topic()
+        self.update_topic()
         partition = self._log.partition_of(key)
         if self._topic is None or partition in self._loaded:
             return
-        loading = self._begun(partition, _WAITED_FOR)
-        if loading is not None and loading.size < _WAITED_FOR:
+        loading = self._get_or_begin(partition, _MAX_AWAITED_BYTES)
+        if loading is not None and loading.size < _MAX_AWAITED_BYTES:
             yield from loading.steps
             self._on_replayed(partition, loading)
 
-    def _begun(self, partition: int, limit: int) -> _Loading[R] | None:
+    def _get_or_begin(self, partition: int, limit: int) -> _LoadingPartition[R] | None:
         """Return the replay of a partition, started if necessary, or None if reading it has just failed.
 
         The replay of a partition of at least `limit` bytes runs in the background.
@@ -204,10 +204,10 @@ class PartitionLoader(Generic[R]):
 
     def load_all(self) -> None:
         """Load all partitions in the background, one after another. `is_loading` is true until this is done."""
-        self.look_at_topic()
+        self.update_topic()
         if not self._unread:
-            self._unread = self._not_loaded()
-            self._read(self._unread)
+            self._unread = self._unloaded_partitions()
+            self._load_queued(self._unread)
 
     def reload(self, partition: int) -> None:
         """Forget that a partition was loaded, because another node coordinates it now, and load it again.
@@ -223,13 +223,13 @@ class PartitionLoader(Generic[R]):
         if self._unread:
             self._unread.append(partition)
         else:
-            self.look_at_topic()
-            self._unread = self._not_loaded()
-            self._core.call_soon(partial(self._read, self._unread))
+            self.update_topic()
+            self._unread = self._unloaded_partitions()
+            self._core.call_soon(partial(self._load_queued, self._unread))
 
-    def load_failed(self) -> None:
+    def retry_failed(self) -> None:
         """Try again to load unreadable partitions, if any."""
-        self.look_at_topic()
+        self.update_topic()
         if self._failed:
             self._failed = dict.fromkeys(self._failed, 0)
             self.load_all()
@@ -238,11 +238,11 @@ class PartitionLoader(Generic[R]):
         """Stop loading."""
         self.is_closed = True
 
-    def _not_loaded(self) -> list[int]:
+    def _unloaded_partitions(self) -> list[int]:
         count = 0 if self._topic is None else len(self._topic.partitions)
         return [index for index in range(count) if index not in self._loaded and not self._log.is_offline(index)]
 
-    def _read(self, unread: list[int]) -> None:
+    def _load_queued(self, unread: list[int]) -> None:
         self._core.chores.run(self._load_in_turn(unread), unread.clear)
 
     def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
@@ -260,8 +260,8 @@ class PartitionLoader(Generic[R]):
         now_ms = self._core.clock.monotonic_ms()
         return self._failed.get(partition, now_ms) > now_ms
 
-    def _begin(self, partition: int) -> _Loading[R]:
-        loading = self._loading[partition] = _Loading(self._make_replay(f"{self._log.name}-{partition}"))
+    def _begin(self, partition: int) -> _LoadingPartition[R]:
+        loading = self._loading[partition] = _LoadingPartition(self._make_replay(f"{self._log.name}-{partition}"))
         try:
             loading.size = self._log.size(partition)
         except MAPPED as error:
@@ -270,7 +270,7 @@ class PartitionLoader(Generic[R]):
             loading.steps = self._replay(partition, loading)
         return loading
 
-    def _replay(self, partition: int, loading: _Loading[R]) -> Iterator[None]:
+    def _replay(self, partition: int, loading: _LoadingPartition[R]) -> Iterator[None]:
         try:
             for batches in self._log.replay(partition):
                 if self.is_closed or self._loading.get(partition) is not loading:
@@ -281,7 +281,7 @@ class PartitionLoader(Generic[R]):
         except MAPPED as error:
             loading.error = error
 
-    def _on_replayed(self, partition: int, loading: _Loading[R]) -> None:
+    def _on_replayed(self, partition: int, loading: _LoadingPartition[R]) -> None:
         if self.is_closed or self._loading.get(partition) is not loading:
             return  # The partition was finished earlier, or the topic is gone.
         del self._loading[partition]

@@ -165,7 +165,7 @@ def _in_hand(share_partition: SharePartition) -> tuple[int, tuple[InFlightRecord
             each.deliveries,
             None if each.member == NO_MEMBER else each.member,
         )
-        for each in share_partition.pieces
+        for each in share_partition.ranges
         if each.last >= start
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
-from minibroker.coordinators.groups.modern.topics import TopicMetadata, hash_of
+from minibroker.coordinators.groups.modern.topics import TopicMetadata, hash_topics
 from minibroker_protocol.coordinator_records import UnknownKey, decode_versioned, read_group_key
 from minibroker_protocol.coordinator_records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,
@@ -278,7 +278,7 @@ class ConsumerWorld(World):
         """Note whether the last hash of topics that was recorded is that of these, which are there."""
         ids = {name: id_ for id_, name in self._names.items()}
         found = {self.topic(each): TopicMetadata(ids[each], self._look(each)) for each in topics}
-        self.note("hash", hash_of(found) == [*self._hashes][-1])
+        self.note("hash", hash_topics(found) == [*self._hashes][-1])
 
     # Offsets
 

@@ -12,7 +12,7 @@ import pytest
 
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, Importance, OffsetReset
 from minibroker.coordinators.coordinator_log import partition_for
-from minibroker.coordinators.java_order import order_of_ids, uuid_hash
+from minibroker.coordinators.java_order import topic_id_sort_key, uuid_hash
 from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim, utf16_order
 from minibroker_protocol.records.partitioner import partition_for_key
 from minibroker_protocol.uuids import uuid_text
@@ -149,7 +149,7 @@ def test_topic_ids_have_the_same_order(java: JavaTextOracle) -> None:
     rnd = Random(10)
     for _ in range(200):
         one, other = rnd.randbytes(16), rnd.randbytes(16)
-        ours = (order_of_ids(one) > order_of_ids(other)) - (order_of_ids(one) < order_of_ids(other))
+        ours = (topic_id_sort_key(one) > topic_id_sort_key(other)) - (topic_id_sort_key(one) < topic_id_sort_key(other))
         assert ours == java.number("ids", uuid_text(one), uuid_text(other))
 
 

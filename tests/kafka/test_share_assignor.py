@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from minibroker.coordinators.groups.assignors.simple import assign_simply
+from minibroker.coordinators.groups.assignors.simple import assign_simple
 from minibroker.coordinators.groups.modern.topics import Partitions
 from tests.kafka import jars
 from tests.kafka.assignor_oracle import AssignorOracle
@@ -26,7 +26,7 @@ def test_each_member_is_given_what_kafka_gives_it(share_oracle: AssignorOracle, 
     for _ in range(CHANGES):
         group = story.spec()
         ready: Partitions = {topic: frozenset(range(count)) for topic, count in group.counts.items()}
-        ours = assign_simply(group.members, ready, homogeneous=group.homogeneous)
+        ours = assign_simple(group.members, ready, homogeneous=group.homogeneous)
         assert ours == share_oracle.assign("simple", group)
         story.take(ours)
         story.change()

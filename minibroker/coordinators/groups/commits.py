@@ -37,7 +37,7 @@ T = TypeVar("T")
 _BYTES_PER_CHARACTER: Final = 2
 """The size of a UTF-16 code unit, the unit of string lengths in Java."""
 
-_AS_LONG_AS_THE_GROUP: Final = -1
+_DEFAULT_RETENTION: Final = -1
 _STALE: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
 """The topics of a response, with the error of each partition."""
@@ -62,7 +62,7 @@ def commit(
     write: Callable[[AnyGroup, int, Iterable[tuple[TopicPartition, CommittedOffset]]], ErrorCode],
     *,
     merges: bool,
-    retention_ms: int = _AS_LONG_AS_THE_GROUP,
+    retention_ms: int = _DEFAULT_RETENTION,
 ) -> Outcomes:
     """Commit the offsets of existing partitions, and return the error of each partition.
 
@@ -81,7 +81,7 @@ def commit(
     max_length = core.config.integer("offset.metadata.max.bytes")
     now_ms = core.clock.now_ms()
     # Both timestamps use the same time, so that a reader of the record can compute the retention time.
-    expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
+    expire_timestamp = NO_TIMESTAMP if retention_ms == _DEFAULT_RETENTION else min(now_ms + retention_ms, LONG_MAX)
     committed: dict[TopicPartition, OffsetCommitPartition] = {}
     outcomes: Outcomes = []
     unknown, no_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE
@@ -122,7 +122,7 @@ def check_member(
     core: Core,
     group: AnyGroup,
     request: OffsetCommitRequest | TxnOffsetCommitRequest,
-    places: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     *,
     is_transactional: bool,
     version: int,
@@ -138,10 +138,10 @@ def check_member(
     )
     # A member that moves to the next epoch keeps partitions, and commits their offsets before it gets the new epoch
     # (KIP-1071; KIP-1251, since Kafka 4.3).
-    if code in _STALE and isinstance(group, StreamsGroup) and group.may_commit_late(member_id, epoch, places):
+    if code in _STALE and isinstance(group, StreamsGroup) and group.may_commit_late(member_id, epoch, partitions):
         return
     if code in _STALE and isinstance(group, ConsumerGroup) and not is_before(core.config.release, "4.3"):
-        topics = ((core.topics.get(name), index) for name, index in places)
+        topics = ((core.topics.get(name), index) for name, index in partitions)
         if group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in topics if topic is not None]):
             return
     if code:

@@ -13,10 +13,10 @@ from minibroker.clock import Clock, Timer
 
 _TOLERANCE_MS: Final = 1
 """The time by which timers may fire early."""
-_SESSION: Final = "it was not heard of any more"
-_REVOCATION: Final = "it did not give up its partitions in time"
-_JOIN: Final = "it did not join again in time"
-_SYNC: Final = "it did not ask for its assignment in time"
+_SESSION_EXPIRED: Final = "it was not heard of any more"
+_REVOCATION_TIMEOUT: Final = "it did not give up its partitions in time"
+_JOIN_TIMEOUT: Final = "it did not join again in time"
+_SYNC_TIMEOUT: Final = "it did not ask for its assignment in time"
 
 
 class Deadline:
@@ -84,30 +84,30 @@ class MemberTimers:
 
     def heard(self, session_timeout_ms: int) -> None:
         """Restart the member's session."""
-        self._deadline(_SESSION).restart(session_timeout_ms)
+        self._deadline(_SESSION_EXPIRED).restart(session_timeout_ms)
 
-    def must_revoke(self, timeout_ms: int) -> None:
+    def start_revocation(self, timeout_ms: int) -> None:
         """Set the deadline for revoking partitions or tasks."""
-        self._deadline(_REVOCATION).restart(timeout_ms)
+        self._deadline(_REVOCATION_TIMEOUT).restart(timeout_ms)
 
-    def has_revoked(self) -> None:
+    def end_revocation(self) -> None:
         """Cancel the deadline for revoking partitions or tasks."""
-        self._cancel(_REVOCATION)
+        self._cancel(_REVOCATION_TIMEOUT)
 
-    def must_join(self, timeout_ms: int) -> None:
+    def start_join(self, timeout_ms: int) -> None:
         """Set a classic member's deadline for joining again, unless an earlier response has set it."""
-        deadline = self._deadline(_JOIN)
+        deadline = self._deadline(_JOIN_TIMEOUT)
         if not deadline.is_set:
             deadline.restart(timeout_ms)
 
-    def has_joined(self, sync_timeout_ms: int) -> None:
+    def end_join(self, sync_timeout_ms: int) -> None:
         """Cancel a classic member's deadline for joining again, and set the one for its SyncGroup."""
-        self._cancel(_JOIN)
-        self._deadline(_SYNC).restart(sync_timeout_ms)
+        self._cancel(_JOIN_TIMEOUT)
+        self._deadline(_SYNC_TIMEOUT).restart(sync_timeout_ms)
 
-    def has_synced(self) -> None:
+    def end_sync(self) -> None:
         """Cancel a classic member's deadline for its SyncGroup."""
-        self._cancel(_SYNC)
+        self._cancel(_SYNC_TIMEOUT)
 
     def cancel(self) -> None:
         """Cancel all deadlines."""

@@ -56,4 +56,4 @@ def group_keys(group: AnyGroup) -> list[bytes]:
     """Return the keys of the records that describe a group. A classic group in generation 0 has none."""
     if isinstance(group, Group):
         return [group_key(group.group_id)] if group.generation > 0 else []
-    return [change.encode_key() for change in group.records.without_group(group.group_id, group.members)]
+    return [change.encode_key() for change in group.records.group_tombstones(group.group_id, group.members)]

@@ -47,7 +47,7 @@ _MODERN_GROUPS: Final = {
     schema_of(key).versions.first: (key, value)
     for key, value in (*CONSUMER_GROUP_RECORDS, *SHARE_GROUP_RECORDS, *STREAMS_GROUP_RECORDS)
 }
-_MAKING_GROUPS: Final = (
+_GROUP_CREATING_KEYS: Final = (
     ConsumerGroupMetadataKey,
     ShareGroupMetadataKey,
     ShareGroupStatePartitionMetadataKey,
@@ -56,11 +56,11 @@ _MAKING_GROUPS: Final = (
 """The keys that create a group. Records of a group without any of them are ignored."""
 _SHARE_KEYS: Final = {key for key, _ in SHARE_GROUP_RECORDS}
 _STREAMS_KEYS: Final = {key for key, _ in STREAMS_GROUP_RECORDS}
-_MOST_COMPLAINTS: Final = 1000
+_MAX_WARNINGS: Final = 1000
 _logger = logging.getLogger(__name__)
 
 
-class _Written(NamedTuple):
+class _LatestRecord(NamedTuple):
     """A record's offset in the log and its value, or None for a tombstone."""
 
     log_offset: int
@@ -75,9 +75,9 @@ class Replay:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._latest: dict[bytes, _Written] = {}
-        self._pending: dict[int, dict[bytes, _Written]] = {}
-        self._complaints: set[str] = set()
+        self._latest: dict[bytes, _LatestRecord] = {}
+        self._pending: dict[int, dict[bytes, _LatestRecord]] = {}
+        self._warnings: set[str] = set()
         #: All groups, with the record and the offsets of each. Groups without members may have no record.
         self.groups: dict[str, tuple[GroupMetadataValue | None, GroupOffsets]] = {}
         #: The records of modern groups, in any order.
@@ -89,7 +89,7 @@ class Replay:
             try:
                 self._read(batch)
             except DecodeError as error:
-                self._complain(f"a batch cannot be read: {error}")
+                self._warn(f"a batch cannot be read: {error}")
 
     def _read(self, batch: Batch) -> None:
         target = self._latest
@@ -102,11 +102,11 @@ class Replay:
                 target = self._pending.setdefault(header.producer_id, {})
         for record in batch:
             if record.key is None:
-                self._complain(f"the record at offset {record.offset} has no key")
+                self._warn(f"the record at offset {record.offset} has no key")
             elif target is self._latest or not record.key.startswith(_GROUP_METADATA_KEY):
-                target[record.key] = _Written(record.offset, record.value)
+                target[record.key] = _LatestRecord(record.offset, record.value)
             else:  # As in Kafka, a group's record counts immediately, even inside a transaction.
-                self._latest[record.key] = _Written(record.offset, record.value)
+                self._latest[record.key] = _LatestRecord(record.offset, record.value)
 
     def _end_transaction(self, batch: RecordBatch) -> None:
         pending = self._pending.pop(batch.header.producer_id, None)
@@ -130,17 +130,17 @@ class Replay:
 
     def _add_modern_groups(self, _: object) -> None:
         for group_id, changes in tuple(self.modern_groups.items()):
-            if any(isinstance(change.key, _MAKING_GROUPS) for change in changes):
+            if any(isinstance(change.key, _GROUP_CREATING_KEYS) for change in changes):
                 self.groups.setdefault(group_id, (None, GroupOffsets()))
             else:
                 del self.modern_groups[group_id]
 
-    def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
+    def _is_deleted_since(self, key: bytes, pending: _LatestRecord) -> bool:
         """Return whether a later tombstone removes a pending offset, no matter how its transaction ends."""
         latest = self._latest.get(key)
         return latest is not None and latest.value is None and latest.log_offset > pending.log_offset
 
-    def _decode(self, raw_key: bytes, written: _Written, producer_id: int | None) -> None:
+    def _decode(self, raw_key: bytes, written: _LatestRecord, producer_id: int | None) -> None:
         value = written.value or b""
         try:
             key = read_group_key(raw_key)
@@ -154,12 +154,12 @@ class Replay:
             else:
                 self._decode_change(raw_key, key, value)
         except DecodeError as error:
-            self._complain(f"the record at offset {written.log_offset} cannot be read: {error}")
+            self._warn(f"the record at offset {written.log_offset} cannot be read: {error}")
 
     def _decode_change(self, raw_key: bytes, key: UnknownKey, value: bytes) -> None:
         classes = _MODERN_GROUPS.get(key.version)
         if classes is None:
-            self._complain(f"keys of version {key.version} are unknown")
+            self._warn(f"keys of version {key.version} are unknown")
             return
         change = Change(decode_versioned(classes[0], raw_key), decode_versioned(classes[1], value))
         self.modern_groups.setdefault(change.key.group_id, []).append(change)
@@ -177,26 +177,26 @@ class Replay:
         if earlier is None or earlier.log_offset < offset.log_offset:
             offsets.commit(entry)
 
-    def _complain(self, complaint: str) -> None:
+    def _warn(self, warning: str) -> None:
         """Log a warning once, so that a damaged file does not fill the disk."""
-        if complaint not in self._complaints:
-            if len(self._complaints) < _MOST_COMPLAINTS:
-                _logger.warning("%s: %s; passed over", self._name, complaint)
-            self._complaints.add(complaint)
+        if warning not in self._warnings:
+            if len(self._warnings) < _MAX_WARNINGS:
+                _logger.warning("%s: %s; passed over", self._name, warning)
+            self._warnings.add(warning)
 
 
-class Loading(Replay):
+class GroupReplay(Replay):
     """The replay of a loading partition: its groups, and the transactions that have ended during the replay."""
 
     def __init__(self, make_group: Callable[[str], Group], clock: Clock, name: str) -> None:
         super().__init__(name)
         self._make_group = make_group
         self._clock = clock
-        self.made: list[AnyGroup] = []
+        self.created: list[AnyGroup] = []
         self.ended: list[tuple[int, bool]] = []  # (producer id, whether committed)
 
     def finish(self) -> ForEach[None]:
-        """Decode the loaded records, and create the groups in `made`."""
+        """Decode the loaded records, and create the groups in `created`."""
         return ForEach((super().finish(),), lambda work: work, self._make_all)
 
     def _make_all(self, _: object) -> ForEach[None]:
@@ -206,13 +206,13 @@ class Loading(Replay):
         group_id, (value, offsets) = group
         changes = self.modern_groups.get(group_id)
         if changes is not None:
-            self.made.append(self._restored(group_id, changes, offsets))
+            self.created.append(self._restored(group_id, changes, offsets))
             return
         new_group = self._make_group(group_id)
         new_group.offsets = offsets
         if value is not None:
             new_group.restore(value)
-        self.made.append(new_group)
+        self.created.append(new_group)
 
     def _restored(self, group_id: str, changes: Iterable[Change], offsets: GroupOffsets) -> AnyGroup:
         """Return the modern group restored from its records."""

@@ -20,7 +20,7 @@ from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.offsets import CommittedOffset, OffsetKeys, group_record, offset_record
 from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup, GroupRegistry
 from minibroker.coordinators.groups.removal import expired_offsets, group_keys
-from minibroker.coordinators.groups.replay import Loading
+from minibroker.coordinators.groups.replay import GroupReplay
 from minibroker.coordinators.groups.share.group import ShareGroup, state_partitions
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker_protocol.error_codes import ErrorCode
@@ -29,7 +29,7 @@ from minibroker_protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_protocol.records.record import NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
-Choice = Callable[[], Sequence[TopicPartition] | ErrorCode]
+OffsetChoice = Callable[[], Sequence[TopicPartition] | ErrorCode]
 """Returns the partitions whose offsets a group should forget in its current state, or an error that prevents it."""
 
 _TOMBSTONES_PER_STEP: Final = 5_000
@@ -91,14 +91,14 @@ class GroupStore:
         self._loader = PartitionLoader(
             core,
             self.log,
-            partial(Loading, make_group, core.clock),
+            partial(GroupReplay, make_group, core.clock),
             self._on_replayed,
             self._on_topic_lost,
-            is_awaited=True,
+            is_loaded_in_steps=True,
         )
-        self._known = GroupRegistry(self.log)
-        self._groups: Final = self._known.by_id
-        self._owed: dict[int, set[str]] = {}  # Topics deleted before their partition was loaded.
+        self._registry = GroupRegistry(self.log)
+        self._groups: Final = self._registry.by_id
+        self._deleted_topics: dict[int, set[str]] = {}  # Topics deleted before their partition was loaded.
         self._retention_ms = core.config.integer("offsets.retention.minutes") * _MINUTE_MS
         interval_ms = core.config.integer("offsets.retention.check.interval.ms")
         core.chores.every("expire-offsets", interval_ms, self._expire)
@@ -118,7 +118,7 @@ class GroupStore:
         group = self._groups.get(group_id)
         if group is None:
             group = self._make_group(group_id)
-            self._known.add(group)
+            self._registry.add(group)
         return group
 
     def get(self, group_id: str) -> Group | None:
@@ -185,29 +185,29 @@ class GroupStore:
         Kafka.
         """
         # Before the reload, so that no request sees the old coordinator's groups while the log is being read.
-        for group in self._known.take(partition):
+        for group in self._registry.take(partition):
             self._on_forgotten(group)
         self._loader.reload(partition)
 
     def _on_topic_lost(self) -> None:
-        self._owed.clear()
-        for group in self._known.take_all():
+        self._deleted_topics.clear()
+        for group in self._registry.take_all():
             self._on_forgotten(group)
 
-    def _on_replayed(self, partition: int, loading: Loading) -> None:
-        groups = [group for group in loading.made if group.group_id not in self._groups]
-        self._known.add_all(groups)
+    def _on_replayed(self, partition: int, loading: GroupReplay) -> None:
+        groups = [group for group in loading.created if group.group_id not in self._groups]
+        self._registry.add_all(groups)
         for group in groups:
             for producer_id in group.offsets.pending:
-                self._known.open(producer_id, group.group_id)
+                self._registry.open(producer_id, group.group_id)
         self._core.chores.run(steps_of(ForEach(groups, self._resume)), lambda: None)
         # The replay has not read the markers that were written meanwhile.
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
-        deleted_topics = self._owed.pop(partition, None)
+        deleted_topics = self._deleted_topics.pop(partition, None)
         # The log still has offsets of deleted topics, because tombstones are written only to loaded partitions.
         if deleted_topics:
-            drain(steps_of(self._forget_topics(deleted_topics, self._known.in_partition(partition))))
+            drain(steps_of(self._forget_topics(deleted_topics, self._registry.in_partition(partition))))
 
     def _resume(self, group: AnyGroup) -> None:
         """Report that a group was loaded, unless it has been removed meanwhile."""
@@ -237,7 +237,7 @@ class GroupStore:
         if not code:
             for change in all_changes:
                 group.apply(*change)
-            self._known.add(group)
+            self._registry.add(group)
         return code
 
     def now_ms(self) -> int:
@@ -248,14 +248,14 @@ class GroupStore:
         """Write records, and replace a consumer group by a classic group."""
         code = self._write(group.group_id, list(records))
         if not code:
-            self._known.add(group)
+            self._registry.add(group)
         return code
 
     def _write(self, group_id: str, records: list[NewRecord]) -> ErrorCode:
         try:
             if records:
                 self.log.append(self.log.partition_of(group_id), records)
-                self._loader.look_at_topic()
+                self._loader.update_topic()
         except CoordinatorLogError as error:
             return _write_error(group_id, error)
         return ErrorCode.NONE
@@ -301,13 +301,13 @@ class GroupStore:
             first = self.log.append_batch(self.log.partition_of(group_id), batch)
         except CoordinatorLogError as error:
             return commit_error(error.code)
-        self._loader.look_at_topic()
+        self._loader.update_topic()
         written = ((key, offset.at(first)) for key, offset in all_offsets)
         if producer_id == NO_PRODUCER_ID:
             group.offsets.commit(written)
         else:
             group.offsets.commit_pending(producer_id, written)
-            self._known.open(producer_id, group_id)
+            self._registry.open(producer_id, group_id)
         return ErrorCode.NONE
 
     def _offset_records(
@@ -355,20 +355,20 @@ class GroupStore:
         if loading is not None:
             loading.ended.append((producer_id, commit))
             return
-        for group in self._known.close(producer_id, partition):
+        for group in self._registry.close(producer_id, partition):
             group.offsets.complete(producer_id, commit=commit)
 
     # Removing offsets and groups
 
     def topics_deleted(self, names: Iterable[str]) -> ForEach[None]:
         """Remove the offsets of deleted topics, or all groups if `__consumer_offsets` was deleted."""
-        self._loader.look_at_topic()
+        self._loader.update_topic()
         if self.log.topic is None:
             return ForEach((), self._resume)
         deleted = set(names)
         for partition in range(self.log.partition_count):
             if not self._loader.is_loaded(partition):
-                self._owed.setdefault(partition, set()).update(deleted)
+                self._deleted_topics.setdefault(partition, set()).update(deleted)
         return self._forget_topics(deleted, self.groups())
 
     def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> ForEach[None]:
@@ -381,7 +381,7 @@ class GroupStore:
             if self._groups.get(group.group_id) is not group or not group.offsets.of_topics(names):
                 return None
             of_topics = partial(group.offsets.of_topics, names)
-            return self.forget(group, of_topics, may_go=isinstance(group, Group) and dies)
+            return self.forget(group, of_topics, removes_empty=isinstance(group, Group) and dies)
 
         return ForEach(groups, forget)
 
@@ -400,7 +400,9 @@ class GroupStore:
             return None
         return self.forget(group, lambda: expired_offsets(group, self.now_ms(), self._retention_ms))
 
-    def forget(self, group: AnyGroup, choose: Choice, *, wholly: bool = False, may_go: bool = True) -> Steps[ErrorCode]:
+    def forget(
+        self, group: AnyGroup, choose: OffsetChoice, *, removes_group: bool = False, removes_empty: bool = True
+    ) -> Steps[ErrorCode]:
         """Write tombstones for offsets, and then remove the offsets. Offsets without a written tombstone are kept.
 
         Offsets are removed in steps of at most 5,000. `choose` is called before each step.
@@ -408,8 +410,8 @@ class GroupStore:
         Args:
             group: The group.
             choose: Returns the partitions to forget, or an error.
-            wholly: Whether to remove the group in any case.
-            may_go: Whether to remove an empty group with its last offset.
+            removes_group: Whether to remove the group in any case.
+            removes_empty: Whether to remove an empty group with its last offset.
         """
         group_id = group.group_id
         limit = max(1, min(_TOMBSTONES_PER_STEP, _TOMBSTONE_BYTES_PER_STEP // (len(group_id) + _KEY_OVERHEAD)))
@@ -419,7 +421,7 @@ class GroupStore:
                 return chosen
             removed = chosen[:limit]
             is_last = len(removed) == len(chosen)
-            goes = wholly or (may_go and group.is_empty and not group.offsets.has_more_than(removed))
+            goes = removes_group or (removes_empty and group.is_empty and not group.offsets.has_more_than(removed))
             keys = list(map(OffsetKeys(group_id).of, removed))
             if is_last and goes:
                 keys += group_keys(group)
@@ -427,20 +429,20 @@ class GroupStore:
             try:
                 for batch in self.log.tombstone_batches(keys):
                     self.log.append(self.partition_of(group_id), [NewRecord(key, None, now_ms) for key in batch])
-                    self._loader.look_at_topic()
+                    self._loader.update_topic()
             except CoordinatorLogError as error:
                 _logger.error("The deletions of group %s cannot be written down: %s", group_id, error)  # noqa: TRY400 - the message is enough
                 return commit_error(error.code)
             group.offsets.remove(removed)
             if is_last:
                 if goes:
-                    self._bury(group)
+                    self._remove_group(group)
                 return ErrorCode.NONE
             yield
 
-    def _bury(self, group: AnyGroup) -> None:
+    def _remove_group(self, group: AnyGroup) -> None:
         group.die()
-        self._known.discard(group)
+        self._registry.discard(group)
         self._on_forgotten(group)
 
     def close(self) -> None:

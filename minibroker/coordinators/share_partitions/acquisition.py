@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
 
-_LEAST_THROTTLED: Final = 2
+_MIN_THROTTLED_DELIVERIES: Final = 2
 
 
 class Limits(NamedTuple):
@@ -16,7 +16,7 @@ class Limits(NamedTuple):
         deliveries: The maximum number of deliveries of a record.
         locks: The maximum number of offsets in flight per partition.
         renews: Whether members can renew their locks (KIP-1222).
-        buries: Whether unprocessable records are written to a dead-letter queue (KIP-1191).
+        has_dead_letter_queue: Whether unprocessable records are written to a dead-letter queue (KIP-1191).
         reads_committed: Whether records of open and aborted transactions are withheld from members.
     """
 
@@ -24,7 +24,7 @@ class Limits(NamedTuple):
     deliveries: int
     locks: int
     renews: bool = True
-    buries: bool = False
+    has_dead_letter_queue: bool = False
     reads_committed: bool = False
 
 
@@ -81,7 +81,7 @@ class Span(NamedTuple):
     last: int
 
 
-class Wish(NamedTuple):
+class AcquisitionRequest(NamedTuple):
     """A member's request for records.
 
     Attributes:
@@ -96,17 +96,17 @@ class Wish(NamedTuple):
     is_strict: bool
 
 
-def throttled_from(delivery_limit: int) -> int:
+def throttling_threshold(delivery_limit: int) -> int:
     """Return the number of deliveries from which a record comes with only a few others, because it may be bad."""
-    return max(_LEAST_THROTTLED, -(-delivery_limit // 2))
+    return max(_MIN_THROTTLED_DELIVERIES, -(-delivery_limit // 2))
 
 
-def end_of_batch_with(offset: int, spans: Iterable[Span]) -> int:
+def end_of_batch(offset: int, spans: Iterable[Span]) -> int:
     """Return the last offset of the log's batch that contains an offset, or the offset itself if no batch does."""
     return next((span.last for span in spans if span.first <= offset <= span.last), offset)
 
 
-def in_batches(first: int, last: int, spans: Iterable[Span], size: int) -> list[Acquired]:
+def split_into_ranges(first: int, last: int, spans: Iterable[Span], size: int) -> list[Acquired]:
     """Split new offsets at batches of the log into acquired ranges of at least `size`, except the last range."""
     acquired: list[Acquired] = []
     if last - first + 1 > size:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, Piece, RecordState
+from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, RecordRange, RecordState
 from minibroker.coordinators.share_state.state import StateBatch
 from minibroker_protocol.error_codes import ErrorCode
 
@@ -81,27 +81,27 @@ class Changes:
     def __init__(self) -> None:
         self.states: list[StateBatch] = []
         self.dead: list[DeadRecords] = []
-        self._before: dict[InFlightBatch, list[Piece]] = {}
+        self._before: dict[InFlightBatch, list[RecordRange]] = {}
 
     def note(self, batch: InFlightBatch) -> None:
         """Save the ranges of a batch before they change."""
         if batch not in self._before:
-            self._before[batch] = [piece.copy() for piece in batch.pieces]
+            self._before[batch] = [records.copy() for records in batch.ranges]
 
-    def add(self, piece: Piece, reason: str) -> None:
+    def add(self, records: RecordRange, reason: str) -> None:
         """Add the new state of a range. `reason` is used if that state leads to the dead-letter queue."""
-        self.states.append(StateBatch(piece.first, piece.last, piece.deliveries, int(piece.state)))
-        if piece.state is RecordState.ARCHIVING:
-            self.dead.append(DeadRecords(piece.first, piece.last, piece.deliveries, reason))
+        self.states.append(StateBatch(records.first, records.last, records.deliveries, int(records.state)))
+        if records.state is RecordState.ARCHIVING:
+            self.dead.append(DeadRecords(records.first, records.last, records.deliveries, reason))
 
     def roll_back(self) -> None:
         """Restore the saved ranges of all batches."""
-        for batch, pieces in self._before.items():
-            batch.pieces = pieces
-            batch.is_split = batch.is_split and len(pieces) > 1
+        for batch, ranges in self._before.items():
+            batch.ranges = ranges
+            batch.is_split = batch.is_split and len(ranges) > 1
 
 
-def dead_of(pieces: Iterable[Piece], most_deliveries: int) -> list[DeadRecords]:
+def find_dead_records(ranges: Iterable[RecordRange], most_deliveries: int) -> list[DeadRecords]:
     """Return the records that were on their way to the dead-letter queue when the state was saved."""
     return [
         DeadRecords(
@@ -110,7 +110,7 @@ def dead_of(pieces: Iterable[Piece], most_deliveries: int) -> list[DeadRecords]:
             records.deliveries,
             EXCEEDED if records.deliveries >= most_deliveries else REJECTED,
         )
-        for records in pieces
+        for records in ranges
         if records.state is RecordState.ARCHIVING
     ]
 
@@ -119,10 +119,10 @@ def runs(acknowledged: Acknowledgement) -> list[tuple[int, int, int]]:
     """Split an acknowledgement into (first offset, last offset, type) of equal types."""
     if len(acknowledged.types) == 1:
         return [(acknowledged.first, acknowledged.last, acknowledged.types[0])]
-    ranges: list[tuple[int, int, int]] = []
+    typed_ranges: list[tuple[int, int, int]] = []
     offset = acknowledged.first
     for kind, run in groupby(acknowledged.types):
         count = sum(1 for _ in run)
-        ranges.append((offset, offset + count - 1, kind))
+        typed_ranges.append((offset, offset + count - 1, kind))
         offset += count
-    return ranges
+    return typed_ranges

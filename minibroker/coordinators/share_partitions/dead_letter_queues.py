@@ -47,15 +47,15 @@ class _RefusedError(Exception):
     """A queue that cannot be written, with the reason as the message."""
 
 
-class _NotYetError(Exception):
+class _RetriableError(Exception):
     """A queue that cannot be written now, but perhaps soon."""
 
 
-_REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, _NotYetError, TopicError, EncodeError, *MAPPED)
+_REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, _RetriableError, TopicError, EncodeError, *MAPPED)
 
 
 @dataclass(slots=True)
-class Buried:
+class DeadLetterMetrics:
     """The metrics of a group's dead-letter queue since the start (Kafka's `ShareGroupMetrics`).
 
     Attributes:
@@ -69,12 +69,12 @@ class Buried:
     failures: int = 0
 
 
-class _Burial:
+class _DeadLetterWrite:
     """The write of some records of a share-partition to its group's dead-letter queue.
 
     Args:
         dead: The records in offset order.
-        buried: Counts the records.
+        metrics: Counts the records.
         is_needed: Returns whether the share-partition is still in use. If not, the next leader begins again.
         done: Called after the records are written or have failed.
     """
@@ -84,13 +84,13 @@ class _Burial:
         core: Core,
         key: SharePartitionKey,
         dead: Sequence[DeadRecords],
-        buried: Buried,
+        metrics: DeadLetterMetrics,
         is_needed: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
         self._core = core
         self._key = key
-        self._buried = buried
+        self._metrics = metrics
         self._rows = [(offset, records) for records in dead for offset in range(records.first, records.last + 1)]
         self._written = 0
         self._attempts = 0
@@ -117,7 +117,7 @@ class _Burial:
 
     def _failed(self, error: Exception) -> None:
         group_id = self._key.group_id
-        if isinstance(error, _NotYetError):
+        if isinstance(error, _RetriableError):
             self._attempts += 1
             if self._attempts < _ATTEMPTS:
                 self._core.clock.call_later(_FIRST_BACKOFF_MS << (self._attempts - 1), self.begin)
@@ -156,14 +156,14 @@ class _Burial:
         partition = topic.partitions[self._key.partition % len(topic.partitions)]
         name = f"{topic.name}-{partition.index}"
         if partition.leader is None:
-            raise _NotYetError(f"{name} has no leader")
-        self._buried.batches += 1
+            raise _RetriableError(f"{name} has no leader")
+        self._metrics.batches += 1
         try:
             self._put(partition, name, records)
         except Exception:
-            self._buried.failures += 1
+            self._metrics.failures += 1
             raise
-        self._buried.records += len(records)
+        self._metrics.records += len(records)
 
     def _put(self, partition: Partition, name: str, records: Sequence[NewRecord]) -> None:
         topic = partition.topic
@@ -211,7 +211,7 @@ class _Burial:
                 (f"{_HEADER}delivery.count", str(dead.deliveries).encode()),
                 (f"{_HEADER}message", dead.reason.encode()),
             )
-            original = copies.found.get(offset)
+            original = copies.records.get(offset)
             key, value = (None, None) if original is None else (original.key, original.value)
             record = NewRecord(key, value, now_ms, headers)
             size += len(encode_record(len(records), 0, record))
@@ -225,12 +225,12 @@ class _Copies:
     """Copies of records from the log, in total no larger than one batch of the queue.
 
     Attributes:
-        found: The records by offset, without those that are too large for the queue.
+        records: The records by offset, without those that are too large for the queue.
         end: The first offset that did not fit, or None if all were read.
     """
 
     def __init__(self, limit: int) -> None:
-        self.found: dict[int, Record] = {}
+        self.records: dict[int, Record] = {}
         self.end: int | None = None
         self._limit = limit
 
@@ -261,18 +261,18 @@ class _Copies:
                     if size + record_size > self._limit:
                         self.end = record.offset
                         return
-                    self.found[record.offset] = record
+                    self.records[record.offset] = record
                     size += record_size
 
 
-def burial_of(
+def write_dead_records(
     core: Core,
     key: SharePartitionKey,
-    buried: Buried,
+    metrics: DeadLetterMetrics,
     is_needed: Callable[[], bool],
     done: Callable[[Sequence[DeadRecords]], None],
     dead: Sequence[DeadRecords],
 ) -> None:
     """Schedule the write of records to the dead-letter queue, so that acknowledgements need not wait for it."""
     in_order = sorted(dead)
-    core.call_soon(_Burial(core, key, in_order, buried, is_needed, partial(done, in_order)).begin)
+    core.call_soon(_DeadLetterWrite(core, key, in_order, metrics, is_needed, partial(done, in_order)).begin)

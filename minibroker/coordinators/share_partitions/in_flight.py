@@ -31,7 +31,7 @@ class RecordState(IntEnum):
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
-class Piece:
+class RecordRange:
     """A range of offsets of one batch in the same state, the last offset included.
 
     Attributes:
@@ -69,7 +69,7 @@ class Piece:
         """The number of offsets."""
         return self.last - self.first + 1
 
-    def is_like(self, other: "Piece") -> bool:
+    def is_like(self, other: "RecordRange") -> bool:
         """Return whether two ranges differ only in their offsets."""
         return (self.state, self.deliveries, self.member, self.deadline_ms) == (
             other.state,
@@ -78,11 +78,11 @@ class Piece:
             other.deadline_ms,
         )
 
-    def copy(self) -> "Piece":
+    def copy(self) -> "RecordRange":
         """Return an independent copy."""
-        return Piece(self.first, self.last, self.state, self.deliveries, self.member, self.deadline_ms)
+        return RecordRange(self.first, self.last, self.state, self.deliveries, self.member, self.deadline_ms)
 
-    def cut(self, offset: int) -> "Piece":
+    def cut(self, offset: int) -> "RecordRange":
         """Split off the offsets from `offset` on, and return them as a new range."""
         remainder = self.copy()
         remainder.first = offset
@@ -95,16 +95,16 @@ class InFlightBatch:
 
     Attributes:
         first, last: The first and the last offset.
-        pieces: All ranges, in order.
+        ranges: All ranges, in order.
         is_split: Whether the records have separate states from now on.
     """
 
-    __slots__ = ("first", "is_split", "last", "pieces")
+    __slots__ = ("first", "is_split", "last", "ranges")
 
-    def __init__(self, piece: Piece) -> None:
-        self.first = piece.first
-        self.last = piece.last
-        self.pieces = [piece]
+    def __init__(self, records: RecordRange) -> None:
+        self.first = records.first
+        self.last = records.last
+        self.ranges = [records]
         self.is_split = False
 
     @property
@@ -119,42 +119,42 @@ class InFlightBatch:
     def is_throttled(self, first: int, last: int, deliveries: int) -> bool:
         """Return whether any offset between two others is available after at least this number of deliveries."""
         return any(
-            piece.state is RecordState.AVAILABLE
-            and piece.deliveries >= deliveries
-            and (not self.is_split or (piece.first <= last and piece.last >= first))
-            for piece in self.pieces
+            records.state is RecordState.AVAILABLE
+            and records.deliveries >= deliveries
+            and (not self.is_split or (records.first <= last and records.last >= first))
+            for records in self.ranges
         )
 
-    def within(self, first: int, last: int) -> Iterator[Piece]:
+    def within(self, first: int, last: int) -> Iterator[RecordRange]:
         """Yield the ranges between two offsets, and split ranges that extend beyond them."""
-        pieces = self.pieces
-        index = bisect_left(pieces, first, key=_LAST) if first <= last else len(pieces)
-        while index < len(pieces) and pieces[index].first <= last:
-            piece = pieces[index]
+        ranges = self.ranges
+        index = bisect_left(ranges, first, key=_LAST) if first <= last else len(ranges)
+        while index < len(ranges) and ranges[index].first <= last:
+            records = ranges[index]
             index += 1
-            if piece.first < first:
-                piece = piece.cut(first)
-                pieces.insert(index, piece)
+            if records.first < first:
+                records = records.cut(first)
+                ranges.insert(index, records)
                 index += 1
                 self.is_split = True
-            if piece.last > last:
-                pieces.insert(index, piece.cut(last + 1))
+            if records.last > last:
+                ranges.insert(index, records.cut(last + 1))
                 self.is_split = True
-            yield piece
+            yield records
 
-    def piece_at(self, offset: int) -> Piece:
+    def range_at(self, offset: int) -> RecordRange:
         """Return the range that contains an offset, or the last range."""
-        return next((piece for piece in self.pieces if piece.last >= offset), self.pieces[-1])
+        return next((records for records in self.ranges if records.last >= offset), self.ranges[-1])
 
     def join(self) -> None:
         """Merge neighboring ranges that are equal."""
-        merged = self.pieces[:1]
-        for piece in self.pieces[1:]:
-            if merged[-1].is_like(piece):
-                merged[-1].last = piece.last
+        merged = self.ranges[:1]
+        for records in self.ranges[1:]:
+            if merged[-1].is_like(records):
+                merged[-1].last = records.last
             else:
-                merged.append(piece)
-        self.pieces = merged
+                merged.append(records)
+        self.ranges = merged
 
 
 class Batches(list[InFlightBatch]):
@@ -162,44 +162,44 @@ class Batches(list[InFlightBatch]):
 
     __slots__ = ()
 
-    def add(self, piece: Piece) -> None:
+    def add(self, records: RecordRange) -> None:
         """Add a batch with a single range."""
-        batch = InFlightBatch(piece)
-        if not self or self[-1].first < piece.first:  # Nearly always true. A search takes five times as long.
+        batch = InFlightBatch(records)
+        if not self or self[-1].first < records.first:  # Nearly always true. A search takes five times as long.
             self.append(batch)
         else:
             insort(self, batch, key=_FIRST)
 
     @property
-    def pieces(self) -> Iterator[Piece]:
+    def ranges(self) -> Iterator[RecordRange]:
         """All ranges, in order."""
-        return (piece for batch in self for piece in batch.pieces)
+        return (records for batch in self for records in batch.ranges)
 
     @property
     def first_deadline_ms(self) -> float | None:
         """The end of the first lock to expire, or None without locks."""
-        deadlines_ms = (records.deadline_ms for records in self.pieces if records.deadline_ms is not None)
+        deadlines_ms = (records.deadline_ms for records in self.ranges if records.deadline_ms is not None)
         return min(deadlines_ms, default=None)
 
     @property
-    def first_available(self) -> Piece | None:
+    def first_available(self) -> RecordRange | None:
         """The first range that a member can acquire, or None."""
-        return next((piece for piece in self.pieces if piece.state is RecordState.AVAILABLE), None)
+        return next((records for records in self.ranges if records.state is RecordState.AVAILABLE), None)
 
     @property
-    def last_done(self) -> Piece | None:
+    def last_finished_range(self) -> RecordRange | None:
         """The last of the finished ranges before the first unfinished one, or None."""
-        last_finished: Piece | None = None
-        for piece in self.pieces:
-            if not piece.state.is_final:
+        last_finished: RecordRange | None = None
+        for records in self.ranges:
+            if not records.state.is_final:
                 break
-            last_finished = piece
+            last_finished = records
         return last_finished
 
-    def done_from(self, start: int) -> int:
+    def count_finished(self, start: int) -> int:
         """Return the number of finished offsets from `start` on."""
-        finished = (piece for piece in self.pieces if piece.state.is_final and piece.last >= start)
-        return sum(piece.last - max(piece.first, start) + 1 for piece in finished)
+        finished = (records for records in self.ranges if records.state.is_final and records.last >= start)
+        return sum(records.last - max(records.first, start) + 1 for records in finished)
 
     def index_of(self, offset: int) -> int:
         """Return the index of the last batch that begins at or before an offset, or -1."""
@@ -210,10 +210,10 @@ class Batches(list[InFlightBatch]):
         index = self.index_of(offset)
         return None if index < 0 else self[index]
 
-    def from_to(self, first: int, last: int) -> list[InFlightBatch]:
+    def between(self, first: int, last: int) -> list[InFlightBatch]:
         """Return the batches from the one at or before `first` to the last one that begins at or before `last`."""
         return self[max(self.index_of(first), 0) : self.index_of(last) + 1]
 
     def beginning_between(self, first: int, last: int) -> list[InFlightBatch]:
         """Return the batches that begin between two offsets, both included."""
-        return [batch for batch in self.from_to(first, last) if batch.first >= first]
+        return [batch for batch in self.between(first, last) if batch.first >= first]

@@ -15,7 +15,7 @@ from minibroker.cluster.routing.slices import Steps
 from minibroker.config.keys import BY_DURATION, EARLIEST, OffsetReset
 from minibroker.coordinators.share_partitions.acquisition import Limits
 from minibroker.coordinators.share_partitions.changes import Acknowledgement, DeadRecords, Write
-from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, Buried, burial_of
+from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, DeadLetterMetrics, write_dead_records
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
@@ -23,30 +23,30 @@ from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePart
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.lookup import search_by_timestamp
 
-_WITH_QUEUES: Final = 2
+_FIRST_LEVEL_WITH_QUEUES: Final = 2
 """The level of share.version from which groups have dead-letter queues."""
-_MAX_VALUES: Final = 1028
+_SAMPLE_SIZE: Final = 1028
 """The sample size of Kafka's histograms."""
-_READ_COMMITTED: Final = "read_committed"
-_WAITS: Final = frozenset(
+_READ_COMMITTED_LEVEL: Final = "read_committed"
+_RETRIABLE_ERRORS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-_FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
-_KEPT: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND})
-_ENDS: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, *_KEPT})
+_FENCING_ERRORS: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
+_PASSED_ERRORS: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND})
+_UNLOADING_ERRORS: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, *_PASSED_ERRORS})
 """The coordinator's errors after which a share-partition must be reloaded."""
 
 
 def _error_of(code: ErrorCode) -> ErrorCode:
     """Return a member's error for an error of the share coordinator (`SharePartition.fetchPersisterError`)."""
-    if code in _WAITS:
+    if code in _RETRIABLE_ERRORS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code in _FENCED:
+    if code in _FENCING_ERRORS:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return code if not code or code in _KEPT else ErrorCode.UNKNOWN_SERVER_ERROR
+    return code if not code or code in _PASSED_ERRORS else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class Spread:
+class Histogram:
     """A histogram of recent values.
 
     Attributes:
@@ -58,7 +58,7 @@ class Spread:
 
     def __init__(self) -> None:
         self.count = 0
-        self.values: deque[float] = deque(maxlen=_MAX_VALUES)
+        self.values: deque[float] = deque(maxlen=_SAMPLE_SIZE)
 
     def add(self, value: float) -> None:
         """Add a value."""
@@ -72,7 +72,7 @@ class Spread:
 
 
 @dataclass(slots=True)
-class FetchesOfGroup:
+class FetchMetrics:
     """The metrics of a group's ShareFetch requests.
 
     Attributes:
@@ -80,11 +80,11 @@ class FetchesOfGroup:
         acquire_ms: The time until records were acquired.
     """
 
-    ratio: Spread = field(default_factory=Spread)
-    acquire_ms: Spread = field(default_factory=Spread)
+    ratio: Histogram = field(default_factory=Histogram)
+    acquire_ms: Histogram = field(default_factory=Histogram)
 
 
-class Measured:
+class ShareGroupMetrics:
     """The metrics of all share groups in this process (Kafka's `ShareGroupMetrics`).
 
     Attributes:
@@ -95,8 +95,8 @@ class Measured:
 
     def __init__(self) -> None:
         self.acknowledged: Counter[int] = Counter()
-        self.load_ms = Spread()
-        self.fetches: defaultdict[str, FetchesOfGroup] = defaultdict(FetchesOfGroup)
+        self.load_ms = Histogram()
+        self.fetches: defaultdict[str, FetchMetrics] = defaultdict(FetchMetrics)
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgement]) -> None:
         """Count records that a member has acknowledged successfully."""
@@ -107,7 +107,7 @@ class Measured:
                 self.acknowledged.update(types)
 
 
-class _InUse(NamedTuple):
+class _LoadedPartition(NamedTuple):
     node: Node | None
     share_partition: SharePartition
 
@@ -118,22 +118,22 @@ class SharePartitions:
     A share-partition is loaded by the first fetch, and forgotten with the connection of the group's last member.
 
     Attributes:
-        buried: The metrics of the dead-letter queues in use, by group id.
-        measured: The metrics of requests.
+        dead_letters: The metrics of the dead-letter queues in use, by group id.
+        metrics: The metrics of requests.
     """
 
     def __init__(self, core: Core, states: ShareCoordinator) -> None:
-        self.buried: dict[str, Buried] = {}
-        self.measured = Measured()
+        self.dead_letters: dict[str, DeadLetterMetrics] = {}
+        self.metrics = ShareGroupMetrics()
         self._core = core
         self._states = states
-        self._in_use: dict[SharePartitionKey, _InUse] = {}
-        self._of_place: dict[TopicIdPartition, dict[SharePartitionKey, None]] = {}
+        self._in_use: dict[SharePartitionKey, _LoadedPartition] = {}
+        self._keys_by_partition: dict[TopicIdPartition, dict[SharePartitionKey, None]] = {}
         self._sessions: dict[int, ShareSessions] = {}
         self._limits: dict[str, Limits] = {}
         self._features_epoch = 0
         self._waiting: dict[SharePartitionKey, dict[Callable[[], None], None]] = {}
-        states.on_begun = self.forget
+        states.on_initialized = self.forget
         core.hooks.config_changed.subscribe(lambda _: self._limits.clear())
 
     def sessions(self, node: Node) -> ShareSessions:
@@ -158,8 +158,8 @@ class SharePartitions:
                 config.integer("share.delivery.count.limit"),
                 config.integer("share.partition.max.record.locks"),
                 config.boolean("share.renew.acknowledge.enable"),
-                features.level(SHARE_VERSION) >= _WITH_QUEUES and bool(config.text(NAME)),
-                config.text("share.isolation.level").lower() == _READ_COMMITTED,
+                features.level(SHARE_VERSION) >= _FIRST_LEVEL_WITH_QUEUES and bool(config.text(NAME)),
+                config.text("share.isolation.level").lower() == _READ_COMMITTED_LEVEL,
             )
         return limits
 
@@ -180,20 +180,20 @@ class SharePartitions:
         in_use = self._in_use.get(key)
         return None if in_use is None or in_use.node is not node else in_use.share_partition
 
-    def load(self, key: SharePartitionKey, place: Partition) -> Steps[SharePartition | ErrorCode]:
+    def load(self, key: SharePartitionKey, partition: Partition) -> Steps[SharePartition | ErrorCode]:
         """Return a share-partition, loaded if necessary, or an error. NONE means that it cannot be loaded yet."""
         if (in_use := self.find(key)) is not None:
             return in_use
         began_ms = self._core.clock.monotonic_ms()
-        read = self._states.read(key, place.leader_epoch)
-        if read.code:
-            code = _error_of(read.code)
+        state = self._states.read(key, partition.leader_epoch)
+        if state.code:
+            code = _error_of(state.code)
             return ErrorCode.NONE if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
-        start = read.start_offset
+        start = state.start_offset
         if start == UNKNOWN:  # The group has never read the partition.
             reset = OffsetReset.of(self._core.configs.group(key.group_id).text("share.auto.offset.reset"))
             try:
-                log = place.log
+                log = partition.log
                 start = log.log_start_offset if reset.kind == EARLIEST else log.high_watermark
                 if reset.kind == BY_DURATION:
                     time = self._core.clock.now_ms() - reset.before_ms
@@ -203,30 +203,32 @@ class SharePartitions:
                 return error_code_of(error)
             if (in_use := self.find(key)) is not None:  # It was loaded between two steps.
                 return in_use
-        loaded = SharePartition(
+        share_partition = SharePartition(
             self._core.clock,
             start,
-            read.batches,
+            state.batches,
             partial(self.limits, key.group_id),
-            partial(self._write, key, read.state_epoch, place.leader_epoch),
+            partial(self._write, key, state.state_epoch, partition.leader_epoch),
             partial(self.changed, key),
-            partial(self._bury, key),
+            partial(self._write_dead_letters, key),
         )
-        self._in_use[key] = _InUse(place.leader, loaded)
-        self._of_place.setdefault(key[1:], {})[key] = None
-        self.measured.load_ms.add(self._core.clock.monotonic_ms() - began_ms)
-        loaded.resume()
-        return loaded
+        self._in_use[key] = _LoadedPartition(partition.leader, share_partition)
+        self._keys_by_partition.setdefault(key[1:], {})[key] = None
+        self.metrics.load_ms.add(self._core.clock.monotonic_ms() - began_ms)
+        share_partition.resume()
+        return share_partition
 
-    def _bury(self, key: SharePartitionKey, dead: Sequence[DeadRecords]) -> None:
+    def _write_dead_letters(self, key: SharePartitionKey, dead: Sequence[DeadRecords]) -> None:
         share_partition = self._in_use[key].share_partition
-        buried = self.buried.setdefault(key.group_id, Buried())
-        burial_of(self._core, key, buried, lambda: not share_partition.is_fenced, share_partition.archive_dead, dead)
+        metrics = self.dead_letters.setdefault(key.group_id, DeadLetterMetrics())
+        write_dead_records(
+            self._core, key, metrics, lambda: not share_partition.is_fenced, share_partition.archive_dead, dead
+        )
 
     def _write(self, key: SharePartitionKey, state_epoch: int, leader_epoch: int, state: Write) -> ErrorCode:
         change = Change(leader_epoch, state.start_offset, state.delivery_complete_count, state.batches)
         code = _error_of(self._states.write(key, state_epoch, change).code)
-        if code in _ENDS:
+        if code in _UNLOADING_ERRORS:
             self.forget(key)
         return code
 
@@ -264,9 +266,9 @@ class SharePartitions:
         if members:
             self._core.slices.begin(self.release(node, members, are_lost=True))
 
-    def leader_moved(self, place: Partition) -> None:
+    def leader_moved(self, partition: Partition) -> None:
         """Forget the share-partitions of a partition, because another broker leads it and loads their states."""
-        for key in tuple(self._of_place.get((place.topic.id, place.index), ())):
+        for key in tuple(self._keys_by_partition.get((partition.topic.id, partition.index), ())):
             self.forget(key)
 
     def topics_deleted(self) -> None:
@@ -279,10 +281,10 @@ class SharePartitions:
         """Forget a share-partition. The next fetch loads it again."""
         in_use = self._in_use.pop(key, None)
         if in_use is not None:
-            of_place = self._of_place[key[1:]]
-            del of_place[key]
-            if not of_place:
-                del self._of_place[key[1:]]
+            keys = self._keys_by_partition[key[1:]]
+            del keys[key]
+            if not keys:
+                del self._keys_by_partition[key[1:]]
             in_use.share_partition.fence()
             self.changed(key)
 

@@ -51,7 +51,7 @@ class ShareSession:
         self.connection = connection
         self.served: set[TopicIdPartition] = set()
 
-    def in_turn(self, epoch: int) -> list[TopicIdPartition]:
+    def fetch_order(self, epoch: int) -> list[TopicIdPartition]:
         """Return the partitions in the order in which the request with this epoch fetches them.
 
         The order rotates with each request (`PartitionRotateStrategy`). Partitions with records in the last response
@@ -69,7 +69,7 @@ class ShareSession:
         for partition in forgotten:
             self.partitions.pop(partition, None)
 
-    def has_to_tell(self, partition: TopicIdPartition, *, has_records: bool, has_failed: bool) -> bool:
+    def is_in_response(self, partition: TopicIdPartition, *, has_records: bool, has_failed: bool) -> bool:
         """Return whether the response must include a partition (`CachedSharePartition.maybeUpdateResponseData`)."""
         if partition not in self.partitions:
             return True

@@ -12,15 +12,15 @@ from typing import Final
 from minibroker.clock import Clock
 from minibroker.coordinators.share_partitions.acquisition import (
     Acquired,
+    AcquisitionRequest,
     Limits,
     LockTimer,
     Span,
-    Wish,
-    end_of_batch_with,
-    in_batches,
+    end_of_batch,
     joined,
     merged,
-    throttled_from,
+    split_into_ranges,
+    throttling_threshold,
     without,
 )
 from minibroker.coordinators.share_partitions.changes import (
@@ -34,14 +34,14 @@ from minibroker.coordinators.share_partitions.changes import (
     DeadRecords,
     RefusedError,
     Write,
-    dead_of,
+    find_dead_records,
     runs,
 )
-from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, Piece, RecordState
-from minibroker.coordinators.share_state.state import KEEP_START, MOST_BATCHES, StateBatch, combine
+from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, RecordRange, RecordState
+from minibroker.coordinators.share_state.state import KEEP_START, MAX_BATCHES, StateBatch, combine
 from minibroker_protocol.error_codes import ErrorCode
 
-_FEW_DELIVERIES: Final = 2
+_MAX_UNTHROTTLED_LIMIT: Final = 2
 """The delivery limit up to which a record's last delivery is not made alone."""
 _logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class SharePartition:
         limits: Returns the current limits of the group.
         write: Writes a change of the state, and returns an error code.
         on_change: Called when more records may be available.
-        bury: Writes records to the dead-letter queue and calls `archive_dead` afterwards.
+        write_dead_letters: Writes records to the dead-letter queue and calls `archive_dead` afterwards.
 
     Attributes:
         start_offset: The first unfinished offset (SPSO).
@@ -71,13 +71,13 @@ class SharePartition:
         limits: Callable[[], Limits],
         write: Callable[[Write], ErrorCode],
         on_change: Callable[[], None],
-        bury: Callable[[Sequence[DeadRecords]], None] = lambda _: None,
+        write_dead_letters: Callable[[Sequence[DeadRecords]], None] = lambda _: None,
     ) -> None:
         self._clock = clock
         self._limits = limits
         self._write = write
         self._on_change = on_change
-        self._bury = bury
+        self._write_dead_letters = write_dead_letters
         self._batches = Batches()
         self._looks_for_available = False
         self._locks = LockTimer(clock, self._on_time)
@@ -90,8 +90,8 @@ class SharePartition:
         for batch in batches:
             # Gaps in the saved state were acquired when it was written, and are delivered again.
             if batch.first > next_offset:
-                self._batches.add(Piece(next_offset, batch.first - 1, RecordState.AVAILABLE))
-            self._batches.add(Piece(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
+                self._batches.add(RecordRange(next_offset, batch.first - 1, RecordState.AVAILABLE))
+            self._batches.add(RecordRange(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
             next_offset = batch.last + 1
         if self._batches:
             self._looks_for_available = True
@@ -106,14 +106,14 @@ class SharePartition:
         return self.end_offset - self.start_offset + 1 if self._batches else 0
 
     @property
-    def pieces(self) -> Iterator[Piece]:
+    def ranges(self) -> Iterator[RecordRange]:
         """All ranges of offsets in flight, in order."""
-        return self._batches.pieces
+        return self._batches.ranges
 
     @property
     def delivery_complete_count(self) -> int:
         """The number of finished offsets above the start offset."""
-        return self._batches.done_from(self.start_offset)
+        return self._batches.count_finished(self.start_offset)
 
     @property
     def next_fetch_offset(self) -> int:
@@ -139,15 +139,15 @@ class SharePartition:
 
     # Acquiring
 
-    def acquire(self, wish: Wish, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
+    def acquire(self, request: AcquisitionRequest, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
         """Acquire records that were read from the log.
 
         `fetch_offset` is the offset from which the log was read, and `spans` are the batches that the log has there.
         """
         # The log was read in time slices. Meanwhile a member may have acknowledged all of these records.
-        if self.is_fenced or wish.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
+        if self.is_fenced or request.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
             return []
-        max_records, last = self._room(fetch_offset, wish.max_records, spans[-1].last)
+        max_records, last = self._room(fetch_offset, request.max_records, spans[-1].last)
         if max_records <= 0:
             return []
         first = spans[0].first
@@ -160,9 +160,9 @@ class SharePartition:
             base = floor.first
         batches = self._batches.beginning_between(min(first, base), last)
         if not batches:
-            acquired = self._acquire_new(wish._replace(max_records=max_records), base, last, spans)
+            acquired = self._acquire_new(request._replace(max_records=max_records), base, last, spans)
         else:
-            acquired = self._acquire_known(wish._replace(max_records=max_records), batches, Span(first, last), spans)
+            acquired = self._acquire_known(request._replace(max_records=max_records), batches, Span(first, last), spans)
         self._watch_locks()
         return acquired
 
@@ -176,22 +176,22 @@ class SharePartition:
             return 0, last
         return min(max_records, self.end_offset - fetch_offset + 1), min(last, self.end_offset)
 
-    def _acquire_new(self, wish: Wish, first: int, last: int, spans: Sequence[Span]) -> list[Acquired]:
+    def _acquire_new(self, request: AcquisitionRequest, first: int, last: int, spans: Sequence[Span]) -> list[Acquired]:
         if not self._batches:
             first = max(first, self.end_offset)
-        if wish.max_records < last - first + 1:
+        if request.max_records < last - first + 1:
             # Acquire whole batches of the log if possible, because a divided batch needs a state for each half.
-            last = end_of_batch_with(first + wish.max_records - 1, spans)
-        if wish.is_strict:
-            acquired = [Acquired(first, min(last, first + wish.max_records - 1), 1)]
+            last = end_of_batch(first + request.max_records - 1, spans)
+        if request.is_strict:
+            acquired = [Acquired(first, min(last, first + request.max_records - 1), 1)]
         else:
-            acquired = in_batches(first, last, spans, wish.batch_size)
+            acquired = split_into_ranges(first, last, spans, request.batch_size)
         deadline_ms = self._deadline()
         for new in acquired:
-            self._batches.add(Piece(new.first, new.last, RecordState.ACQUIRED, 1, wish.member, deadline_ms))
+            self._batches.add(RecordRange(new.first, new.last, RecordState.ACQUIRED, 1, request.member, deadline_ms))
         if acquired[-1].last < last:  # The remainder of a batch of the log stays available.
             batch = self._batches[self._batches.index_of(first)]
-            batch.pieces.append(Piece(acquired[-1].last + 1, last, RecordState.AVAILABLE))
+            batch.ranges.append(RecordRange(acquired[-1].last + 1, last, RecordState.AVAILABLE))
             batch.last, batch.is_split = last, True
             self._looks_for_available = True
         if self._batches[0].first == first:
@@ -200,12 +200,12 @@ class SharePartition:
         return acquired
 
     def _acquire_known(
-        self, wish: Wish, held: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
+        self, request: AcquisitionRequest, held: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
     ) -> list[Acquired]:
         """Acquire the available records of batches in flight, and new records after them."""
         acquired: list[Acquired] = []
-        count, room = 0, wish.max_records
-        throttled = throttled_from(self._limits().deliveries)
+        count, room = 0, request.max_records
+        throttled = throttling_threshold(self._limits().deliveries)
         for batch in held:
             if count >= room:
                 break
@@ -217,63 +217,65 @@ class SharePartition:
                 not batch.is_within(span.first, span.last)
                 or batch.is_split
                 or is_throttled
-                or (wish.is_strict and batch.size > room - count)
+                or (request.is_strict and batch.size > room - count)
             ):
-                subset = self._acquire_some(wish, room - count, batch, span)
+                subset = self._acquire_some(request, room - count, batch, span)
                 acquired += subset
                 count += sum(new.last - new.first + 1 for new in subset)
                 if is_throttled and subset:
                     return acquired
                 continue
-            (piece,) = batch.pieces
-            if piece.state is RecordState.AVAILABLE:
-                self._take(piece, wish.member)
-                acquired.append(Acquired(piece.first, piece.last, piece.deliveries))
+            (records,) = batch.ranges
+            if records.state is RecordState.AVAILABLE:
+                self._take(records, request.member)
+                acquired.append(Acquired(records.first, records.last, records.deliveries))
                 count += batch.size
         if count < room and held[-1].last < span.last:
-            acquired += self._acquire_new(wish._replace(max_records=room - count), held[-1].last + 1, span.last, spans)
+            acquired += self._acquire_new(
+                request._replace(max_records=room - count), held[-1].last + 1, span.last, spans
+            )
         return acquired
 
-    def _acquire_some(self, wish: Wish, room: int, batch: InFlightBatch, span: Span) -> list[Acquired]:
+    def _acquire_some(self, request: AcquisitionRequest, room: int, batch: InFlightBatch, span: Span) -> list[Acquired]:
         """Acquire the available records of one batch (`acquireSubsetBatchRecords`).
 
         A record before its last delivery is acquired alone, and a record with many deliveries together with only a few
         others. If members fail because of this record, they do not lose many others with it.
         """
         limit = self._limits().deliveries
-        throttled = throttled_from(limit)
+        throttled = throttling_threshold(limit)
         acquired: list[Acquired] = []
         count, max_throttled = 0, None
-        if not batch.is_split and batch.pieces[0].state is not RecordState.AVAILABLE:
+        if not batch.is_split and batch.ranges[0].state is not RecordState.AVAILABLE:
             return acquired
         batch.is_split = True
-        for piece in batch.within(span.first, span.last):
-            if piece.state is not RecordState.AVAILABLE:
+        for records in batch.within(span.first, span.last):
+            if records.state is not RecordState.AVAILABLE:
                 continue
-            is_last_time = limit > _FEW_DELIVERIES and piece.deliveries == limit - 1
+            is_last_time = limit > _MAX_UNTHROTTLED_LIMIT and records.deliveries == limit - 1
             if is_last_time and count:
                 break
-            if piece.deliveries >= throttled and max_throttled is None:
+            if records.deliveries >= throttled and max_throttled is None:
                 # Each delivery halves the number of records, so a bad record is found in a few rounds, as in a
                 # bisection.
-                max_throttled = max(1, batch.size >> (piece.deliveries - throttled + 1))
+                max_throttled = max(1, batch.size >> (records.deliveries - throttled + 1))
             size_limits = [1] if is_last_time else []
-            size_limits += [room - count] if wish.is_strict else []
+            size_limits += [room - count] if request.is_strict else []
             size_limits += [max_throttled - count] if max_throttled is not None and max_throttled > count else []
-            size = min([piece.size, *size_limits])
-            if size < piece.size:  # The remainder stays available.
-                batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(piece.first + size))
-            self._take(piece, wish.member)
-            acquired.append(Acquired(piece.first, piece.last, piece.deliveries))
+            size = min([records.size, *size_limits])
+            if size < records.size:  # The remainder stays available.
+                batch.ranges.insert(batch.ranges.index(records) + 1, records.cut(records.first + size))
+            self._take(records, request.member)
+            acquired.append(Acquired(records.first, records.last, records.deliveries))
             count += size
             if size_limits and size == min(size_limits):
                 break
         batch.join()
         return joined(acquired)
 
-    def _take(self, piece: Piece, member: str) -> None:
-        piece.put(RecordState.ACQUIRED, member, self._deadline())
-        piece.deliveries += 1
+    def _take(self, records: RecordRange, member: str) -> None:
+        records.put(RecordState.ACQUIRED, member, self._deadline())
+        records.deliveries += 1
 
     def _archive_missing(self, first: int, end: int) -> None:
         """Archive offsets that compaction has removed from the log (`maybeArchiveStaleBatches`)."""
@@ -299,11 +301,11 @@ class SharePartition:
         return without(acquired, spans)
 
     def _archive(self, batch: InFlightBatch, first: int, last: int, state: RecordState) -> None:
-        if not batch.is_split and batch.pieces[0].state is not state:
+        if not batch.is_split and batch.ranges[0].state is not state:
             return
-        for piece in batch.within(first, last):
-            if piece.state is state:
-                piece.put(RecordState.ARCHIVED)
+        for records in batch.within(first, last):
+            if records.state is state:
+                records.put(RecordState.ARCHIVED)
                 self._looks_for_available = True
 
     # Acknowledging
@@ -318,9 +320,9 @@ class SharePartition:
             - INVALID_RECORD_STATE: The member has not acquired a record.
             - Any error of the coordinator.
         """
-        if self.in_flight > MOST_BATCHES:
+        if self.in_flight > MAX_BATCHES:
             count = sum(len(item.types) for item in acknowledgements if item.last >= self.start_offset)
-            if 2 * count + sum(1 for _ in self.pieces) > MOST_BATCHES:
+            if 2 * count + sum(1 for _ in self.ranges) > MAX_BATCHES:
                 return ErrorCode.INVALID_REQUEST
         changes = Changes()
         try:
@@ -330,7 +332,7 @@ class SharePartition:
             # All or nothing: a member cannot know which part of a rejected request was applied.
             changes.roll_back()
             return refused.code
-        return self._finish(changes)
+        return self._write_changes(changes)
 
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
         if any(kind not in STATES and kind != RENEW for kind in acknowledged.types):
@@ -350,104 +352,106 @@ class SharePartition:
             changes.note(batch)
         for first, last, kind in runs(acknowledged):
             begin = max(first, self.start_offset)
-            for batch in self._batches.from_to(begin, last):
-                for piece in batch.within(begin, last):
-                    self._change(member, piece, kind, changes)
+            for batch in self._batches.between(begin, last):
+                for records in batch.within(begin, last):
+                    self._change(member, records, kind, changes)
 
-    def _change(self, member: str, piece: Piece, kind: int, changes: Changes) -> None:
-        if piece.state is not RecordState.ACQUIRED or piece.member != member:
+    def _change(self, member: str, records: RecordRange, kind: int, changes: Changes) -> None:
+        if records.state is not RecordState.ACQUIRED or records.member != member:
             raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
         # The lock is renewed (KIP-1222). The state stays the same, so nothing is written.
         if kind == RENEW:
             if not self._limits().renews:
                 raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
-            piece.deadline_ms = self._deadline()
-        elif kind == REJECT and self._limits().buries:
-            self._leave(piece, RecordState.ARCHIVING, changes, REJECTED)
+            records.deadline_ms = self._deadline()
+        elif kind == REJECT and self._limits().has_dead_letter_queue:
+            self._end_lock(records, RecordState.ARCHIVING, changes, REJECTED)
         else:
-            self._leave(piece, STATES[kind], changes)
+            self._end_lock(records, STATES[kind], changes)
 
     def release(self, member: str) -> None:
         """Release all records that a member has acquired, because its session is closed."""
         if not self.is_fenced:
-            self._release(lambda piece: piece.member == member)
+            self._release(lambda records: records.member == member)
 
-    def _release(self, is_meant: Callable[[Piece], bool]) -> ErrorCode:
-        """Release the acquired ranges for which `is_meant` returns true."""
+    def _release(self, should_release: Callable[[RecordRange], bool]) -> ErrorCode:
+        """Release the acquired ranges for which `should_release` returns true."""
         changes = Changes()
-        for batch, piece in self._held(is_meant):
+        for batch, records in self._acquired_ranges(should_release):
             changes.note(batch)
             # Records below the start offset are no longer in the log. Only later records can be delivered again.
-            if piece.first < self.start_offset <= piece.last:
-                batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(self.start_offset))
+            if records.first < self.start_offset <= records.last:
+                batch.ranges.insert(batch.ranges.index(records) + 1, records.cut(self.start_offset))
                 batch.is_split = True
-            state = RecordState.ARCHIVED if piece.last < self.start_offset else RecordState.AVAILABLE
-            self._leave(piece, state, changes)
-        return self._finish(changes)
+            state = RecordState.ARCHIVED if records.last < self.start_offset else RecordState.AVAILABLE
+            self._end_lock(records, state, changes)
+        return self._write_changes(changes)
 
-    def _held(self, is_meant: Callable[[Piece], bool]) -> Iterator[tuple[InFlightBatch, Piece]]:
+    def _acquired_ranges(
+        self, should_release: Callable[[RecordRange], bool]
+    ) -> Iterator[tuple[InFlightBatch, RecordRange]]:
         for batch in self._batches:
-            if any(piece.state is RecordState.ACQUIRED and is_meant(piece) for piece in batch.pieces):
-                for piece in batch.within(batch.first, batch.last):
-                    if piece.state is RecordState.ACQUIRED and is_meant(piece):
-                        yield batch, piece
+            if any(records.state is RecordState.ACQUIRED and should_release(records) for records in batch.ranges):
+                for records in batch.within(batch.first, batch.last):
+                    if records.state is RecordState.ACQUIRED and should_release(records):
+                        yield batch, records
 
-    def _leave(self, piece: Piece, state: RecordState, changes: Changes, reason: str = EXCEEDED) -> None:
+    def _end_lock(self, records: RecordRange, state: RecordState, changes: Changes, reason: str = EXCEEDED) -> None:
         """End a member's lock on a range, and change the range's state.
 
         Records that have reached the delivery limit are archived instead of released.
         """
         limits = self._limits()
-        if state is RecordState.AVAILABLE and piece.deliveries >= limits.deliveries:
-            state = RecordState.ARCHIVING if limits.buries else RecordState.ARCHIVED
-        piece.put(state)
-        changes.add(piece, reason)
+        if state is RecordState.AVAILABLE and records.deliveries >= limits.deliveries:
+            state = RecordState.ARCHIVING if limits.has_dead_letter_queue else RecordState.ARCHIVED
+        records.put(state)
+        changes.add(records, reason)
 
-    def _finish(self, changes: Changes) -> ErrorCode:
+    def _write_changes(self, changes: Changes) -> ErrorCode:
         """Write the changes. If the write fails, undo them."""
         self._watch_locks()
         if not changes.states:
             return ErrorCode.NONE
         # A coordinator record has a limited number of batches. Equal neighbors can be merged.
-        states = changes.states if len(changes.states) <= MOST_BATCHES else combine((), changes.states, KEEP_START)
+        states = changes.states if len(changes.states) <= MAX_BATCHES else combine((), changes.states, KEEP_START)
         # An acknowledgement that is not saved must not take effect (KIP-932). After a restart, its records would be
         # delivered twice without any error.
         if code := self._write(Write(self.start_offset, self.delivery_complete_count, states)):
             changes.roll_back()
             self._watch_locks()
             return code
-        self._settle(changes.dead)
+        self._apply_changes(changes.dead)
         return ErrorCode.NONE
 
-    def _settle(self, dead: Sequence[DeadRecords] = ()) -> None:
+    def _apply_changes(self, dead: Sequence[DeadRecords] = ()) -> None:
         for batch in self._batches:
-            if len(batch.pieces) > 1:
+            if len(batch.ranges) > 1:
                 batch.join()
         self._looks_for_available = True
         self._advance()
         self._on_change()
         if dead:
-            self._bury(dead)
+            self._write_dead_letters(dead)
 
     # Dead-letter queue
 
     def resume(self) -> None:
         """Write to the dead-letter queue again the records that were on their way there when the state was saved."""
-        dead = dead_of(self.pieces, self._limits().deliveries)
+        dead = find_dead_records(self.ranges, self._limits().deliveries)
         if dead:
-            self._bury(dead)
+            self._write_dead_letters(dead)
 
     def archive_dead(self, dead: Sequence[DeadRecords]) -> None:
         """Archive records that were written to the dead-letter queue or have failed (`initiateDLQAndArchive`)."""
         if self.is_fenced:
             return
         for item in dead:
-            for batch in self._batches.from_to(item.first, item.last):
+            for batch in self._batches.between(item.first, item.last):
                 self._archive(batch, item.first, item.last, RecordState.ARCHIVING)
         states = [StateBatch(item.first, item.last, item.deliveries, int(RecordState.ARCHIVED)) for item in dead]
         if code := self._write(Write(self.start_offset, self.delivery_complete_count, states)):
             _logger.warning("records are archived, and the state is not written: %s", code.name)
-        self._settle()
+        self._apply_changes()
 
     # Locks, and the log start offset
 
@@ -467,18 +471,18 @@ class SharePartition:
         """Release records whose locks have expired, even if the state cannot be written."""
         now_ms = self._clock.monotonic_ms()
 
-        def is_late(piece: Piece) -> bool:
-            return piece.deadline_ms is not None and piece.deadline_ms <= now_ms
+        def is_late(records: RecordRange) -> bool:
+            return records.deadline_ms is not None and records.deadline_ms <= now_ms
 
         if code := self._release(is_late):
             # A lost member must not keep its records because the coordinator is unavailable.
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
             changes = Changes()
-            for piece in filter(is_late, self._batches.pieces):
-                self._leave(piece, RecordState.AVAILABLE, changes)
-            self._settle(changes.dead)
+            for late_range in filter(is_late, self._batches.ranges):
+                self._end_lock(late_range, RecordState.AVAILABLE, changes)
+            self._apply_changes(changes.dead)
 
-    def begin_at(self, log_start_offset: int) -> None:
+    def move_start(self, log_start_offset: int) -> None:
         """Move the start offset, and archive available records that left the log (`updateCacheAndOffsets`)."""
         if log_start_offset <= self.start_offset:
             return
@@ -498,9 +502,9 @@ class SharePartition:
         """Move the start offset past the finished records (`maybeUpdateCachedStateAndOffsets`)."""
         floor = self._batches.floor(self.start_offset)
         # Finished records above an unfinished one do not move the start offset.
-        if floor is None or not floor.piece_at(self.start_offset).state.is_final:
+        if floor is None or not floor.range_at(self.start_offset).state.is_final:
             return
-        last_finished = self._batches.last_done
+        last_finished = self._batches.last_finished_range
         if last_finished is None:
             return
         if last_finished.last == self._batches[-1].last:

@@ -11,21 +11,21 @@ from minibroker.cluster.core import Core
 from minibroker.cluster.node import Node
 from minibroker.cluster.topic_admin import TopicError
 from minibroker.coordinators.share_state.state import (
-    MOST_BATCHES,
+    MAX_BATCHES,
     UNKNOWN,
     Change,
     SharePartitionKey,
     ShareState,
     StateBatch,
 )
-from minibroker.coordinators.share_state.store import Kept, ShareStateStore
+from minibroker.coordinators.share_state.store import ShareStateStore, StoredState
 from minibroker_protocol.error_codes import ErrorCode
 
 _ANY_EPOCH: Final = -1
 _FIRST_EPOCH: Final = 0
 _NEGATIVE: Final = "The partition id cannot be a negative number."
 _READ_UNINITIALIZED: Final = "Read operation on uninitialized share partition not allowed."
-_TOO_MANY: Final = f"A share partition has at most {MOST_BATCHES:,} state batches."
+_TOO_MANY: Final = f"A share partition has at most {MAX_BATCHES:,} state batches."
 _WRITE_UNINITIALIZED: Final = "Write operation on uninitialized share partition not allowed."
 
 
@@ -69,13 +69,13 @@ class ShareCoordinator:
     a negative partition, and UNKNOWN_TOPIC_OR_PARTITION for a missing one.
 
     Attributes:
-        on_begun: Called after a state was initialized again or deleted, so that the old state is no longer used.
+        on_initialized: Called after a state was initialized again or deleted, so that the old state is no longer used.
     """
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.store = ShareStateStore(core)
-        self.on_begun: Callable[[SharePartitionKey], None] = _nobody
+        self.on_initialized: Callable[[SharePartitionKey], None] = _nobody
         integer = core.config.integer
         self._cold_ms = integer("share.coordinator.cold.partition.snapshot.interval.ms")
         core.chores.every("share state snapshots", self._cold_ms, self._write_snapshots)
@@ -114,7 +114,7 @@ class ShareCoordinator:
             write_timestamp=now_ms,
         )
         code = self.store.begin(key, state)
-        self.on_begun(key)
+        self.on_initialized(key)
         return _outcome(code)
 
     def read(self, key: SharePartitionKey, leader_epoch: int, node: Node | None = None) -> ReadOutcome:
@@ -170,7 +170,7 @@ class ShareCoordinator:
         if self.store.get(key) is None:
             return Outcome()
         code = self.store.remove(key)
-        self.on_begun(key)
+        self.on_initialized(key)
         return _outcome(code)
 
     def summary(self, key: SharePartitionKey, node: Node | None = None) -> Summary:
@@ -221,7 +221,7 @@ def _nobody(_: SharePartitionKey) -> None:
     """Ignore a state that is no longer used."""
 
 
-def _fenced(stored: Kept, state_epoch: int, leader_epoch: int) -> ErrorCode:
+def _fenced(stored: StoredState, state_epoch: int, leader_epoch: int) -> ErrorCode:
     if _ANY_EPOCH != leader_epoch < stored.leader_fence:
         return ErrorCode.FENCED_LEADER_EPOCH
     if _ANY_EPOCH != state_epoch < stored.state_fence:

@@ -26,7 +26,7 @@ _UPDATE_KEY: Final = 1
 _VALUE: Final = 0
 UNKNOWN: Final = -1
 """A start offset or count that is not known yet."""
-MOST_BATCHES: Final = 10_000
+MAX_BATCHES: Final = 10_000
 """The maximum number of batches in a state: Kafka's limit of offsets in flight per group and partition."""
 KEEP_START: Final = -1
 """In a change, the start offset that leaves the current one as it is."""

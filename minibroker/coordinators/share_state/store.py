@@ -15,9 +15,9 @@ from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import ForEach, steps_of
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
+from minibroker.coordinators.partition_loader import PartitionLoader, SkippedRecords
 from minibroker.coordinators.share_state.state import (
-    MOST_BATCHES,
+    MAX_BATCHES,
     Change,
     SharePartitionKey,
     ShareState,
@@ -43,7 +43,7 @@ _UPDATE: Final = b"\x00\x01"
 _logger = logging.getLogger(__name__)
 
 
-class Kept:
+class StoredState:
     """A share-partition's state, and its position in the coordinator's log.
 
     Attributes:
@@ -68,7 +68,7 @@ class Kept:
         self.leader_fence = max(self.leader_fence, state.leader_epoch)
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """The log partition of a state, and the key of its updates. Cached because every acknowledgement needs both."""
 
     partition: int
@@ -96,31 +96,31 @@ class ShareStateStore:
             },
             codec=CompressionCodec(config.integer("share.coordinator.state.topic.compression.codec")),
         )
-        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
-        self._known: dict[int, dict[SharePartitionKey, Kept]] = {}
+        self._loader = PartitionLoader(core, self.log, _Replay, self._on_replayed, self._on_topic_lost)
+        self._states: dict[int, dict[SharePartitionKey, StoredState]] = {}
         self._ends: dict[int, int] = {}  # The offset of the latest record by partition.
-        self._places: dict[SharePartitionKey, _Place] = {}  # Only states that have changed since the start.
+        self._locations: dict[SharePartitionKey, _Location] = {}  # Only states that have changed since the start.
 
     def readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
         """Return NONE if requests for a share-partition can be served, or an error of `PartitionLoader.readiness`."""
-        location = self._places.get(key)
+        location = self._locations.get(key)
         if location is not None and self._core.cluster.is_single and self._loader.has_loaded(location.partition):
             return ErrorCode.NONE
         return self._loader.readiness(key.text, node)
 
-    def get(self, key: SharePartitionKey) -> Kept | None:
+    def get(self, key: SharePartitionKey) -> StoredState | None:
         """Return the state of a share-partition, or None."""
-        return self._known.get(self._partition_of(key), {}).get(key)
+        return self._states.get(self._partition_of(key), {}).get(key)
 
     def _partition_of(self, key: SharePartitionKey) -> int:
-        location = self._places.get(key)
+        location = self._locations.get(key)
         return self.log.partition_of(key.text) if location is None else location.partition
 
-    def _place_of(self, key: SharePartitionKey) -> "_Place":
+    def _location_of(self, key: SharePartitionKey) -> "_Location":
         """Return the log partition and update key of a share-partition that has a state."""
-        location = self._places.get(key)
+        location = self._locations.get(key)
         if location is None:
-            location = self._places[key] = _Place(self.log.partition_of(key.text), update_key(key))
+            location = self._locations[key] = _Location(self.log.partition_of(key.text), update_key(key))
         return location
 
     # Changes. A change takes effect only after it is in the log.
@@ -129,17 +129,17 @@ class ShareStateStore:
         """Write the snapshot of a new state, unrelated to any earlier one."""
         return self._write_snapshot(key, state)
 
-    def change(self, key: SharePartitionKey, stored: Kept, change: Change) -> ErrorCode:
+    def change(self, key: SharePartitionKey, stored: StoredState, change: Change) -> ErrorCode:
         """Write an update, or a snapshot after many updates (`generateShareStateRecord`).
 
         Returns:
-            NONE, an error of the log, or INVALID_REQUEST for more than `MOST_BATCHES` batches. Otherwise the cost of
+            NONE, an error of the log, or INVALID_REQUEST for more than `MAX_BATCHES` batches. Otherwise the cost of
             later changes would grow without limit.
         """
-        if len(change.batches) > MOST_BATCHES:
+        if len(change.batches) > MAX_BATCHES:
             return ErrorCode.INVALID_REQUEST
         state = changed(stored.state, change)
-        if len(state.batches) > MOST_BATCHES:
+        if len(state.batches) > MAX_BATCHES:
             return ErrorCode.INVALID_REQUEST
         if stored.updates >= self._updates_per_snapshot:
             now_ms = self._core.clock.now_ms()
@@ -149,7 +149,7 @@ class ShareStateStore:
             return self._write_snapshot(key, state)
         try:
             value = update_value(state.snapshot_epoch, change)
-            partition, record_key = self._place_of(key)
+            partition, record_key = self._location_of(key)
             self._ends[partition] = self._append(partition, [NewRecord(record_key, value, self._now())])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
@@ -164,8 +164,8 @@ class ShareStateStore:
             self._ends[partition] = self._append(partition, [NewRecord(snapshot_key(key), None, self._now())])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
-        self._known.get(partition, {}).pop(key, None)
-        self._places.pop(key, None)
+        self._states.get(partition, {}).pop(key, None)
+        self._locations.pop(key, None)
         return ErrorCode.NONE
 
     def _write_snapshot(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
@@ -179,10 +179,10 @@ class ShareStateStore:
         return ErrorCode.NONE
 
     def _put(self, partition: int, key: SharePartitionKey, state: ShareState, offset: int) -> None:
-        states = self._known.setdefault(partition, {})
+        states = self._states.setdefault(partition, {})
         stored = states.get(key)
         if stored is None:
-            states[key] = Kept(state, offset)
+            states[key] = StoredState(state, offset)
         else:
             stored.put(state)
             stored.offset, stored.updates = offset, 0
@@ -190,7 +190,7 @@ class ShareStateStore:
 
     def _append(self, partition: int, records: Sequence[NewRecord]) -> int:
         offset = self.log.append(partition, records)
-        self._loader.look_at_topic()
+        self._loader.update_topic()
         return offset
 
     def _now(self) -> int:
@@ -200,9 +200,9 @@ class ShareStateStore:
 
     def remove_topics(self) -> Iterator[None]:
         """Write tombstones for the share-partitions of deleted topics, one batch per step."""
-        return steps_of(ForEach(tuple(self._known.items()), self._remove_topics))
+        return steps_of(ForEach(tuple(self._states.items()), self._remove_topics))
 
-    def _remove_topics(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> ForEach[None]:
+    def _remove_topics(self, part: tuple[int, dict[SharePartitionKey, StoredState]]) -> ForEach[None]:
         partition, states = part
         by_key = {snapshot_key(key): key for key in states if self._core.topics.with_id(key.topic_id) is None}
         refused: list[CoordinatorLogError] = []
@@ -217,7 +217,7 @@ class ShareStateStore:
                 return
             for key in batch:
                 states.pop(by_key[key], None)
-                self._places.pop(by_key[key], None)
+                self._locations.pop(by_key[key], None)
 
         return ForEach(takewhile(lambda _: not refused, self.log.tombstone_batches(by_key)), remove)
 
@@ -230,16 +230,16 @@ class ShareStateStore:
         """
         states = (
             (partition, key, stored)
-            for partition, known in tuple(self._known.items())
+            for partition, known in tuple(self._states.items())
             if any(stored.state.create_timestamp == stored.state.write_timestamp for stored in known.values())
             for key, stored in tuple(known.items())
         )
         refused: set[int] = set()
 
-        def write(part: tuple[int, SharePartitionKey, Kept]) -> None:
+        def write(part: tuple[int, SharePartitionKey, StoredState]) -> None:
             partition, key, stored = part
             state, now_ms = stored.state, self._now()
-            is_known = self._known.get(partition, {}).get(key) is stored
+            is_known = self._states.get(partition, {}).get(key) is stored
             if is_known and partition not in refused and now_ms - state.write_timestamp >= least_age_ms:
                 state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
                 if self._write_snapshot(key, state):
@@ -249,9 +249,9 @@ class ShareStateStore:
 
     def prune(self) -> Iterator[None]:
         """Delete the records of each log partition below its oldest live snapshot."""
-        return steps_of(ForEach(tuple(self._known.items()), self._prune))
+        return steps_of(ForEach(tuple(self._states.items()), self._prune))
 
-    def _prune(self, part: tuple[int, dict[SharePartitionKey, Kept]]) -> Any:
+    def _prune(self, part: tuple[int, dict[SharePartitionKey, StoredState]]) -> Any:
         index, states = part
         least = min((stored.offset for stored in states.values()), default=self._ends.get(index, 0))
         partition = self.log.partition(index)
@@ -274,8 +274,8 @@ class ShareStateStore:
 
     def leader_moved(self, partition: int) -> None:
         """Reload a partition, because another node coordinates it now."""
-        for key in self._known.pop(partition, {}):
-            self._places.pop(key, None)
+        for key in self._states.pop(partition, {}):
+            self._locations.pop(key, None)
         self._loader.reload(partition)
 
     def close(self) -> None:
@@ -283,22 +283,22 @@ class ShareStateStore:
         self._loader.close()
 
     def _on_topic_lost(self) -> None:
-        self._known.clear()
+        self._states.clear()
         self._ends.clear()
-        self._places.clear()
+        self._locations.clear()
 
-    def _on_replayed(self, partition: int, loading: "_Loading") -> None:
-        self._known[partition] = loading.states
+    def _on_replayed(self, partition: int, loading: "_Replay") -> None:
+        self._states[partition] = loading.states
         self._ends[partition] = loading.end
 
 
-class _Loading:
+class _Replay:
     """The replay of a partition. Unreadable records are logged and skipped."""
 
     def __init__(self, name: str) -> None:
         self._raw: dict[bytes, tuple[int, list[bytes]]] = {}  # (snapshot offset, [snapshot, *updates])
-        self._complaints = Complaints(name)
-        self.states: dict[SharePartitionKey, Kept] = {}
+        self._warnings = SkippedRecords(name)
+        self.states: dict[SharePartitionKey, StoredState] = {}
         self.end = -1
 
     def read(self, batches: Iterable[Batch]) -> None:
@@ -316,9 +316,9 @@ class _Loading:
                     elif kind == _UPDATE and record.value is not None and partition in self._raw:
                         self._raw[partition][1].append(record.value)
                     else:
-                        self._complaints.add(f"the record at offset {record.offset} has no use")
+                        self._warnings.add(f"the record at offset {record.offset} has no use")
             except DecodeError as error:
-                self._complaints.add(f"a batch cannot be read: {error}")
+                self._warnings.add(f"a batch cannot be read: {error}")
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records into `states`, one update at a time."""
@@ -329,16 +329,16 @@ class _Loading:
         try:
             raw_key = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
             key = SharePartitionKey(raw_key.group_id, bytes(raw_key.topic_id), raw_key.partition)
-            stored = Kept(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
+            stored = StoredState(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
         except DecodeError as error:
-            self._complaints.add(f"a record cannot be read: {error}")
+            self._warnings.add(f"a record cannot be read: {error}")
             return None
 
         def apply(update: bytes) -> bool:
             try:
                 stored.put(changed(stored.state, change_in(decode_versioned(ShareUpdateValue, update))))
             except DecodeError as error:
-                self._complaints.add(f"a record cannot be read: {error}")
+                self._warnings.add(f"a record cannot be read: {error}")
                 return False
             return True
 

@@ -34,7 +34,7 @@ _RETRY_MS: Final = 500
 """The pause before a marker is retried after a disk failure, or while its partition has no leader."""
 _MARKERS_PER_STEP: Final = 50
 """The maximum number of partitions with which a transaction is complete before EndTxn is answered."""
-_GONE: Final = frozenset(
+_FINISHED_ERRORS: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -131,14 +131,14 @@ class TransactionCoordinator:
         if error:
             return ProducerResult(error)
         try:
-            transaction = self._begun(transactional_id, timeout_ms, expected)
+            transaction = self._initialize(transactional_id, timeout_ms, expected)
         except OSError:
             transaction = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if isinstance(transaction, ErrorCode):
             return ProducerResult(transaction)
         return ProducerResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
 
-    def _begun(
+    def _initialize(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> Transaction | ErrorCode:
         """Return the saved state in which the producer is the only one of its transactional id, or an error.
@@ -150,7 +150,7 @@ class TransactionCoordinator:
         current = self.store.get(transactional_id)
         if current is None:
             current = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
-        if not _may_go_on(current, expected):
+        if not _may_continue(current, expected):
             return ErrorCode.PRODUCER_FENCED
         # The end is decided, and its markers carry the current epoch, so a new epoch must wait for them.
         if current.state.is_prepared:
@@ -170,7 +170,7 @@ class TransactionCoordinator:
         if transaction is None:
             return ErrorCode.PRODUCER_FENCED
         if self._raises_epochs:
-            transaction = transaction.forgetting_its_start()
+            transaction = transaction.without_start()
         return self.store.save(transaction) or transaction
 
     def add_partitions(
@@ -368,7 +368,7 @@ class TransactionCoordinator:
 
         def done(_: object) -> None:
             if end():
-                self._end_completing(transaction, frozenset(unwritten))
+                self._finish_completion(transaction, frozenset(unwritten))
 
         def failed(error: Exception) -> None:
             end()
@@ -376,7 +376,7 @@ class TransactionCoordinator:
 
         self._core.slices.run(ForEach(range(0, len(partitions), _MARKERS_PER_STEP), write), done, failed)
 
-    def _end_completing(self, transaction: Transaction, unwritten: frozenset[TopicPartition]) -> None:
+    def _finish_completion(self, transaction: Transaction, unwritten: frozenset[TopicPartition]) -> None:
         """Save a completed transaction, or keep its remaining partitions and retry later."""
         if unwritten or self.store.save(transaction.completed(self._core.clock.now_ms())):
             # Kept only in memory. A restart writes all markers again, and a marker without a transaction is harmless.
@@ -398,7 +398,7 @@ class TransactionCoordinator:
         )
         error = write_marker(self._core, *partition, marker)
         # A deleted topic or a fenced epoch must not delay the transaction and its producer forever.
-        if not error or error in _GONE:
+        if not error or error in _FINISHED_ERRORS:
             return True
         if transaction.transactional_id not in self._delayed:  # Logged once, not at every retry.
             _logger.error("%s-%d: no marker for %s yet: %s", *partition, transaction.transactional_id, error.meaning)
@@ -422,7 +422,7 @@ class TransactionCoordinator:
 
     def _abort_timed_out(self) -> Iterator[None]:
         # A producer that never returns sends no request that would load its transaction.
-        self.store.load_failed()
+        self.store.retry_failed()
         now_ms = self._core.clock.now_ms()
         return steps_of(ForEach([item for item in self.store.all() if item.is_timed_out(now_ms)], self._time_out))
 
@@ -438,7 +438,7 @@ class TransactionCoordinator:
         return steps_of(self.store.remove(expired))
 
 
-def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
+def _may_continue(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
     """Return whether a producer may continue with the producer id in its request. Its epoch is checked later.
 
     A new transactional id accepts any producer id. A producer that has exhausted its epochs may name the previous id,

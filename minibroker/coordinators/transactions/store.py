@@ -13,7 +13,7 @@ from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
+from minibroker.coordinators.partition_loader import PartitionLoader, SkippedRecords
 from minibroker.coordinators.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
@@ -48,28 +48,28 @@ class TransactionStore:
                 "unclean.leader.election.enable": "false",
             },
         )
-        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
-        self._known: dict[int, dict[str, Transaction]] = {}
+        self._loader = PartitionLoader(core, self.log, _Replay, self._on_replayed, self._on_topic_lost)
+        self._transactions: dict[int, dict[str, Transaction]] = {}
 
     # Transactional ids
 
     def get(self, transactional_id: str) -> Transaction | None:
         """Return the state of a transactional id, or None. Callers check `readiness` first."""
-        return self._known.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
+        return self._transactions.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
 
     def in_partition(self, index: int) -> list[Transaction]:
         """Return the transactional ids in one partition of the topic."""
-        return list(self._known.get(index, {}).values())
+        return list(self._transactions.get(index, {}).values())
 
     def all(self) -> list[Transaction]:
         """Return the transactional ids in all loaded partitions."""
-        self._loader.look_at_topic()
-        return [transaction for transactions in self._known.values() for transaction in transactions.values()]
+        self._loader.update_topic()
+        return [transaction for transactions in self._transactions.values() for transaction in transactions.values()]
 
     @property
     def is_loading(self) -> bool:
         """Whether partitions are still loading, so that `all` is incomplete."""
-        self._loader.look_at_topic()
+        self._loader.update_topic()
         return self._loader.is_loading
 
     def save(self, transaction: Transaction) -> ErrorCode:
@@ -87,15 +87,15 @@ class TransactionStore:
         except CoordinatorLogError as error:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - a disk error needs no traceback
             return error.client_code
-        self._loader.look_at_topic()
+        self._loader.update_topic()
         # Only after the append: a state that the disk refused must not take effect.
-        self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
+        self._transactions.setdefault(partition, {})[transaction.transactional_id] = transaction
         return ErrorCode.NONE
 
     def keep(self, transaction: Transaction) -> None:
         """Keep a state in memory only."""
         partition = self.log.partition_of(transaction.transactional_id)
-        self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
+        self._transactions.setdefault(partition, {})[transaction.transactional_id] = transaction
 
     def remove(self, transactions: Iterable[Transaction]) -> ForEach[None]:
         """Remove transactional ids, and write tombstones batch by batch. Stop at the first batch that the log refuses.
@@ -115,7 +115,7 @@ class TransactionStore:
 
         def remove(part: tuple[int, dict[bytes, Transaction], list[bytes]]) -> None:
             partition, by_key, batch = part
-            self._loader.look_at_topic()
+            self._loader.update_topic()
             # A producer may have returned between two batches, so its transactional id must be kept.
             keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
             now_ms = self._core.clock.now_ms()
@@ -127,7 +127,7 @@ class TransactionStore:
                 errors.append(error)
                 return
             for key in keys:
-                del self._known[partition][by_key[key].transactional_id]
+                del self._transactions[partition][by_key[key].transactional_id]
 
         return ForEach(takewhile(lambda _: not errors, batches), remove)
 
@@ -144,26 +144,26 @@ class TransactionStore:
     def leader_moved(self, partition: int) -> None:
         """Reload a partition, because another node coordinates its transactional ids now."""
         # States that are only in memory are lost with the old coordinator. The new one must know only the log.
-        self._known.pop(partition, None)
+        self._transactions.pop(partition, None)
         self._loader.reload(partition)
 
-    def load_failed(self) -> None:
+    def retry_failed(self) -> None:
         """Try again to load unreadable partitions, if any."""
-        self._loader.load_failed()
+        self._loader.retry_failed()
 
     def close(self) -> None:
         """Stop loading."""
         self._loader.close()
 
     def _on_topic_lost(self) -> None:
-        self._known.clear()
+        self._transactions.clear()
 
-    def _on_replayed(self, index: int, loading: "_Loading") -> None:
-        self._known[index] = loading.transactions
+    def _on_replayed(self, index: int, loading: "_Replay") -> None:
+        self._transactions[index] = loading.transactions
         self._on_loaded(index)
 
 
-class _Loading:
+class _Replay:
     """The replay of a partition.
 
     Later records overwrite most earlier ones, so keys and values stay bytes until all are read. Unreadable records are
@@ -172,7 +172,7 @@ class _Loading:
 
     def __init__(self, name: str) -> None:
         self._latest: dict[bytes, bytes] = {}
-        self._complaints = Complaints(name)
+        self._warnings = SkippedRecords(name)
         self.transactions: dict[str, Transaction] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
@@ -181,14 +181,14 @@ class _Loading:
             try:
                 for record in batch:
                     if record.key is None:
-                        self._complaints.add(f"the record at offset {record.offset} has no key")
+                        self._warnings.add(f"the record at offset {record.offset} has no key")
                     elif record.value is None:
                         # Compaction may have removed the records that this tombstone deletes.
                         self._latest.pop(record.key, None)
                     else:
                         self._latest[record.key] = record.value
             except DecodeError as error:
-                self._complaints.add(f"a batch cannot be read: {error}")
+                self._warnings.add(f"a batch cannot be read: {error}")
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records into `transactions`, one record at a time."""
@@ -199,4 +199,4 @@ class _Loading:
             key = decode_versioned(TransactionLogKey, record[0]).transactional_id
             self.transactions[key] = transaction_of(key, decode_versioned(TransactionLogValue, record[1]))
         except (DecodeError, ValueError) as error:
-            self._complaints.add(f"a record cannot be read: {error}")
+            self._warnings.add(f"a record cannot be read: {error}")

@@ -11,7 +11,7 @@ from minibroker_protocol.records.header import BatchHeader
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
 
-_KEPT: Final = 10_000
+_MAX_REMEMBERED: Final = 10_000
 """The maximum number of remembered producers with refused batches. The oldest are dropped first."""
 
 Ask = Callable[[str, int, int, str, int], ErrorCode]
@@ -64,7 +64,7 @@ class WriteVerifier:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_late else ErrorCode.NONE
         lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence
         self._refused[key, header.producer_id] = epoch, lowest
-        if len(self._refused) > _KEPT:
+        if len(self._refused) > _MAX_REMEMBERED:
             del self._refused[next(iter(self._refused))]
         return error or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -73,13 +73,13 @@ class WriteVerifier:
         self._refused.pop((key, producer_id), None)
 
 
-def as_writers_know_it(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
+def writer_error(error: ErrorCode, *, supports_abortable: bool) -> ErrorCode:
     """Return the error that a producer gets for a failed verification (Kafka's `AddPartitionsToTxnManager`).
 
-    `knows_abortable` says whether the version of the producer's request has TRANSACTION_ABORTABLE.
+    `supports_abortable` says whether the version of the producer's request has TRANSACTION_ABORTABLE.
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not supports_abortable:
         return ErrorCode.INVALID_TXN_STATE
     return error

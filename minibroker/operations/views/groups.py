@@ -6,7 +6,14 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from minibroker.cluster.errors import NotFoundError
-from minibroker.coordinators.groups.classic.group import CAN_FOLLOW, CONSUMER, Group, GroupState, Member, Reply
+from minibroker.coordinators.groups.classic.group import (
+    CONSUMER,
+    VALID_PREVIOUS_STATES,
+    Group,
+    GroupState,
+    Member,
+    Reply,
+)
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
 from minibroker.coordinators.groups.modern.group import MemberState
 from minibroker.coordinators.groups.registry import AnyGroup
@@ -73,7 +80,9 @@ TRANSACTION: Final[Machine] = {
 }
 GROUPS: Final[Mapping[str, Machine]] = {
     Group.kind: {
-        state.value: tuple(each.value for each in GroupState if state in CAN_FOLLOW[each] and each is not state)
+        state.value: tuple(
+            each.value for each in GroupState if state in VALID_PREVIOUS_STATES[each] and each is not state
+        )
         for state in GroupState
     },
     ConsumerGroup.kind: _computed(*(each.value for each in ConsumerGroupState)),

@@ -11,7 +11,7 @@ from minibroker.coordinators.groups.consumer.group import ConsumerGroup, Consume
 from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError
 from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
-from minibroker.coordinators.java_order import in_timeline_order
+from minibroker.coordinators.java_order import timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
@@ -173,7 +173,7 @@ def consumer_group_describe(
 
 
 def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
-    listed = in_timeline_order(group.members)
+    listed = timeline_order(group.members)
     members: list[Member] = []
     is_before_4_3 = call.services.is_before("4.3")
     for each in listed:

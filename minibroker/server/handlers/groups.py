@@ -14,7 +14,7 @@ from minibroker.coordinators.groups.classic.rebalances import sync_error
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.coordinators.java_order import bucket, in_timeline_order, table_size, topic_partition_hash
+from minibroker.coordinators.java_order import bucket, table_size, timeline_order, topic_partition_hash
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, coordinator_keys_at, groups_at, handles
@@ -373,7 +373,7 @@ def _in_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
         tables.setdefault(key, {})[name] = group
     ordered: list[AnyGroup] = []
     for key in sorted(tables):
-        ordered += tables[key].values() if is_before_4_0 else in_timeline_order(tables[key])
+        ordered += tables[key].values() if is_before_4_0 else timeline_order(tables[key])
     return ordered
 
 
@@ -413,7 +413,7 @@ def _delete(group_id: str, call: Call) -> Any:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def forget(code: ErrorCode) -> Any:
-        return code or store.forget(group, lambda: refusal() or group.offsets.everything(), wholly=True)
+        return code or store.forget(group, lambda: refusal() or group.offsets.everything(), removes_group=True)
 
     if isinstance(group, ShareGroup):
         return then(call.services.groups.share_offsets.delete_states(group), forget)

@@ -329,8 +329,10 @@ class _Deletion:
         """Delete the offsets of some partitions. Return the error that ends the deletion, or work that returns it."""
         if self._code:
             return self._code
-        may_go = isinstance(self._group, Group)
-        return then(self._store.forget(self._group, partial(self._choose, part), may_go=may_go), self._note)
+        removes_empty = isinstance(self._group, Group)
+        return then(
+            self._store.forget(self._group, partial(self._choose, part), removes_empty=removes_empty), self._note
+        )
 
     def kept_in(self, outcomes: Outcomes) -> Outcomes:
         """Return outcomes with an error for the topics whose offsets have stayed."""

@@ -10,7 +10,7 @@ from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefus
 from minibroker.coordinators.groups.modern.group import JOINING, LEAVING
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
 from minibroker.coordinators.groups.share.offsets import StartOffset
-from minibroker.coordinators.java_order import in_timeline_order
+from minibroker.coordinators.java_order import timeline_order
 from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
@@ -151,7 +151,7 @@ def _describe(group: ShareGroup, call: Call) -> DescribedGroup:
         assignor_name=ASSIGNOR,
         members=[],
     )
-    for each in in_timeline_order(group.members):
+    for each in timeline_order(group.members):
         member = _member(each, call.core.topics)
         topics = member.assignment.topic_partitions
         if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name) for topic in topics):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from minibroker.cluster.routing.slices import Served
-from minibroker.coordinators.share_state.state import MOST_BATCHES, Change, SharePartitionKey
+from minibroker.coordinators.share_state.state import MAX_BATCHES, Change, SharePartitionKey
 from minibroker.coordinators.share_state.state import StateBatch as StoredBatch
 from minibroker.security.authorization.acls import Operation
 from minibroker.server.requests.call import Call
@@ -142,7 +142,7 @@ def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) ->
     def write(key: SharePartitionKey, asked: WrittenPartition) -> PartitionResult:
         batches = [
             StoredBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
-            for batch in asked.state_batches[: MOST_BATCHES + 1]  # with more than that the whole is refused
+            for batch in asked.state_batches[: MAX_BATCHES + 1]  # with more than that the whole is refused
         ]
         change = Change(asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
         code, message = states.write(key, asked.state_epoch, change, node)

@@ -102,7 +102,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
         answer = partial(_answer, request, call, session, outcomes)
         if not fetches:
             return answer({})
-        reader = ShareReader(request, call, session.in_turn(request.share_session_epoch))
+        reader = ShareReader(request, call, session.fetch_order(request.share_session_epoch))
         return then(
             reader.attempt(is_last=request.max_wait_ms <= 0),
             lambda results: DelayedShareFetch(request, call, reader, answer) if results is None else answer(results),
@@ -145,7 +145,7 @@ def _answer(
     reported: dict[TopicIdPartition, PartitionData] = {}
     for key, data in results.items():
         has_records, has_failed = bool(data.acquired_records), bool(data.error_code)
-        if is_first or session.has_to_tell(key, has_records=has_records, has_failed=has_failed) or key in outcomes:
+        if is_first or session.is_in_response(key, has_records=has_records, has_failed=has_failed) or key in outcomes:
             reported[key] = data
     session.served = {key for key, data in results.items() if data.acquired_records}
     for key, code in outcomes.items():

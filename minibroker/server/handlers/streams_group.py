@@ -8,7 +8,7 @@ from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup, StreamsMember
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.coordinators.groups.streams.tasks import ReportedOffsets, TaskOffsets, Tasks, TaskSets
-from minibroker.coordinators.java_order import in_timeline_order
+from minibroker.coordinators.java_order import timeline_order
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import groups_at, handles
@@ -84,7 +84,7 @@ def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
         topology=topology,
         members=[
             _member(member, group.target_of(member.member_id), group.reported_by(member.member_id))
-            for member in in_timeline_order(group.members)
+            for member in timeline_order(group.members)
         ],
         assignor_name=ASSIGNOR,
     )

@@ -11,7 +11,7 @@ from minibroker.coordinators.groups.commits import RefusedCommitError, check_mem
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
-from minibroker.coordinators.transactions.verification import as_writers_know_it
+from minibroker.coordinators.transactions.verification import writer_error
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Refusal, handles, topics_at
@@ -319,7 +319,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
         CONSUMER_OFFSETS,
         store.partition_of(request.group_id),
     )
-    return as_writers_know_it(code, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+    return writer_error(code, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
 
 
 def _reported(code: ErrorCode, version: int) -> ErrorCode:

@@ -54,13 +54,13 @@ def put(harness: Harness, index: int, *records: NewRecord) -> None:
     harness.services.groups.store.log.append(index, records)
 
 
-def test_keys_are_where_kafka_looks_for_them(harness: Harness) -> None:
+def test_keys_are_in_kafkas_partitions(harness: Harness) -> None:
     partition_of = harness.services.groups.store.partition_of
     assert [partition_of(name) for name in ("orders", "billing", "my-group", "consumer-group")] == [31, 9, 12, 38]
     assert [partition_of(name) for name in ("g1", "payments", "polygenelubricants")] == [42, 13, 0]
 
 
-def test_offsets_move_once_and_the_log_says_so(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+def test_offsets_are_moved_once_and_logged(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     harness.create("u", 2)
     with version_1(harness):
@@ -91,7 +91,7 @@ def test_offsets_move_once_and_the_log_says_so(harness: Harness, caplog: pytest.
     ],
     ids=["version 1.0 is newer", "Kafka is newer", "tie", "Kafka deleted", "version 1.0 deleted", "deleted before"],
 )
-def test_the_newer_state_of_both_partitions_counts(
+def test_the_newer_of_two_states_wins(
     harness: Harness, kafkas: tuple[int | None, int], version_1s: tuple[int | None, int], expected: int
 ) -> None:
     put_offset(harness, KAFKAS, *kafkas)
@@ -102,14 +102,14 @@ def test_the_newer_state_of_both_partitions_counts(
     assert set(latest(harness, VERSION_1S).values()) == {None}
 
 
-def test_the_commit_timestamp_counts_rather_than_that_of_the_record(harness: Harness) -> None:
+def test_the_commit_timestamp_wins_over_the_record_timestamp(harness: Harness) -> None:
     put_offset(harness, KAFKAS, 3, 2000, record_ms=1000)
     put_offset(harness, VERSION_1S, 8, 1000, record_ms=3000)
     harness.restart()
     assert offsets_of(harness, "orders") == {T0: 3}
 
 
-def test_a_clock_that_was_set_back_does_not_make_moved_states_count_again(harness: Harness) -> None:
+def test_moved_states_stay_deleted_after_the_clock_was_set_back(harness: Harness) -> None:
     put_offset(harness, VERSION_1S, 8, 5000)
     harness.restart()
     assert offsets_of(harness, "orders") == {T0: 8}
@@ -118,7 +118,7 @@ def test_a_clock_that_was_set_back_does_not_make_moved_states_count_again(harnes
     assert offsets_of(harness, "orders") == {T0: 9}
 
 
-def test_a_record_that_cannot_be_read_stays_where_it_is(harness: Harness) -> None:
+def test_an_unreadable_record_is_not_moved(harness: Harness) -> None:
     put(
         harness,
         VERSION_1S,
@@ -142,7 +142,7 @@ def test_members_stay_in_their_group(harness: Harness) -> None:
     assert bytes(described.member_assignment) == b"all"
 
 
-def test_a_group_is_taken_as_a_whole_from_the_partition_that_is_newer(harness: Harness) -> None:
+def test_a_group_is_moved_as_a_whole_if_it_is_newer(harness: Harness) -> None:
     """Kafka's partition has a record of another group type, which must be deleted."""
     put(harness, KAFKAS, NewRecord(b"\0\3\0\6orders", b"\0\0\0\0\0\1\0", harness.clock.now_ms()))
     with version_1(harness):
@@ -166,7 +166,7 @@ def test_a_deleted_group_stays_deleted(harness: Harness) -> None:
 
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("transactional_id", ["orders", ALIKE])
-def test_an_open_transaction_ends_as_its_producer_wants(
+def test_a_moved_open_transaction_can_be_committed_or_aborted(
     harness: Harness, transactional_id: str, *, commits: bool
 ) -> None:
     with version_1(harness):
@@ -194,7 +194,7 @@ def test_an_open_transaction_ends_as_its_producer_wants(
     assert Producer(harness, transactional_id).epoch == producer.epoch + 2
 
 
-def test_a_decided_transaction_is_completed_where_its_offsets_are_now(harness: Harness) -> None:
+def test_a_decided_transaction_is_completed_after_its_offsets_moved(harness: Harness) -> None:
     with version_1(harness):
         producer = Producer(harness, "orders")
         assert producer.add_offsets("orders") == 0
@@ -208,16 +208,16 @@ def test_a_decided_transaction_is_completed_where_its_offsets_are_now(harness: H
     assert described.transaction_state == "CompleteCommit"
 
 
-def test_the_older_of_two_open_transactions_of_one_id_is_aborted(harness: Harness) -> None:
+def test_the_older_of_two_open_transactions_with_the_same_id_is_aborted(harness: Harness) -> None:
     kafkas = Producer(harness, "orders")
     kafkas.write(b"older")
     with version_1(harness):
         harness.clock.advance(1000)
-        mine = Producer(harness, "orders")
-        assert mine.id != kafkas.id
-        mine.write(b"newer")
+        version_1s = Producer(harness, "orders")
+        assert version_1s.id != kafkas.id
+        version_1s.write(b"newer")
     assert [(producer_id, kind) for _, producer_id, _, kind in markers_in(harness)] == [(kafkas.id, 0)]
-    assert mine.commit() == 0
+    assert version_1s.commit() == 0
     assert read_committed(harness) == [b"newer"]
 
 
@@ -237,7 +237,7 @@ def test_the_state_of_a_share_partition_moves(harness: Harness) -> None:
         harness.restart()
 
 
-def test_what_the_disk_refuses_is_moved_by_the_next_start(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_move_is_repeated_by_the_next_start(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     put_offset(harness, VERSION_1S, 8, 1000)
     refusal = CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "no space")
     with patch.object(CoordinatorLog, "append", side_effect=refusal):
@@ -248,7 +248,7 @@ def test_what_the_disk_refuses_is_moved_by_the_next_start(harness: Harness, capl
     assert offsets_of(harness, "orders") == {T0: 8}
 
 
-def test_a_start_searches_only_what_was_written_since_the_last_one(harness: Harness) -> None:
+def test_a_start_searches_only_new_records(harness: Harness) -> None:
     commit(harness, {T0: 8}, "orders")
     harness.restart()
     commit(harness, {T0: 9}, "orders")

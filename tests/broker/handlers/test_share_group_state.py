@@ -8,7 +8,7 @@ DeleteShareGroupState: a state goes.
 
 import pytest
 
-from minibroker.coordinators.share_state.state import MOST_BATCHES
+from minibroker.coordinators.share_state.state import MAX_BATCHES
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.share_group_state import StateBatch
 from tests.broker.coordinators.share_state.state_requests import BATCH, delete, initialize, only, read, summary, write
@@ -95,13 +95,13 @@ def test_a_state_has_at_most_10_000_batches(harness: Harness) -> None:
         ]
 
     initialize(harness)
-    refused = only(write(harness, *batches(10, MOST_BATCHES + 1)))
+    refused = only(write(harness, *batches(10, MAX_BATCHES + 1)))
     assert (refused.error_code, refused.error_message) == (
         ErrorCode.INVALID_REQUEST,
         "A share partition has at most 10,000 state batches.",
     )
-    assert only(write(harness, *batches(10, MOST_BATCHES))).error_code == 0
-    assert only(write(harness, *batches(10 + 2 * MOST_BATCHES, 1))).error_code == ErrorCode.INVALID_REQUEST
+    assert only(write(harness, *batches(10, MAX_BATCHES))).error_code == 0
+    assert only(write(harness, *batches(10 + 2 * MAX_BATCHES, 1))).error_code == ErrorCode.INVALID_REQUEST
     assert only(write(harness, start=30)).error_code == 0
 
 

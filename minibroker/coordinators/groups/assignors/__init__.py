@@ -5,14 +5,14 @@ from typing import Final
 
 from minibroker.config.broker import ASSIGNORS
 from minibroker.coordinators.groups.assignors.range import GroupSpec, assign_ranges
-from minibroker.coordinators.groups.assignors.uniform import assign_uniformly, assign_uniformly_as_3_9
+from minibroker.coordinators.groups.assignors.uniform import assign_uniform, assign_uniform_3_9
 from minibroker.coordinators.groups.modern.topics import Partitions
 
 Assignor = Callable[[GroupSpec], dict[str, Partitions]]
 """Returns the partitions of each member by member id."""
 
-_BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
-_BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_uniformly_as_3_9}
+_BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniform, "range": assign_ranges}
+_BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_uniform_3_9}
 
 
 def named(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assignor]:
@@ -25,4 +25,4 @@ def named(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assi
     return {name: assignors[name] for name in names or assignors}
 
 
-__all__ = ["Assignor", "GroupSpec", "assign_ranges", "assign_uniformly", "named"]
+__all__ = ["Assignor", "GroupSpec", "assign_ranges", "assign_uniform", "named"]

@@ -20,7 +20,7 @@ from minibroker.coordinators.java_order import (
 )
 
 
-def assign_simply(members: Mapping[str, MemberSpec], ready: Partitions, *, homogeneous: bool) -> dict[str, Partitions]:
+def assign_simple(members: Mapping[str, MemberSpec], ready: Partitions, *, homogeneous: bool) -> dict[str, Partitions]:
     """Assign partitions to members, and return them by member id.
 
     Args:
@@ -33,18 +33,18 @@ def assign_simply(members: Mapping[str, MemberSpec], ready: Partitions, *, homog
     order = hash_order(members, string_hash)
     specs = [members[member_id] for member_id in order]
     if homogeneous:
-        return _assign_alike(order, specs, ready)
+        return _assign_homogeneous(order, specs, ready)
     return _assign_by_topic(order, specs, ready)
 
 
-def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> dict[str, Partitions]:
+def _assign_homogeneous(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> dict[str, Partitions]:
     """Assign all topics together, because all members subscribe to them."""
     topics = specs[0].topics
     if not topics:
         return {}
     partitions = [(topic, index) for topic in topics for index in in_order(ready.get(topic, ()))]
     subscribed = frozenset(topics)
-    sharing = _Sharing(range(len(specs)), partitions, _hash)
+    sharing = _PartitionSharing(range(len(specs)), partitions, _hash)
     for number, spec in enumerate(specs):
         for topic in hash_order(spec.assigned, uuid_hash):
             if topic in subscribed:
@@ -62,7 +62,7 @@ def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: P
     result: list[dict[bytes, frozenset[int]]] = [dict(spec.assigned) for spec in specs]
     for topic in hash_order(subscribers, uuid_hash):
         partitions = [(topic, index) for index in in_order(ready.get(topic, ()))]
-        sharing = _Sharing(subscribers[topic], partitions, _index)
+        sharing = _PartitionSharing(subscribers[topic], partitions, _index)
         for number, spec in enumerate(specs):
             indexes = spec.assigned.get(topic)
             if indexes:
@@ -83,7 +83,7 @@ def _index(partition: TopicPartition) -> int:
     return partition[1]
 
 
-class _Sharing:
+class _PartitionSharing:
     """The division of some partitions among members.
 
     Members are numbers, in the order of Java's tables.

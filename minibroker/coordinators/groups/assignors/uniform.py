@@ -17,12 +17,12 @@ from minibroker.coordinators.java_order import (
 )
 
 
-def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:
+def assign_uniform(group: GroupSpec) -> dict[str, Partitions]:
     """Assign all partitions of all subscribed topics, as since Kafka 4.0."""
     return _assign(group, since_4_0=True)
 
 
-def assign_uniformly_as_3_9(group: GroupSpec) -> dict[str, Partitions]:
+def assign_uniform_3_9(group: GroupSpec) -> dict[str, Partitions]:
     """Assign all partitions of all subscribed topics, as before Kafka 4.0."""
     return _assign(group, since_4_0=False)
 
@@ -31,11 +31,11 @@ def _assign(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
     if not group.members:
         return {}
     if group.homogeneous:
-        return _assign_alike(group, since_4_0=since_4_0)
+        return _assign_homogeneous(group, since_4_0=since_4_0)
     return (AssignmentByTopic if since_4_0 else MixedAssignment)(group).build()
 
 
-def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
+def _assign_homogeneous(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
     """Assign topics to which all members subscribe.
 
     If some members must have one more partition than others, these are the first members. Since Kafka 4.0, members that

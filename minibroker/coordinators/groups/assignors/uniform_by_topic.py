@@ -10,10 +10,10 @@ from typing import Final
 
 from minibroker.coordinators.groups.assignors.range import GroupSpec
 from minibroker.coordinators.groups.modern.topics import Partitions, frozen
-from minibroker.coordinators.java_order import hash_order, order_of_ids, string_hash
+from minibroker.coordinators.java_order import hash_order, string_hash, topic_id_sort_key
 
-_MOST_ROUNDS: Final = 16
-_NOBODY: Final = -1
+_MAX_ROUNDS: Final = 16
+_NO_OWNER: Final = -1
 
 
 class AssignmentByTopic:
@@ -47,7 +47,7 @@ class AssignmentByTopic:
         for member, member_id in enumerate(self._members):
             for topic in self._group.members[member_id].topics:
                 self._subscribers.setdefault(topic, []).append(member)
-        self._owners = {topic: [_NOBODY] * self._group.counts[topic] for topic in self._subscribers}
+        self._owners = {topic: [_NO_OWNER] * self._group.counts[topic] for topic in self._subscribers}
 
     def _ordered(self) -> list[bytes]:
         """Return the topics in descending order of partitions per subscriber, and then by fewest subscribers."""
@@ -55,7 +55,7 @@ class AssignmentByTopic:
         for topic, subscribers in self._subscribers.items():
             rank = -self._group.counts[topic] / len(subscribers), len(subscribers)
             alike.setdefault(rank, []).append(topic)
-        return [topic for rank in sorted(alike) for topic in sorted(alike[rank], key=order_of_ids)]
+        return [topic for rank in sorted(alike) for topic in sorted(alike[rank], key=topic_id_sort_key)]
 
     def _keep(self) -> None:
         """Keep the previous assignment."""
@@ -72,10 +72,10 @@ class AssignmentByTopic:
     def _give_rest(self, topic: bytes) -> None:
         """Assign the partitions of a topic without an owner to the subscribers with the fewest partitions."""
         owners = self._owners[topic]
-        free = [index for index, owner in enumerate(owners) if owner == _NOBODY]
+        free = [index for index, owner in enumerate(owners) if owner == _NO_OWNER]
         if not free:
             return
-        loads = _Loads(self._subscribers[topic], self._sizes)
+        loads = _LoadLevels(self._subscribers[topic], self._sizes)
         for index in free:
             owner = loads.least()
             owners[index] = owner
@@ -84,7 +84,7 @@ class AssignmentByTopic:
     def _balance(self, topics: list[bytes]) -> None:
         """Balance one topic after another, until every topic has been visited since the last move."""
         unmoved = 0
-        for number in range(_MOST_ROUNDS * len(topics)):
+        for number in range(_MAX_ROUNDS * len(topics)):
             unmoved = 1 if self._balance_topic(topics[number % len(topics)]) or not number else unmoved + 1
             if unmoved == len(topics):
                 return
@@ -98,12 +98,12 @@ class AssignmentByTopic:
         owned: dict[int, list[int]] = {}
         for index, owner in enumerate(owners):
             owned.setdefault(owner, []).append(index)
-        loads = _Loads(self._subscribers[topic], self._sizes)
+        loads = _LoadLevels(self._subscribers[topic], self._sizes)
         has_moved = False
         while loads.differ():
             giver = loads.most()
             while giver is not None and not owned.get(giver):
-                loads.pass_over()
+                loads.skip_giver()
                 giver = loads.most()
             if giver is None:
                 break
@@ -117,7 +117,7 @@ class AssignmentByTopic:
         return has_moved
 
 
-class _Loads:
+class _LoadLevels:
     """The subscribers of a topic, ordered by their number of partitions, with two levels that approach each other.
 
     Members at the lower level take one partition each, and then the level rises by one. Members at the upper level give
@@ -179,7 +179,7 @@ class _Loads:
         self._givers -= 1
         return self._order[self._top_begin + self._givers]
 
-    def pass_over(self) -> None:
+    def skip_giver(self) -> None:
         """Skip the current giver, which has no partition of the topic."""
         index = self._top_begin + self._givers
         self._top_end -= 1

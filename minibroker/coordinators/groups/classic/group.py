@@ -36,7 +36,7 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-CAN_FOLLOW: Final = {
+VALID_PREVIOUS_STATES: Final = {
     GroupState.PREPARING_REBALANCE: {GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY},
     GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
     GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
@@ -218,7 +218,7 @@ class Group:
         Raises:
             AssertionError: The current state does not allow the change.
         """
-        assert self.state in CAN_FOLLOW[state], f"{self.group_id}: {self.state} cannot become {state}"
+        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.group_id}: {self.state} cannot become {state}"
         self.state = state
         self.state_timestamp_ms = self._clock.now_ms()
 

@@ -29,7 +29,7 @@ UNKNOWN_MEMBER: Final = ""
 """The member id of a client without one."""
 _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """The session timeout of a member that waits for its first response, and therefore cannot send heartbeats."""
-_SHORTEST_WAIT_MS: Final = 10
+_MIN_WAIT_MS: Final = 10
 """The minimum wait for members. A member can set a timeout of 0, and repeated waits must not overload the broker."""
 _FIRST_HOLD_MS: Final = 200
 _EXPECTED_JOIN_MS: Final = 100
@@ -190,7 +190,7 @@ class Rebalances:
             self._complete_join(group)
 
     def _wait_for_joins(self, group: Group) -> None:
-        delay_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+        delay_ms = max(group.rebalance_timeout_ms, _MIN_WAIT_MS)
         timer = self._clock.call_later(delay_ms, partial(self._complete_join, group))
         wait = self._join_waits[group] = _JoinWait(timer)
         wait.may_end = lambda: group.all_have_joined
@@ -297,7 +297,7 @@ class Rebalances:
             member.is_new = False
             # A member can send heartbeats without ever syncing. Without this wait, the group would hang (KAFKA-12890).
             group.pending_sync.add(member.member_id)
-        delay_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
+        delay_ms = max(group.rebalance_timeout_ms, _MIN_WAIT_MS)
         self._sync_waits[group] = self._clock.call_later(delay_ms, partial(self._on_sync_timeout, group))
 
     # Waiting for SyncGroup

@@ -85,7 +85,7 @@ class ClassicMembers:
         moved = groups.advance(update, member, updated, with_ids(subscription.owned_partitions, self._topics))
         if static_member is None or not groups.replace_last(group, update, static_member, moved):
             groups.finish(group, update, moved)
-            groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
+            groups.timers(group, moved.member_id).end_join(rebalance_timeout_ms)
         return moved
 
     def sync(self, request: SyncGroupRequest) -> bytes:
@@ -97,9 +97,9 @@ class ClassicMembers:
         if any(name not in {None, own} for name, own in protocols):
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self._latest_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._groups.timers(self._group, member.member_id).must_join(member.rebalance_timeout_ms)
+            self._groups.timers(self._group, member.member_id).start_join(member.rebalance_timeout_ms)
             raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
-        self._groups.restart_session(self._group, member.member_id).has_synced()
+        self._groups.restart_session(self._group, member.member_id).end_sync()
         return assignment_of(member.assigned, self._topics, like=bytes(first.metadata))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
@@ -112,7 +112,7 @@ class ClassicMembers:
         timers = self._groups.restart_session(self._group, member.member_id)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._group.waits(member)
         if member.epoch < self._latest_epoch or member.state is MemberState.UNREVOKED_PARTITIONS or is_free:
-            timers.must_join(member.rebalance_timeout_ms)
+            timers.start_join(member.rebalance_timeout_ms)
             raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     @property

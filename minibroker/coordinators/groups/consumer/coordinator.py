@@ -19,7 +19,7 @@ from minibroker.coordinators.groups.consumer.group import ConsumerGroup, Consume
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.migration import Migration
 from minibroker.coordinators.groups.consumer.reconciliation import Rules, UnknownStateError
-from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
+from minibroker.coordinators.groups.consumer.subscriptions import ALL_TOPICS, TopicAccess
 from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.topics import Partitions, is_subset, partitions_of
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker_protocol.messages.consumer_group import ConsumerGroupHeartbeatRequest
 
-_NOT_SAID: Final = -1
-_SHORTEST_INTERVAL_MS: Final = 100
+_UNSET: Final = -1
+_MIN_INTERVAL_MS: Final = 100
 _FIRST_EPOCH: Final = 1
 """The epoch of a group before its first member joins."""
 
@@ -86,13 +86,13 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         if group is None or not self._works_around_clients:
             return interval_ms
         if group.is_matching:
-            return min(_SHORTEST_INTERVAL_MS, interval_ms)
+            return min(_MIN_INTERVAL_MS, interval_ms)
         if not is_short_at_first:
             return interval_ms
         now_ms = int(self.core.clock.monotonic_ms())
         if group.seen_epoch != group.epoch:
             group.seen_epoch, group.seen_ms = group.epoch, now_ms
-        return min(interval_ms, max(_SHORTEST_INTERVAL_MS, (now_ms - group.seen_ms) // 2))
+        return min(interval_ms, max(_MIN_INTERVAL_MS, (now_ms - group.seen_ms) // 2))
 
     # Heartbeats
 
@@ -149,7 +149,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
             group.is_matching = True
             self.core.call_soon(partial(self._resolve_new_regex, group, may_describe))
         subscribes = names is not None or regex is not None
-        is_complete = request.rebalance_timeout_ms != _NOT_SAID and subscribes and owned is not None
+        is_complete = request.rebalance_timeout_ms != _UNSET and subscribes and owned is not None
         has_assignment = joins or is_complete or moved.assigned != member.assigned
         return Answer(moved.member_id, moved.epoch, moved.assigned if has_assignment else None)
 
@@ -196,10 +196,10 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def begin(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None) -> GroupUpdate:
         """Begin an update of a group. `may_describe` checks the rights of the member that causes it, if any."""
         authorizer = self._authorizer
-        may_match: MayMatch | None = EVERYTHING
+        topic_access: TopicAccess | None = ALL_TOPICS
         if authorizer is not None:
-            may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
-        return GroupUpdate(group, self.core, self.assignors, may_match, self.rules)
+            topic_access = None if may_describe is None else TopicAccess(may_describe, authorizer.changes)
+        return GroupUpdate(group, self.core, self.assignors, topic_access, self.rules)
 
     @staticmethod
     def advance(
@@ -227,7 +227,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         """
         previous = group.members.get(member.member_id)
         self.save(group, update.changes, before)
-        group.topics, group.has_new_meanings = update.topics, False
+        group.topics, group.has_new_matches = update.topics, False
         timers = self.restart_session(group, member.member_id)
         if len(group.timers) > len(group.members):  # The member has replaced another one.
             for member_id in group.timers.keys() - group.members.keys():
@@ -235,32 +235,32 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         if previous is not None and previous.to_current() == member.to_current():
             return
         if member.is_revoking and not member.is_classic:
-            timers.must_revoke(member.rebalance_timeout_ms)
+            timers.start_revocation(member.rebalance_timeout_ms)
         else:
-            timers.has_revoked()
+            timers.end_revocation()
 
     # Departures
 
-    def _gone_for_a_while(self, member: ConsumerMember) -> ConsumerMember:
-        return member.gone_for_a_while(has_epochs=self.rules.since_4_3)
+    def _absent(self, member: ConsumerMember) -> ConsumerMember:
+        return member.as_absent(has_epochs=self.rules.since_4_3)
 
     def _fence(self, group: ConsumerGroup, member_id: str) -> ErrorCode:
         return self.fence(group, [member_id])
 
-    def fence(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode:
+    def fence(self, group: ConsumerGroup, removed: Collection[str]) -> ErrorCode:
         """Remove members. If only classic members are left, convert the group if the migration policy allows it."""
-        if self.migration.may_downgrade(group, gone):
-            code = self.migration.downgrade(group, gone)
+        if self.migration.may_downgrade(group, removed):
+            code = self.migration.downgrade(group, removed)
             if code is not None:
                 if not code:
                     self.forget(group, is_gone=False)
                 return code
         update = self.begin(group)
-        update.without(gone)
+        update.without(removed)
         code = self.store.save_changes(group, update.changes)
         if not code:
             group.topics = update.topics
-            for member_id in gone:
+            for member_id in removed:
                 self.end_session(group, member_id)
         return code
 
@@ -299,7 +299,7 @@ def _check_regex(regex: str) -> None:
 
 
 def _latest(requested: int, before: int) -> int:
-    return before if requested == _NOT_SAID else requested
+    return before if requested == _UNSET else requested
 
 
 def new_member_id() -> str:

@@ -95,7 +95,7 @@ class ConsumerMember(ModernMember):
                 )
         return epochs
 
-    def gone_for_a_while(self, *, has_epochs: bool) -> Self:
+    def as_absent(self, *, has_epochs: bool) -> Self:
         """Return the state of an absent static member. It keeps its partitions, and can commit late in any epoch."""
         epochs = {topic: dict.fromkeys(indexes, 0) for topic, indexes in self.assigned.items()}
         return replace(self, epoch=AWAY, revoking=NOTHING, epochs=epochs if has_epochs else NO_EPOCHS)
@@ -126,7 +126,7 @@ class ConsumerMember(ModernMember):
             regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
-            classic=value.classic_member_metadata if _says_anything(value.classic_member_metadata) else None,
+            classic=value.classic_member_metadata if _has_protocols(value.classic_member_metadata) else None,
         )
 
     def to_current(self) -> ConsumerGroupCurrentMemberAssignmentValue:
@@ -160,7 +160,7 @@ class ConsumerMember(ModernMember):
         return listed
 
 
-def _says_anything(classic: ClassicMemberMetadata | None) -> bool:
+def _has_protocols(classic: ClassicMemberMetadata | None) -> bool:
     return classic is not None and bool(classic.supported_protocols)
 
 
@@ -193,9 +193,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         has_topics_record: Whether the log has a record of the subscribed topics, as before Kafka 4.1.
         topics: The existing subscribed topics by name, after they were looked up.
         regexes: The topics matched by each regular expression.
-        regexes_of: All topics at the time of the match, and the version of the access rights.
+        matched_among: All topics at the time of the match, and the version of the access rights.
         is_matching: Whether the members' regular expressions are being matched.
-        has_new_meanings: Whether the members' topics have changed in this way between two heartbeats.
+        has_new_matches: Whether the members' topics have changed in this way between two heartbeats.
     """
 
     kind = PROTOCOL_TYPE
@@ -207,9 +207,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         self.has_topics_record = False
         self.topics: Mapping[str, TopicMetadata] = {}
         self.regexes: dict[str, frozenset[str]] = {}
-        self.regexes_of: tuple[Collection[str], int] | None = None
+        self.matched_among: tuple[Collection[str], int] | None = None
         self.is_matching = False
-        self.has_new_meanings = False
+        self.has_new_matches = False
         self._joined: dict[tuple[frozenset[str], str], frozenset[str]] = {}  # By topic names and regular expression.
         self._subscriptions: dict[frozenset[str], frozenset[str]] = {}  # Equal sets share one object.
         self._named_topics: frozenset[str] | None = frozenset()
@@ -279,9 +279,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         distinct = {id(topics): topics for topics in map(self.topics_of, members)}
         return set[str]().union(*distinct.values())
 
-    def note_meanings(self, regexes: dict[str, frozenset[str]], of: tuple[Collection[str], int] | None) -> None:
+    def set_matched_topics(self, regexes: dict[str, frozenset[str]], of: tuple[Collection[str], int] | None) -> None:
         """Store the topics matched by regular expressions, among all topics in `of`."""
-        self.regexes, self.regexes_of = regexes, of
+        self.regexes, self.matched_among = regexes, of
         self._joined.clear()
 
     def assignor(self, members: Iterable[ConsumerMember], default: str) -> str:

@@ -19,11 +19,11 @@ from minibroker.coordinators.groups.consumer.group import (
     ConsumerMember,
     subscribed_topics,
 )
-from minibroker.coordinators.groups.consumer.reconciliation import Aim, Rules, reconcile
-from minibroker.coordinators.groups.consumer.subscriptions import MayMatch, resolve
+from minibroker.coordinators.groups.consumer.reconciliation import Rules, TargetState, reconcile
+from minibroker.coordinators.groups.consumer.subscriptions import TopicAccess, resolve
 from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.records import Change
-from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, hash_of, known_topics
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, find_topics, hash_topics
 from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker_protocol.coordinator_records.consumer_groups import ConsumerGroupPartitionMetadataKey
 
@@ -47,13 +47,13 @@ class GroupUpdate:
         group: ConsumerGroup,
         core: Core,
         assignors: Mapping[str, Assignor],
-        may_match: MayMatch | None,
+        topic_access: TopicAccess | None,
         rules: Rules,
     ) -> None:
         self._group = group
         self._core = core
         self._topics = core.topics
-        self._may_match = may_match
+        self._may_match = topic_access
         self._assignors = assignors
         self._rules = rules
         self.changes: list[Change] = []
@@ -88,7 +88,7 @@ class GroupUpdate:
             UnknownStateError: The state of the member is unknown.
         """
         group = self._group
-        bumps_epoch = group.epoch == _NEVER or group.has_new_meanings
+        bumps_epoch = group.epoch == _NEVER or group.has_new_matches
         has_new_topics = (updated.topics, updated.regex) != (member.topics, member.regex)
         # Topics of a new expression become part of the group's next epoch, after `resolve_new_regex` has matched them.
         is_new = updated.regex != member.regex and updated.regex not in group.regexes
@@ -96,10 +96,10 @@ class GroupUpdate:
         if updated != member:
             self.changes.append(RECORDS.member_metadata(group.group_id, updated))
             is_resolved = updated.topics != member.topics if self.has_new_regex else has_new_topics
-            bumps_epoch |= is_resolved or self._changes_assignor(member, updated)
-        if bumps_epoch or self._may_be_news():
+            bumps_epoch |= is_resolved or self._has_new_assignor(member, updated)
+        if bumps_epoch or self._needs_check():
             members = self._members_with(replace(updated, regex="") if self.has_new_regex else updated)
-            self._look_at_topics(members.values(), changed=bumps_epoch)
+            self._update_topics(members.values(), changed=bumps_epoch)
             if self.epoch > group.assignment_epoch and self._may_assign():
                 self._assign(members, updated)
         if self.downgrades and self.epoch > group.assignment_epoch:
@@ -109,8 +109,8 @@ class GroupUpdate:
             return updated
         topics = map(self._topics.get, group.topics_of(updated))
         subscribed = frozenset(topic.id for topic in topics if topic is not None)
-        aim = Aim(target_epoch, target, subscribed, has_new_topics, group.is_free)
-        moved = reconcile(updated, aim, owned, self._rules)
+        goal = TargetState(target_epoch, target, subscribed, has_new_topics, group.is_free)
+        moved = reconcile(updated, goal, owned, self._rules)
         if moved != updated:
             self.changes.append(RECORDS.current_assignment(group.group_id, moved))
         return moved
@@ -120,7 +120,7 @@ class GroupUpdate:
         group, members = self._group, self._group.members.values()
         old_keys = group.regexes.keys()
         resolve(group, members, self._topics, self._may_match, self._core.slices)
-        self._look_at_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - old_keys))
+        self._update_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - old_keys))
 
     def _may_assign(self) -> bool:
         """Return whether the assignment interval is over (`canComputeNextTargetAssignment`)."""
@@ -130,7 +130,7 @@ class GroupUpdate:
         interval_ms = self._core.configs.group(group.group_id).assignment_interval_ms
         return not self._rules.since_4_3 or group.may_assign_again(interval_ms, self._core.clock.now_ms())
 
-    def _changes_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:
+    def _has_new_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:
         """Return whether most members now prefer another assignor. Since 4.4, Kafka then makes a new assignment."""
         if not self._rules.since_4_4 or updated.server_assignor == member.server_assignor:
             return False
@@ -145,46 +145,46 @@ class GroupUpdate:
         members[updated.member_id] = updated
         return members
 
-    def _may_be_news(self) -> bool:
+    def _needs_check(self) -> bool:
         """Return whether all members must be examined. Most heartbeats find nothing changed."""
         topic_names = self._group.named_topics
         if topic_names is None or self._group.epoch > self._group.assignment_epoch:
             return True
         if self._group.has_topics_record and self._rules.since_4_1:
             return True
-        return self._there_are(topic_names) is not self._group.topics
+        return self._find_topics(topic_names) is not self._group.topics
 
-    def _there_are(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
-        return known_topics(self._topics, names, self._group.topics)
+    def _find_topics(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
+        return find_topics(self._topics, names, self._group.topics)
 
     def without(self, removed: Collection[str]) -> None:
         """Remove members, and raise the group epoch."""
         group = self._group
         for member_id in removed:
-            self.changes += RECORDS.without_member(group.group_id, member_id)
+            self.changes += RECORDS.member_tombstones(group.group_id, member_id)
         remaining = [member for member in group.members.values() if member.member_id not in removed]
-        self._look_at_topics(remaining, changed=True)
+        self._update_topics(remaining, changed=True)
         if not remaining and self._rules.since_4_4:
             self.changes.append(RECORDS.assignment_epoch(group.group_id, self.epoch))
 
-    def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
+    def _update_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
         """Look up the subscribed topics. Raise the group epoch if they have changed, or if `changed` is true."""
         group, all_members = self._group, list(members)
         resolve(group, all_members, self._topics, self._may_match, self._core.slices)
-        self.topics = self._there_are(group.topics_of_all(all_members))
+        self.topics = self._find_topics(group.topics_of_all(all_members))
         if self._rules.since_4_1:
             if self.topics is not group.topics or group.has_topics_record:
-                self.metadata_hash = hash_of(self.topics)
+                self.metadata_hash = hash_topics(self.topics)
             changed |= self.metadata_hash != group.metadata_hash
         elif self.topics is not group.topics:
             self.changes.append(subscribed_topics(group.group_id, self.topics))
             changed = True
         if changed:
-            self._come_to_next_epoch()
+            self._raise_epoch()
         if group.has_topics_record and self._rules.since_4_1:
             self.changes.append(Change(ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None))
 
-    def _come_to_next_epoch(self) -> None:
+    def _raise_epoch(self) -> None:
         self.epoch += 1
         self.changes.append(RECORDS.group_epoch(self._group.group_id, self.epoch, self.metadata_hash))
 

@@ -19,7 +19,7 @@ from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.reconciliation import Rules
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
-from minibroker.coordinators.groups.modern.topics import Partitions, frozen, hash_of, known_topics
+from minibroker.coordinators.groups.modern.topics import Partitions, find_topics, frozen, hash_topics
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.coordinator_records.consumer_protocol import (
@@ -133,43 +133,45 @@ class Migration:
         if not self._rules.since_4_1:
             return 0
         names = frozenset[str]().union(*(member.topics for member in members))
-        return hash_of(known_topics(self._core.topics, names, {}))
+        return hash_topics(find_topics(self._core.topics, names, {}))
 
-    def may_downgrade(self, group: ConsumerGroup, gone: Collection[str], *, replaced: bool = False) -> bool:
+    def may_downgrade(self, group: ConsumerGroup, removed: Collection[str], *, replaced: bool = False) -> bool:
         """Return whether the group can become a classic group after these members are gone.
 
         With `replaced`, a member of the classic protocol replaces the removed member.
         """
-        remaining = [member for member in group.members.values() if member.member_id not in gone]
+        remaining = [member for member in group.members.values() if member.member_id not in removed]
         size = len(remaining) + replaced
         return (
             size > 0
             and self._policy in _DOWNGRADES
             and all(member.is_classic for member in remaining)
-            and not any(member.is_classic for member in group.members.values() if member.member_id in gone)
+            and not any(member.is_classic for member in group.members.values() if member.member_id in removed)
             and size <= self._core.config.integer("group.max.size")
         )
 
-    def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
+    def downgrade(self, group: ConsumerGroup, removed: Collection[str]) -> ErrorCode | None:
         """Convert the group to a classic group of the remaining members, and rebalance it.
 
         Returns:
             The result of the write, or None if the members' metadata cannot be decoded.
         """
-        remaining = [member for member in group.members.values() if member.member_id not in gone]
-        return self._downgrade(group, remaining, RECORDS.without_group(group.group_id, group.members), rebalances=True)
+        remaining = [member for member in group.members.values() if member.member_id not in removed]
+        return self._downgrade(
+            group, remaining, RECORDS.group_tombstones(group.group_id, group.members), rebalances=True
+        )
 
     def downgrade_with(
-        self, group: ConsumerGroup, update: GroupUpdate, gone: str, member: ConsumerMember
+        self, group: ConsumerGroup, update: GroupUpdate, removed: str, member: ConsumerMember
     ) -> ErrorCode | None:
         """Convert the group like `downgrade`, but replace the removed member by `member`, with the changes of `update`.
 
         All members keep their targets, so the group continues without a rebalance. As in Kafka 4, it does rebalance if
         the update raises the group epoch.
         """
-        others = [other for other in group.members.values() if other.member_id != gone]
-        renamed = [member.member_id if other == gone else other for other in group.members]
-        changes = [*update.changes, *RECORDS.without_group(group.group_id, renamed)]
+        others = [other for other in group.members.values() if other.member_id != removed]
+        renamed = [member.member_id if other == removed else other for other in group.members]
+        changes = [*update.changes, *RECORDS.group_tombstones(group.group_id, renamed)]
         return self._downgrade(group, [*others, member], changes, rebalances=update.epoch > group.assignment_epoch)
 
     def _downgrade(

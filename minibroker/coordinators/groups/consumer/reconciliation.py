@@ -48,7 +48,7 @@ class UnknownStateError(Exception):
     """The member is in a state of a later Kafka release and still owns partitions, so it must join again."""
 
 
-class Aim(NamedTuple):
+class TargetState(NamedTuple):
     """The target of a member.
 
     Attributes:
@@ -66,12 +66,12 @@ class Aim(NamedTuple):
     is_free: Callable[[bytes, int], bool]
 
 
-def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
+def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | None, rules: Rules) -> ConsumerMember:
     """Return the member after its next transition, or the same member if there is none.
 
     Args:
         member: The member's current state.
-        aim: The member's target.
+        goal: The member's target.
         owned: The partitions that the member reports as owned, or None if it reports nothing.
         rules: The rules of the release.
 
@@ -80,20 +80,20 @@ def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules:
     """
     epoch = member.epoch
     if member.state is MemberState.STABLE:
-        if epoch == aim.epoch:
-            return _without_unsubscribed(member, aim, owned, rules)
+        if epoch == goal.epoch:
+            return _without_unsubscribed(member, goal, owned, rules)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
         # The member still owns partitions that it must revoke. Until it reports otherwise, no other member gets them.
         if _owns(owned, member.revoking):
-            return _without_unsubscribed(member, aim, owned, rules)
+            return _without_unsubscribed(member, goal, owned, rules)
         # Before 4.2, the next epoch began with the revocation instead of the assignment.
         epoch += not rules.since_4_2
     elif member.state is MemberState.UNKNOWN:
         # In a state of a newer release, only a member that owns nothing can continue. Others are fenced and join again.
         if owned is None or owned:
             raise UnknownStateError
-        epoch = aim.epoch
-    return _next(member, epoch, aim, owned, rules)
+        epoch = goal.epoch
+    return _next(member, epoch, goal, owned, rules)
 
 
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
@@ -101,10 +101,12 @@ def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
 
-def _without_unsubscribed(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
+def _without_unsubscribed(
+    member: ConsumerMember, goal: TargetState, owned: Partitions | None, rules: Rules
+) -> ConsumerMember:
     """Return the member without unsubscribed topics, which require no new assignment."""
-    unsubscribed = {topic: indexes for topic, indexes in member.assigned.items() if topic not in aim.subscribed}
-    if not (rules.since_4_2 and aim.is_subscription_new and unsubscribed):
+    unsubscribed = {topic: indexes for topic, indexes in member.assigned.items() if topic not in goal.subscribed}
+    if not (rules.since_4_2 and goal.is_subscription_new and unsubscribed):
         return member
     kept = {topic: indexes for topic, indexes in member.assigned.items() if topic not in unsubscribed}
     nothing = frozenset[int]()
@@ -140,10 +142,12 @@ def _moved(
     )
 
 
-def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
-    owned_before, target, waiting = member.assigned, aim.target, NOTHING
+def _next(
+    member: ConsumerMember, epoch: int, goal: TargetState, owned: Partitions | None, rules: Rules
+) -> ConsumerMember:
+    owned_before, target, waiting = member.assigned, goal.target, NOTHING
     if rules.since_4_2:
-        target = {topic: indexes for topic, indexes in target.items() if topic in aim.subscribed}
+        target = {topic: indexes for topic, indexes in target.items() if topic in goal.subscribed}
         waiting = member.revoking
     kept = frozen({topic: indexes & target.get(topic, frozenset()) for topic, indexes in owned_before.items()})
     revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in owned_before.items()})
@@ -152,10 +156,10 @@ def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None
         return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, rules)
     missing = {topic: indexes - kept.get(topic, frozenset()) for topic, indexes in target.items()}
     free = {
-        topic: {index for index in indexes if index in waiting.get(topic, ()) or aim.is_free(topic, index)}
+        topic: {index for index in indexes if index in waiting.get(topic, ()) or goal.is_free(topic, index)}
         for topic, indexes in missing.items()
     }
     # The member gets free partitions immediately, and the others as soon as their owners have revoked them.
     state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     assigned = {topic: kept.get(topic, frozenset()) | free.get(topic, set()) for topic in (*kept, *free)}
-    return _moved(member, aim.epoch, state, frozen(assigned), NOTHING, rules)
+    return _moved(member, goal.epoch, state, frozen(assigned), NOTHING, rules)

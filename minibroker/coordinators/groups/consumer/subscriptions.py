@@ -19,7 +19,7 @@ _RIGHTS_BY_SLICE: Final = 50
 _logger = logging.getLogger(__name__)
 
 
-class MayMatch(NamedTuple):
+class TopicAccess(NamedTuple):
     """The topics that the regular expressions of a group can match, given by a client's access rights.
 
     Attributes:
@@ -35,41 +35,45 @@ def _anything(_name: str) -> bool:
     return True
 
 
-EVERYTHING: Final = MayMatch(_anything)
+ALL_TOPICS: Final = TopicAccess(_anything)
 
 
 def resolve(
-    group: ConsumerGroup, members: Iterable[ConsumerMember], topics: Topics, may_match: MayMatch | None, slices: Slices
+    group: ConsumerGroup,
+    members: Iterable[ConsumerMember],
+    topics: Topics,
+    topic_access: TopicAccess | None,
+    slices: Slices,
 ) -> None:
     """Store the topics matched by the members' regular expressions, or begin to match them in steps.
 
-    Without `may_match` no client's rights apply, so expressions keep their topics.
+    Without `topic_access` no client's rights apply, so expressions keep their topics.
     """
     regexes = {member.regex for member in members if member.regex}
     if not regexes:
-        group.note_meanings({}, None)
+        group.set_matched_topics({}, None)
         return
-    known, of = group.regexes, group.regexes_of
-    if may_match is not None:
-        of = topics.names, may_match.rules
-        if of != group.regexes_of:
+    known, of = group.regexes, group.matched_among
+    if topic_access is not None:
+        of = topics.names, topic_access.rules
+        if of != group.matched_among:
             known = {}
-    missing = regexes - known.keys() if may_match is not None else set[str]()
+    missing = regexes - known.keys() if topic_access is not None else set[str]()
     if not missing:
         if known.keys() != regexes:
-            group.note_meanings({regex: known[regex] for regex in regexes if regex in known}, of)
+            group.set_matched_topics({regex: known[regex] for regex in regexes if regex in known}, of)
         return
     if group.is_matching:
         return
-    assert may_match is not None
+    assert topic_access is not None
     assert of is not None
-    matched = slices.begin(_match(group.group_id, sorted(missing), of[0], may_match.allows))
+    matched = slices.begin(_match(group.group_id, sorted(missing), of[0], topic_access.allows))
     if isinstance(matched, Work):
         group.is_matching = True
         has_matched = partial(_has_matched, group, known, of)
         matched.then(has_matched, partial(_has_failed, group))  # pyright: ignore[reportUnknownMemberType] - the result has any type
     else:
-        group.note_meanings({**{regex: known[regex] for regex in regexes if regex in known}, **matched}, of)
+        group.set_matched_topics({**{regex: known[regex] for regex in regexes if regex in known}, **matched}, of)
 
 
 def _has_matched(
@@ -80,8 +84,8 @@ def _has_matched(
 ) -> None:
     """Store the matched topics for the next heartbeat, which checks whether they are still up to date."""
     group.is_matching = False
-    group.has_new_meanings |= any(topics != group.regexes.get(regex, frozenset()) for regex, topics in matched.items())
-    group.note_meanings({**known, **matched}, of)
+    group.has_new_matches |= any(topics != group.regexes.get(regex, frozenset()) for regex, topics in matched.items())
+    group.set_matched_topics({**known, **matched}, of)
 
 
 def _has_failed(group: ConsumerGroup, error: Exception) -> None:

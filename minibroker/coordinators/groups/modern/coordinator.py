@@ -217,23 +217,23 @@ class ModernGroups(Generic[G]):
         group = self.existing(group_id)
         member = self.member(group, member_id, instance_id)
         if epoch == AWAY and instance_id is not None:
-            absent = self._gone_for_a_while(member)
+            absent = self._absent(member)
             code = self.store.save_changes(group, [group.records.current_assignment(group_id, absent)])
-            self.timers(group, member.member_id).has_revoked()
+            self.timers(group, member.member_id).end_revocation()
         else:
             code = self._fence(group, member.member_id)
         if code:
             raise GroupRefusedError(code)
         return Answer(member_id, epoch, None)
 
-    def _gone_for_a_while(self, member: Any) -> Any:
+    def _absent(self, member: Any) -> Any:
         """Return the temporarily absent state of a static member."""
         raise NotImplementedError
 
     def _fence(self, group: G, member_id: str) -> ErrorCode:
         """Remove a member, and return an error if that cannot be written."""
         group_id, records = group.group_id, group.records
-        changes = [*records.without_member(group_id, member_id), self._epoch_without(group, member_id)]
+        changes = [*records.member_tombstones(group_id, member_id), self._epoch_without(group, member_id)]
         if group.members.keys() == {member_id}:  # Since Kafka 4.4: no member is left to assign to.
             changes.append(records.assignment_epoch(group_id, group.epoch + 1))
         code = self.store.save_changes(group, changes)
@@ -290,7 +290,7 @@ class ModernGroups(Generic[G]):
         for member in tuple(group.members.values()):
             timers = self.restart_session(group, member.member_id)
             if member.is_revoking:
-                timers.must_revoke(member.rebalance_timeout_ms)
+                timers.start_revocation(member.rebalance_timeout_ms)
 
     def forget(self, group: G, *, is_gone: bool = True) -> None:
         """Cancel all deadlines of a group that is gone, or that was converted to another protocol."""

@@ -23,7 +23,7 @@ _FIRST_WITH_EPOCHS: Final = 9
 """The first version of OffsetCommit for members with epochs."""
 _FIRST_TRANSACTIONAL_WITH_EPOCHS: Final = 6
 """The first version of TxnOffsetCommit with STALE_MEMBER_EPOCH. Earlier versions get ILLEGAL_GENERATION."""
-_GONE: Final = -1
+_DELETED_EPOCH: Final = -1
 
 
 class MemberState(IntEnum):
@@ -188,7 +188,7 @@ class ModernGroup(Generic[M, T]):
         if isinstance(key, records.group):
             self._apply_metadata(value)
         elif isinstance(key, records.target_metadata):
-            self.assignment_epoch = _GONE if value is None else value.assignment_epoch
+            self.assignment_epoch = _DELETED_EPOCH if value is None else value.assignment_epoch
             self.assigned_ms = 0 if value is None else value.assignment_timestamp
         elif isinstance(key, records.target):
             if value is None:

@@ -110,18 +110,18 @@ class GroupRecords:
     def replaced_member(self, group_id: str, before: str, member: Any, target: Any) -> list[Change]:
         """Return the records of a returning static member, which keeps its target, possibly under another member id."""
         return [
-            *self.without_member(group_id, before),
+            *self.member_tombstones(group_id, before),
             self.member_metadata(group_id, member),
             self.target_assignment(group_id, member.member_id, target),
             self.current_assignment(group_id, member),
         ]
 
-    def without_member(self, group_id: str, member_id: str) -> list[Change]:
+    def member_tombstones(self, group_id: str, member_id: str) -> list[Change]:
         """Return the tombstones of a member, in the order that Kafka requires."""
         keys = self.current, self.target, self.member
         return [Change(key(group_id=group_id, member_id=member_id), None) for key in keys]
 
-    def without_group(self, group_id: str, members: Collection[str]) -> list[Change]:
+    def group_tombstones(self, group_id: str, members: Collection[str]) -> list[Change]:
         """Return the tombstones of a group and all its members."""
         current, target, metadata = (
             [Change(key(group_id=group_id, member_id=member_id), None) for member_id in members]

@@ -52,7 +52,7 @@ class TopicMetadata(NamedTuple):
     racks: PartitionRacks = ()
 
 
-def known_topics(
+def find_topics(
     topics: Topics, names: AbstractSet[str], known: Mapping[str, TopicMetadata]
 ) -> Mapping[str, TopicMetadata]:
     """Return the existing topics among `names`.
@@ -79,7 +79,7 @@ def _is_as_before(topics: Topics, name: str, before: TopicMetadata) -> bool:
     return topic is not None and _metadata_of(topic, topics) == before
 
 
-def hash_of(topics: Mapping[str, TopicMetadata]) -> int:
+def hash_topics(topics: Mapping[str, TopicMetadata]) -> int:
     """Return a signed 64-bit hash, 0 without topics (Kafka's `Utils.computeGroupHash` and `computeTopicHash`).
 
     A coordinator that has loaded a group compares the hash to see whether the topics or their racks have changed.

@@ -16,11 +16,11 @@ from minibroker.cluster.features import SHARE_VERSION
 from minibroker.cluster.routing.slices import ForEach
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.assignors.range import MemberSpec
-from minibroker.coordinators.groups.assignors.simple import assign_simply
+from minibroker.coordinators.groups.assignors.simple import assign_simple
 from minibroker.coordinators.groups.modern.coordinator import Answer, Client, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.records import Change
-from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, hash_of, known_topics
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, find_topics, hash_topics
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.share.group import (
     RECORDS,
@@ -41,9 +41,9 @@ from minibroker_protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from minibroker_protocol.messages.share_group import ShareGroupHeartbeatRequest
 
-_BEFORE_MEMBERS: Final = 1
+_EPOCH_BEFORE_MEMBERS: Final = 1
 """The epoch of a new group since Kafka 4.3. The first member starts the next epoch."""
-_LEAST_TOPIC_BYTES: Final = 24
+_MIN_TOPIC_BYTES: Final = 24
 """The size of a topic with one partition in the record of a group's share-partitions, in bytes, without its name."""
 _logger = logging.getLogger(__name__)
 
@@ -129,14 +129,14 @@ class ShareGroups(ModernGroups[ShareGroup]):
             names = topics_of_all({**group.members, updated.member_id: updated}.values())
         bumps |= group.assignment_epoch >= group.epoch and group.waits_for_assignment()
         self._check_size(group, sum(map(len, updated.topics)))
-        topics = known_topics(self.core.topics, names, group.topics)
-        self._check_size(group, len(topics) * _LEAST_TOPIC_BYTES)
-        metadata_hash = group.metadata_hash if topics and topics is group.topics else hash_of(topics)
+        topics = find_topics(self.core.topics, names, group.topics)
+        self._check_size(group, len(topics) * _MIN_TOPIC_BYTES)
+        metadata_hash = group.metadata_hash if topics and topics is group.topics else hash_topics(topics)
         epoch = group.epoch
         if bumps or topics is not group.topics:
             bumps |= metadata_hash != group.metadata_hash
             if bumps:
-                epoch = max(epoch, _BEFORE_MEMBERS if self._has_intervals else 0) + 1
+                epoch = max(epoch, _EPOCH_BEFORE_MEMBERS if self._has_intervals else 0) + 1
                 changes.append(RECORDS.group_epoch(group.group_id, epoch, metadata_hash))
         target_epoch, target = group.assignment_epoch, group.target_of(updated.member_id)
         if target_epoch < epoch and self._may_assign(group):
@@ -152,7 +152,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
         self.save(group, changes)
         group.topics = topics
         if missing:
-            self.core.call_soon(partial(self._begin, group, missing, epoch))
+            self.core.call_soon(partial(self._initialize_states, group, missing, epoch))
         else:
             group.complete = topics, group.partitions
         return moved
@@ -185,8 +185,8 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     def _epoch_without(self, group: ShareGroup, member_id: str) -> Change:
         subscribed = topics_of_all(member for member in group.members.values() if member.member_id != member_id)
-        topics = known_topics(self.core.topics, subscribed, group.topics)
-        return RECORDS.group_epoch(group.group_id, group.epoch + 1, hash_of(topics))
+        topics = find_topics(self.core.topics, subscribed, group.topics)
+        return RECORDS.group_epoch(group.group_id, group.epoch + 1, hash_topics(topics))
 
     def _session_timeout_ms(self, group: ShareGroup, member_id: str) -> int:
         del member_id
@@ -194,7 +194,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
 
     # States of partitions
 
-    def _begin(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
+    def _initialize_states(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
         """Initialize states after the heartbeat that needs them (`GroupCoordinatorService.persisterInitialize`)."""
         states, errors = self.states(), list[ErrorCode]()
 
@@ -234,7 +234,7 @@ def _assignment(
         if member.topics not in ids:
             ids[member.topics] = [topics[name].topic_id for name in sorted(member.topics) if name in topics]
         specs[member_id] = MemberSpec(None, ids[member.topics], group.target_of(member_id))
-    assigned = assign_simply(specs, group.partitions.indexes(), homogeneous=len(ids) == 1)
+    assigned = assign_simple(specs, group.partitions.indexes(), homogeneous=len(ids) == 1)
     return {member_id: assigned.get(member_id, NOTHING) for member_id in hash_order(specs, string_hash)}
 
 

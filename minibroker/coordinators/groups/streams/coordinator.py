@@ -17,7 +17,7 @@ from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.modern.coordinator import Client, GroupRefusedError, ModernGroups
 from minibroker.coordinators.groups.modern.group import JOINING
-from minibroker.coordinators.groups.modern.topics import hash_of, known_topics
+from minibroker.coordinators.groups.modern.topics import find_topics, hash_topics
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams.group import (
@@ -42,7 +42,7 @@ from minibroker.coordinators.groups.streams.tasks import (
     DuplicateOffsetError,
     HeldTasks,
     Tasks,
-    are_within,
+    are_subset,
     task_sets,
 )
 from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
@@ -50,7 +50,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from minibroker_protocol.records.record import NewRecord
 
-_NOT_SAID: Final = -1
+_UNSET: Final = -1
 _logger = logging.getLogger(__name__)
 
 
@@ -144,9 +144,9 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             self.end_session(group, static_member.member_id)
         timers = self.restart_session(group, moved.member_id)
         if moved.is_revoking and moved != updated:
-            timers.must_revoke(moved.rebalance_timeout_ms)
+            timers.start_revocation(moved.rebalance_timeout_ms)
         elif moved != updated:
-            timers.has_revoked()
+            timers.end_revocation()
         if request.shutdown_application and group.shutdown_by is None:
             group.shutdown_by = moved.member_id
         has_other_tasks = moved.assigned != member.assigned
@@ -178,11 +178,11 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         joins, epoch = request.member_epoch == JOINING, request.member_epoch
         if joins and static_member is not None:
             self.check_released(static_member, request.member_id)
-            return static_member.back_as(request.member_id)
+            return static_member.as_returned(request.member_id)
         if joins:
             return group.member_or_new(request.member_id)
         member: StreamsMember = self.member(group, request.member_id, request.instance_id)
-        has_no_others = owned is not None and are_within(owned, member.assigned.without_epochs())
+        has_no_others = owned is not None and are_subset(owned, member.assigned.without_epochs())
         self.check_epoch(member, epoch, may_be_previous=has_no_others)
         return member
 
@@ -205,7 +205,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         if updated != member:
             update.bumps = request.instance_id is None or not updated.has_same_config_as(member)
             update.changes.append(RECORDS.member_metadata(group.group_id, updated))
-        update.take_topology(None if request.topology is None else to_record(request.topology))
+        update.set_topology(None if request.topology is None else to_record(request.topology))
         if updated.topology_epoch < update.topology.epoch:
             update.statuses.append(
                 Status(
@@ -214,16 +214,16 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
                     f"{update.topology.epoch}.",
                 )
             )
-        topics = known_topics(self.core.topics, update.topology.required_topics, group.topics)
-        update.take_topics(topics, hash_of(topics) if topics is not group.topics else group.metadata_hash)
-        update.refuse_unknown_tasks(owned)
+        topics = find_topics(self.core.topics, update.topology.required_topics, group.topics)
+        update.set_topics(topics, hash_topics(topics) if topics is not group.topics else group.metadata_hash)
+        update.check_tasks(owned)
         try:
             reported = group.reported_by(updated.member_id).updated(request.task_offsets, request.task_end_offsets)
         except DuplicateOffsetError as error:
             raise GroupRefusedError(ErrorCode.INVALID_REQUEST, str(error)) from None
         if reported is not NOTHING_REPORTED and not is_new:  # As in Kafka, new groups begin without any.
             group.reported[updated.member_id] = reported
-        update.take_configs(self._assignor_settings(group.group_id))
+        update.set_configs(self._assignor_settings(group.group_id))
         update.advance_epoch()
         delay_ms = self._setting(group.group_id, "initial.rebalance.delay.ms") if self._has_delay else 0
         if group.is_empty and delay_ms > 0 and not group.is_delayed:
@@ -316,8 +316,8 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         self.leave(group_id, member_id, instance_id, epoch)
         return StreamsAnswer(member_id, epoch)
 
-    def _gone_for_a_while(self, member: StreamsMember) -> StreamsMember:
-        return member.gone_for_a_while()
+    def _absent(self, member: StreamsMember) -> StreamsMember:
+        return member.as_absent()
 
     # Sessions
 
@@ -404,7 +404,7 @@ def _updated(member: StreamsMember, request: StreamsGroupHeartbeatRequest, clien
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _UNSET else timeout_ms,
         topology_epoch=member.topology_epoch if request.topology is None else request.topology.epoch,
         client_id=client.id,
         client_host=client.host,

@@ -21,7 +21,7 @@ from minibroker.coordinators.groups.streams.internal_topics import (
     source_topics,
 )
 from minibroker.coordinators.groups.streams.tasks import (
-    HOLDS_NOTHING,
+    NO_HELD_TASKS,
     NO_TASKS,
     NOTHING_REPORTED,
     HeldTasks,
@@ -108,8 +108,8 @@ class StreamsMember(ModernMember):
     endpoint: tuple[str, int] | None = None
     tags: Mapping[str, str] = field(default_factory=_no_tags)
     state: TaskState = TaskState.STABLE
-    assigned: HeldTasks = HOLDS_NOTHING
-    revoking: HeldTasks = HOLDS_NOTHING
+    assigned: HeldTasks = NO_HELD_TASKS
+    revoking: HeldTasks = NO_HELD_TASKS
 
     @property
     def is_revoking(self) -> bool:
@@ -120,16 +120,16 @@ class StreamsMember(ModernMember):
         """Return whether the member has reached its target of this assignment epoch."""
         return self.state is TaskState.STABLE and self.epoch == assignment_epoch
 
-    def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = HOLDS_NOTHING) -> Self:
+    def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = NO_HELD_TASKS) -> Self:
         """Return the member in another epoch, or in the same one."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch, state=state, assigned=assigned, revoking=revoking)
 
-    def gone_for_a_while(self) -> Self:
+    def as_absent(self) -> Self:
         """Return the state of an absent static member. It keeps its tasks, and can commit late in any epoch."""
         active = {subtopology: dict.fromkeys(tasks, 0) for subtopology, tasks in self.assigned.active.items()}
-        return replace(self, epoch=AWAY, assigned=self.assigned._replace(active=active), revoking=HOLDS_NOTHING)
+        return replace(self, epoch=AWAY, assigned=self.assigned._replace(active=active), revoking=NO_HELD_TASKS)
 
-    def back_as(self, member_id: str) -> Self:
+    def as_returned(self, member_id: str) -> Self:
         """Return the state of a returning static member."""
         return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
 

@@ -24,7 +24,7 @@ from minibroker_protocol.coordinator_records.streams_groups import (
 from minibroker_protocol.java_text import in_java_order
 from minibroker_protocol.messages import streams_group, streams_group_heartbeat
 
-_MOST_TOLD: Final = 3
+_MAX_LISTED_NAMES: Final = 3
 
 
 class DuplicateSubtopologyError(Exception):
@@ -424,5 +424,5 @@ def _same(count_by_topic: Mapping[str, int], counts: Iterable[int]) -> int:
 
 def _summary(names: Iterable[str]) -> str:
     listed = list(names)
-    more = len(listed) - _MOST_TOLD
-    return ", ".join(listed[:_MOST_TOLD]) + (f" and {more} additional topics" if more > 0 else "")
+    more = len(listed) - _MAX_LISTED_NAMES
+    return ", ".join(listed[:_MAX_LISTED_NAMES]) + (f" and {more} additional topics" if more > 0 else "")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from minibroker.coordinators.groups.streams.group import StreamsMember, TaskState
-from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Task, Tasks, TaskSets, have_common
+from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Task, Tasks, TaskSets, overlap
 
 
 class UnknownTaskStateError(Exception):
@@ -65,7 +65,7 @@ def reconcile(
         if epoch == target_epoch:
             return member
     elif member.state is TaskState.UNREVOKED_TASKS:
-        if owned is None or have_common(owned, member.revoking.without_epochs()):
+        if owned is None or overlap(owned, member.revoking.without_epochs()):
             return member
         epoch += 1
     elif member.state is TaskState.UNKNOWN:
@@ -97,7 +97,7 @@ def _next(
         replica.revoked -= held & wanted_tasks.active
     held_epochs = member.assigned.active
     revoked = HeldTasks(_of(held_epochs, active.revoked), _sets(standby.revoked), _sets(warmup.revoked))
-    must_revoke = not revoked.is_empty and (owned is None or have_common(owned, revoked.without_epochs()))
+    must_revoke = not revoked.is_empty and (owned is None or overlap(owned, revoked.without_epochs()))
     promoted: set[Task] = set() if must_revoke else active.free
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.kept |= (held & wanted_tasks.active) - promoted

@@ -16,7 +16,7 @@ from minibroker_protocol.java_text import utf16_order
 T = TypeVar("T")
 
 
-class JavaQueue(Generic[T]):
+class JavaPriorityQueue(Generic[T]):
     """A queue like Java's `PriorityQueue`, with the smallest key first and the same order of equal keys."""
 
     __slots__ = ("_items", "_key")
@@ -81,7 +81,7 @@ class Process:
         self.standby: dict[str, set[Task]] = {}
         self._tasks: set[Task] = set()
         self._total = 0
-        self._by_load: JavaQueue[list[str | int]] | None = None
+        self._by_load: JavaPriorityQueue[list[str | int]] | None = None
 
     def add_member(self, member_id: str) -> None:
         """Add a member."""
@@ -107,7 +107,9 @@ class Process:
         queue = self._by_load
         if queue is None:
             ordered = hash_order(self.counts, string_hash)
-            queue = self._by_load = JavaQueue([[member_id, self.counts[member_id]] for member_id in ordered], _count)
+            queue = self._by_load = JavaPriorityQueue(
+                [[member_id, self.counts[member_id]] for member_id in ordered], _count
+            )
         entry = queue.poll()
         assert entry is not None, "no process is without members"
         count = entry[1] = self._give(str(entry[0]), task, is_active=is_active)
@@ -239,7 +241,7 @@ class _Assignment:
         tasks = sorted(self._tasks(), key=_by_partition)
         moved = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
         free = [task for task in moved if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None))]
-        queue = JavaQueue(self._processes, _load)
+        queue = JavaPriorityQueue(self._processes, _load)
         for task in sorted(free, key=_in_order):
             process = queue.poll()
             assert process is not None, "there are members"
@@ -266,7 +268,7 @@ class _Assignment:
                 assigned_copies += 1
             if assigned_copies < self._standbys:
                 unassigned.append((task, self._standbys - assigned_copies))
-        queue = JavaQueue(self._processes, _load)
+        queue = JavaPriorityQueue(self._processes, _load)
         for task, copies in sorted(unassigned, key=lambda entry: _in_order(entry[0]), reverse=True):
             for _ in range(copies):
                 if not self._give_standby(queue, task):  # All processes already have the task.
@@ -283,7 +285,7 @@ class _Assignment:
             return True
         return False
 
-    def _give_standby(self, queue: JavaQueue[Process], task: Task) -> bool:
+    def _give_standby(self, queue: JavaPriorityQueue[Process], task: Task) -> bool:
         polled: list[Process] = []
         is_assigned = False
         while not is_assigned and (process := queue.poll()) is not None:

@@ -21,15 +21,15 @@ TaskOffsets = Mapping[str, Mapping[int, int]]
 """The sums of changelog offsets of tasks, by subtopology and partition."""
 
 
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_TASKS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Tasks(NamedTuple):
     """Tasks that a member should have, or reports."""
 
-    active: TaskSets = _NONE
-    standby: TaskSets = _NONE
-    warmup: TaskSets = _NONE
+    active: TaskSets = _NO_TASKS
+    standby: TaskSets = _NO_TASKS
+    warmup: TaskSets = _NO_TASKS
 
     @property
     def is_empty(self) -> bool:
@@ -40,9 +40,9 @@ class Tasks(NamedTuple):
 class HeldTasks(NamedTuple):
     """Tasks that a member has. Active tasks have their assignment epochs, which fence late commits."""
 
-    active: TaskEpochs = _NONE
-    standby: TaskSets = _NONE
-    warmup: TaskSets = _NONE
+    active: TaskEpochs = _NO_TASKS
+    standby: TaskSets = _NO_TASKS
+    warmup: TaskSets = _NO_TASKS
 
     @property
     def is_empty(self) -> bool:
@@ -91,8 +91,8 @@ class ReportedOffsets(NamedTuple):
         ends: The sum of the end offsets of these changelogs.
     """
 
-    reached: TaskOffsets = _NONE
-    ends: TaskOffsets = _NONE
+    reached: TaskOffsets = _NO_TASKS
+    ends: TaskOffsets = _NO_TASKS
 
     def updated(self, reached: "Iterable[TaskOffset] | None", ends: "Iterable[TaskOffset] | None") -> "ReportedOffsets":
         """Return the offsets after a heartbeat. None means no change.
@@ -108,8 +108,8 @@ class ReportedOffsets(NamedTuple):
 
 
 NO_TASKS: Final = Tasks()
-HOLDS_NOTHING: Final = HeldTasks()
-NO_OFFSETS: Final[TaskOffsets] = _NONE
+NO_HELD_TASKS: Final = HeldTasks()
+NO_OFFSETS: Final[TaskOffsets] = _NO_TASKS
 NOTHING_REPORTED: Final = ReportedOffsets()
 
 
@@ -131,7 +131,7 @@ def _by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
     return offsets_by_subtopology
 
 
-def have_common(some: Tasks, others: Tasks) -> bool:
+def overlap(some: Tasks, others: Tasks) -> bool:
     """Return whether any task is in both, as the same kind of task."""
     return any(
         tasks & other_kind.get(subtopology, frozenset())
@@ -140,7 +140,7 @@ def have_common(some: Tasks, others: Tasks) -> bool:
     )
 
 
-def are_within(some: Tasks, others: Tasks) -> bool:
+def are_subset(some: Tasks, others: Tasks) -> bool:
     """Return whether `others` contains all tasks in `some`."""
     return all(
         tasks <= other_kind.get(subtopology, frozenset())

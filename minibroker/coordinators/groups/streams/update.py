@@ -81,7 +81,7 @@ class GroupUpdate:
         tags = self.configs.get(RACK_TAGS, "")
         return [tag for tag in tags.split(",") if tag not in member.tags] if tags else []
 
-    def take_topology(self, value: StreamsGroupTopologyValue | None) -> None:
+    def set_topology(self, value: StreamsGroupTopologyValue | None) -> None:
         """Use a member's topology (`maybeUpdateTopology`).
 
         Raises:
@@ -109,7 +109,7 @@ class GroupUpdate:
         else:
             self.topology = known
 
-    def take_topics(self, found: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
+    def set_topics(self, found: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
         """Use the topics of the topology (`InternalTopicManager.configureTopics`).
 
         Raises:
@@ -131,7 +131,7 @@ class GroupUpdate:
         self._validated_epoch = self.topology.epoch if self.configured.is_ready else _NOT_READY
         self.bumps |= self._validated_epoch != group.validated_epoch
 
-    def refuse_unknown_tasks(self, owned: Tasks | None) -> None:
+    def check_tasks(self, owned: Tasks | None) -> None:
         """Check that the tasks reported by a member exist.
 
         Raises:
@@ -155,7 +155,7 @@ class GroupUpdate:
                             f"Number of tasks for this subtopology: {subtopology.tasks}",
                         )
 
-    def take_configs(self, configs: Mapping[str, str]) -> None:
+    def set_configs(self, configs: Mapping[str, str]) -> None:
         """Use the given assignor settings."""
         self.configs = configs
         self.bumps |= configs != self.group.configs

@@ -324,7 +324,7 @@ def _check_transaction(
     if not (adds or transactions.verifies):
         return
     found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
-    error = verification.as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+    error = verification.writer_error(found, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
     # KIP-890: clients retry CONCURRENT_TRANSACTIONS from Produce v12 on. Older ones would fail.
     if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise RefusedError(

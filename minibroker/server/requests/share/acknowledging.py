@@ -114,7 +114,7 @@ def _acknowledge(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     code = share_partition.acknowledge(request.member_id or "", acknowledgements)
     if not code:
-        manager.measured.acknowledge(acknowledgements)
+        manager.metrics.acknowledge(acknowledgements)
     return code
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.routing.slices import ForEach, then
-from minibroker.coordinators.share_partitions.acquisition import Span, Wish
+from minibroker.coordinators.share_partitions.acquisition import AcquisitionRequest, Span
 from minibroker.coordinators.share_partitions.sessions import TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.state import SharePartitionKey
@@ -147,7 +147,7 @@ class ShareReader:
 
     def _measure(self, found: int, *, is_complete: bool) -> None:
         """Measure the time until the acquisition (`DelayedShareFetch`), and the ratio of partitions with records."""
-        measured = self._manager.measured.fetches[self._group_id]
+        measured = self._manager.metrics.fetches[self._group_id]
         if found or is_complete:
             now_ms = self._call.core.clock.monotonic_ms()
             measured.acquire_ms.add(now_ms - self._began_ms)
@@ -169,7 +169,7 @@ class ShareReader:
             end = log.last_stable_offset if self._committed else None
             data = log.read(offset, limit, min_one_batch=not self._has_data, end_offset=end)
         except OffsetOutOfRangeError:
-            share_partition.begin_at(partition.log.log_start_offset)
+            share_partition.move_start(partition.log.log_start_offset)
             return None
         except MAPPED as error:
             self._results[key] = failed(key[1], error_code_of(error))
@@ -211,7 +211,7 @@ class ShareReader:
         except MAPPED as error:
             return failed(index, error_code_of(error)), 0
         is_strict = request.share_acquire_mode == _STRICT
-        wish = Wish(request.member_id or "", max_records, request.batch_size, is_strict)
+        wish = AcquisitionRequest(request.member_id or "", max_records, request.batch_size, is_strict)
         acquired = share_partition.acquire(wish, found.offset, [Span(each.first, each.last) for each in batches])
         if acquired and self._committed:
             acquired = share_partition.archive(acquired, self._aborted(found, batches))

@@ -39,7 +39,9 @@ class Consumers:
             fields.setdefault("rebalance_timeout_ms", REBALANCE_MS)
         listed = None
         if owned is not None:
-            listed = [TopicPartitions(topic_id=self._id(name), partitions=list(each)) for name, each in owned.items()]
+            listed = [
+                TopicPartitions(topic_id=self._id(name), partitions=list(indexes)) for name, indexes in owned.items()
+            ]
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=member,
@@ -61,12 +63,12 @@ class Consumers:
 
     def named(self, partitions: Sequence[Any]) -> dict[str, list[int]]:
         """Return partitions by topic name."""
-        found: dict[str, list[int]] = {}
-        for each in partitions:
-            topic = self.harness.core.topics.with_id(bytes(each.topic_id))
+        by_name: dict[str, list[int]] = {}
+        for entry in partitions:
+            topic = self.harness.core.topics.with_id(bytes(entry.topic_id))
             assert topic is not None
-            found[topic.name] = list(each.partitions)
-        return found
+            by_name[topic.name] = list(entry.partitions)
+        return by_name
 
     def describe(self, version: int = 1) -> Any:
         """Return the group's ConsumerGroupDescribe response, with its members sorted by id."""
@@ -77,16 +79,16 @@ class Consumers:
 
     def assigned(self) -> dict[str, dict[str, list[int]]]:
         """Return the partitions of each member."""
-        return {each.member_id: self.named(each.assignment.topic_partitions) for each in self.describe().members}
+        return {member.member_id: self.named(member.assignment.topic_partitions) for member in self.describe().members}
 
     def settle(self, *members: str) -> dict[str, dict[str, list[int]]]:
         """Send heartbeats until nothing changes, and return the partitions of each member."""
         for _ in range(10):
             before = self.describe()
-            known = {each.member_id: each for each in before.members}
+            described = {entry.member_id: entry for entry in before.members}
             for member in members:
-                kept = self._kept(known[member])
-                assert self.beat(member, known[member].member_epoch, kept).error_code == 0
+                owned = self._kept(described[member])
+                assert self.beat(member, described[member].member_epoch, owned).error_code == 0
             if self.describe() == before:
                 break
         return self.assigned()
@@ -95,7 +97,7 @@ class Consumers:
         """Return the partitions that a described member has and need not revoke."""
         target = self.named(member.target_assignment.topic_partitions)
         held = self.named(member.assignment.topic_partitions)
-        kept = {name: [each for each in indexes if each in target.get(name, ())] for name, indexes in held.items()}
+        kept = {name: [index for index in indexes if index in target.get(name, ())] for name, indexes in held.items()}
         return {name: indexes for name, indexes in kept.items() if indexes}
 
     def _id(self, name: str) -> bytes:

@@ -64,10 +64,10 @@ class Members:
 
     def leave(self, *members: tuple[str, str | None] | str) -> list[int]:
         """Remove members, and return the error code of each."""
-        named = [(each, None) if isinstance(each, str) else each for each in members]
-        response = self.harness.ask(leave_request(self.group_id, *named), 5)
+        identities = [(member, None) if isinstance(member, str) else member for member in members]
+        response = self.harness.ask(leave_request(self.group_id, *identities), 5)
         assert response.error_code == 0
-        return [each.error_code for each in response.members]
+        return [member.error_code for member in response.members]
 
     def describe(self) -> DescribedGroup:
         """Return the description of the group."""
@@ -83,7 +83,7 @@ class Members:
     @property
     def ids(self) -> set[str]:
         """The ids of the members."""
-        return {each.member_id for each in self.describe().members}
+        return {member.member_id for member in self.describe().members}
 
     # Groups with members
 
@@ -127,9 +127,9 @@ def answered(pending: Pending) -> Any:
 
 def are_waiting(*pending: Pending) -> bool:
     """Return whether none of the requests is answered."""
-    return not any(each.is_answered for each in pending)
+    return not any(request.is_answered for request in pending)
 
 
 def names_of(members: Iterable[Any]) -> set[str]:
     """Return the member ids in a list of members."""
-    return {each.member_id for each in members}
+    return {member.member_id for member in members}

@@ -62,7 +62,9 @@ def sync_request(
     protocol: tuple[str | None, str | None] = ("consumer", "range"),
 ) -> SyncGroupRequest:
     """Return a SyncGroup. Only the leader sends assignments."""
-    given = [SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in (assignments or {}).items()]
+    assignment_list = [
+        SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in (assignments or {}).items()
+    ]
     return SyncGroupRequest(
         group_id=group_id,
         generation_id=generation,
@@ -70,7 +72,7 @@ def sync_request(
         group_instance_id=instance,
         protocol_type=protocol[0],
         protocol_name=protocol[1],
-        assignments=given,
+        assignments=assignment_list,
     )
 
 
@@ -88,5 +90,5 @@ def leave_request(group_id: str, *members: tuple[str, str | None]) -> LeaveGroup
     return LeaveGroupRequest(
         group_id=group_id,
         member_id=members[0][0] if members else "",
-        members=[MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in members],
+        members=[MemberIdentity(member_id=member_id, group_instance_id=instance) for member_id, instance in members],
     )

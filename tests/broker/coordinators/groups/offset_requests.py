@@ -40,12 +40,14 @@ def commit_request(
     offsets: Mapping[Place, int], group_id: str = "g", *, metadata: str | None = "", **fields: Any
 ) -> OffsetCommitRequest:
     """Return a commit of an offset for each (topic, partition). Partition fields in `fields` begin with `each_`."""
-    each = {name.removeprefix("each_"): fields.pop(name) for name in list(fields) if name.startswith("each_")}
+    partition_fields = {
+        name.removeprefix("each_"): fields.pop(name) for name in list(fields) if name.startswith("each_")
+    }
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         topics.setdefault(topic, []).append(
             OffsetCommitRequestPartition(
-                partition_index=partition, committed_offset=offset, committed_metadata=metadata, **each
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata, **partition_fields
             )
         )
     requested_topics = [
@@ -74,9 +76,9 @@ def commit(
     names = with_ids(broker, request.topics) if version >= FIRST_WITH_TOPIC_IDS else {}
     response = broker.ask(request, version)
     return {
-        (topic.name or names[topic.topic_id], each.partition_index): each.error_code
+        (topic.name or names[topic.topic_id], partition.partition_index): partition.error_code
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -84,9 +86,9 @@ def fetch(
     broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
 ) -> dict[Place, Found]:
     """Return the committed offsets of some partitions, or of all without any. The group must not have an error."""
-    code, found = fetch_with_error(broker, *places, group_id=group_id, version=version, stable=stable)
+    code, offsets = fetch_with_error(broker, *places, group_id=group_id, version=version, stable=stable)
     assert code == 0
-    return found
+    return offsets
 
 
 def fetch_with_error(
@@ -99,31 +101,31 @@ def fetch_with_error(
         topics.setdefault(topic, []).append(partition)
     if version >= 8:
         requested_topics = [
-            OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()
+            OffsetFetchRequestTopics(name=name, partition_indexes=entry) for name, entry in topics.items()
         ]
         names = with_ids(broker, requested_topics) if version >= FIRST_WITH_TOPIC_IDS else {}
         group = OffsetFetchRequestGroup(group_id=group_id, topics=requested_topics if places else None)
         (answer,) = broker.ask(OffsetFetchRequest(groups=[group], require_stable=stable), version).groups
         assert answer.group_id == group_id
     else:
-        asked = [OffsetFetchRequestTopic(name=name, partition_indexes=each) for name, each in topics.items()]
-        request = OffsetFetchRequest(group_id=group_id, topics=asked if places else None, require_stable=stable)
+        old_topics = [OffsetFetchRequestTopic(name=name, partition_indexes=entry) for name, entry in topics.items()]
+        request = OffsetFetchRequest(group_id=group_id, topics=old_topics if places else None, require_stable=stable)
         answer = broker.ask(request, version)
     return answer.error_code, {
-        (names[topic.topic_id] if names else topic.name, each.partition_index): (
-            each.committed_offset,
-            each.committed_leader_epoch,
-            each.metadata,
-            each.error_code,
+        (names[topic.topic_id] if names else topic.name, entry.partition_index): (
+            entry.committed_offset,
+            entry.committed_leader_epoch,
+            entry.metadata,
+            entry.error_code,
         )
         for topic in answer.topics
-        for each in topic.partitions
+        for entry in topic.partitions
     }
 
 
 def offsets_of(broker: Asks, group_id: str = "g") -> dict[Place, int]:
     """Return all committed offsets of a group."""
-    return {place: found[0] for place, found in fetch(broker, group_id=group_id).items()}
+    return {place: values[0] for place, values in fetch(broker, group_id=group_id).items()}
 
 
 def delete(broker: Asks, *places: Place, group_id: str = "g") -> tuple[int, dict[Place, int]]:
@@ -131,10 +133,10 @@ def delete(broker: Asks, *places: Place, group_id: str = "g") -> tuple[int, dict
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in places:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
-    requested_topics = [OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()]
+    requested_topics = [OffsetDeleteRequestTopic(name=name, partitions=entry) for name, entry in topics.items()]
     response = broker.ask(OffsetDeleteRequest(group_id=group_id, topics=requested_topics), 0)
     return response.error_code, {
-        (topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions
+        (topic.name, entry.partition_index): entry.error_code for topic in response.topics for entry in topic.partitions
     }
 
 

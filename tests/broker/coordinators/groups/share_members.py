@@ -41,9 +41,9 @@ class ShareMembers:
 
     def send(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> Answer:
         """Send a heartbeat without running any callbacks."""
-        named = None if topics is None else list(topics)
+        topic_names = None if topics is None else list(topics)
         request = ShareGroupHeartbeatRequest(
-            group_id=self.group_id, member_id=member, member_epoch=epoch, subscribed_topic_names=named
+            group_id=self.group_id, member_id=member, member_epoch=epoch, subscribed_topic_names=topic_names
         )
         return self.groups.heartbeat(request, Client("client", "/host"))
 
@@ -91,7 +91,7 @@ class ShareMembers:
 
     def initialized(self) -> dict[str, list[int]]:
         """Return the partitions that have a state."""
-        return {each.name: sorted(each.partitions) for each in self.group.partitions.initialized.values()}
+        return {state.name: sorted(state.partitions) for state in self.group.partitions.initialized.values()}
 
     def pass_time(self, delay_ms: int) -> None:
         self.harness.clock.advance(delay_ms)

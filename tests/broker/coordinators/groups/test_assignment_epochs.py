@@ -24,8 +24,8 @@ STALE = ErrorCode.STALE_MEMBER_EPOCH
 def commit(consumers: Consumers, member: str, epoch: int, *indexes: int) -> set[int]:
     """Commit an offset for partitions of the topic "four", and return the error codes."""
     partitions = [
-        OffsetCommitRequestPartition(partition_index=each, committed_offset=1, committed_metadata="")
-        for each in indexes
+        OffsetCommitRequestPartition(partition_index=entry, committed_offset=1, committed_metadata="")
+        for entry in indexes
     ]
     request = OffsetCommitRequest(
         group_id="g",
@@ -34,7 +34,7 @@ def commit(consumers: Consumers, member: str, epoch: int, *indexes: int) -> set[
         topics=[OffsetCommitRequestTopic(name="four", partitions=partitions)],
     )
     (topic,) = consumers.harness.ask(request, 9).topics
-    return {each.error_code for each in topic.partitions}
+    return {entry.error_code for entry in topic.partitions}
 
 
 def halves(harness: Harness, first: int) -> Consumers:
@@ -53,7 +53,7 @@ def halves(harness: Harness, first: int) -> Consumers:
 
 
 @again
-def test_a_member_commits_in_an_epoch_since_which_it_has_had_the_partitions(
+def test_a_member_can_commit_in_any_epoch_since_its_partitions_were_assigned(
     start_again: Callable[[Harness], None], harness: Harness
 ) -> None:
     consumers = halves(harness, 2)
@@ -73,7 +73,7 @@ def test_an_earlier_epoch_is_stale_before_kafka_4_3(configured: Configured) -> N
     assert commit(consumers, "a", 1, 0) == {STALE}
 
 
-def test_a_member_that_was_away_may_commit_in_any_epoch_that_it_had(harness: Harness) -> None:
+def test_a_returning_static_member_can_commit_in_earlier_epochs(harness: Harness) -> None:
     harness.create("four", 4)
     consumers = Consumers(harness)
     consumers.beat("a", topics=["four"], instance_id="i")
@@ -84,7 +84,7 @@ def test_a_member_that_was_away_may_commit_in_any_epoch_that_it_had(harness: Har
 
 
 @pytest.mark.parametrize(("release", "epoch"), [("4.2", 2), ("4.3", 2), ("4.4", 2)])
-def test_an_assignment_is_kept_for_an_interval_since_kafka_4_3(
+def test_an_assignment_is_kept_for_the_interval_since_kafka_4_3(
     release: str, epoch: int, configured: Configured
 ) -> None:
     consumers = Consumers(configured({"minibroker.emulate": release}))
@@ -106,7 +106,7 @@ def test_an_assignment_is_kept_for_an_interval_since_kafka_4_3(
     assert consumers.beat("b", 2).member_epoch == 3
 
 
-def test_the_interval_of_the_broker_is_a_second(harness: Harness) -> None:
+def test_the_default_assignment_interval_is_a_second(harness: Harness) -> None:
     consumers = Consumers(harness, "h")
     harness.ask(change_request(GROUP, "h", (1, "consumer.assignment.interval.ms", None)), 1)
     consumers.beat("a")
@@ -116,9 +116,7 @@ def test_the_interval_of_the_broker_is_a_second(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("release", ["4.1", "4.2"])
-def test_a_member_gives_up_what_it_does_not_subscribe_to_before_its_next_assignment(
-    release: str, configured: Configured
-) -> None:
+def test_a_member_revokes_unsubscribed_topics_before_its_next_assignment(release: str, configured: Configured) -> None:
     consumers = Consumers(configured({"minibroker.emulate": release}))
     consumers.harness.create("four", 4)
     consumers.beat("a", topics=["t", "four"])
@@ -144,7 +142,7 @@ def test_a_group_has_a_hash_of_its_topics_since_kafka_4_1(
         consumers.harness.restart()
 
 
-def test_a_directory_of_an_earlier_release_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_directory_of_an_earlier_release_can_be_used(tmp_path: Path) -> None:
     with closing(Harness(str(tmp_path), {"minibroker.emulate": "4.0"})) as harness:
         harness.create()
         Consumers(harness).beat("a")

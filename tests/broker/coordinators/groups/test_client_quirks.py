@@ -57,11 +57,11 @@ def running(config: Mapping[str, Any] | None = None) -> Broker:
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with running() as begun:
-        yield begun
+    with running() as running_broker:
+        yield running_broker
 
 
-def test_a_first_join_waits_until_the_client_has_asked_for_its_topics(broker: Broker) -> None:
+def test_a_first_join_waits_until_the_client_has_requested_metadata(broker: Broker) -> None:
     consumer = Consumer(broker.address)
     with consumer.ends:
         consumer.coordinator.send(join_request("g", protocols=CHANGED), 3)
@@ -75,7 +75,7 @@ def test_a_first_join_waits_until_the_client_has_asked_for_its_topics(broker: Br
         assert consumer.coordinator.receive()[1].generation_id == 1
 
 
-def test_it_does_not_wait_for_longer_than_a_fifth_of_a_second(broker: Broker) -> None:
+def test_a_first_join_waits_at_most_200_ms(broker: Broker) -> None:
     consumer = Consumer(broker.address)
     with consumer.ends:
         consumer.coordinator.send(join_request("g"), 3)
@@ -86,7 +86,7 @@ def test_it_does_not_wait_for_longer_than_a_fifth_of_a_second(broker: Broker) ->
         assert consumer.coordinator.receive()[1].generation_id == 1
 
 
-def test_it_waits_after_an_initial_delay_too() -> None:
+def test_a_first_join_also_waits_after_the_initial_delay() -> None:
     with running({"group.initial.rebalance.delay.ms": 50}) as broker:
         consumer = Consumer(broker.address)
         with consumer.ends:
@@ -100,7 +100,7 @@ def test_it_waits_after_an_initial_delay_too() -> None:
 
 
 @pytest.mark.parametrize("topics", [("t",), ("u", "t")])
-def test_a_client_that_has_asked_before_does_not_wait(broker: Broker, topics: tuple[str, ...]) -> None:
+def test_a_client_that_already_has_metadata_does_not_wait(broker: Broker, topics: tuple[str, ...]) -> None:
     consumer = Consumer(broker.address)
     with consumer.ends:
         consumer.ask_for_metadata(*topics)
@@ -116,7 +116,7 @@ def test_other_clients_do_not_wait(broker: Broker, software: str, version: str) 
         assert consumer.coordinator.ask(join_request("g"), 3).generation_id == 1
 
 
-def test_another_client_does_not_wait_for_the_topics_of_a_kafka_python(broker: Broker) -> None:
+def test_other_clients_do_not_wait_for_the_metadata_of_kafka_python(broker: Broker) -> None:
     consumer, other = Consumer(broker.address), Consumer(broker.address, "sarama", "1.46")
     with consumer.ends, other.ends:
         assert other.coordinator.ask(join_request("g"), 3).generation_id == 1
@@ -132,7 +132,7 @@ def test_a_broker_without_workarounds_answers_the_first_join() -> None:
             assert consumer.coordinator.ask(sync_request("g", member, 2, {member: b"1"}), 2).error_code == 0
 
 
-def test_a_member_that_joins_again_unasked_has_to_join_once_more(broker: Broker) -> None:
+def test_a_member_that_rejoins_without_a_rebalance_must_join_again(broker: Broker) -> None:
     consumer = Consumer(broker.address)
     with consumer.ends:
         consumer.ask_for_metadata("t")
@@ -159,7 +159,7 @@ def test_a_member_that_joins_again_in_a_rebalance_joins_once(broker: Broker) -> 
         assert coordinator.ask(sync_request("g", member, 2, {member: b"1"}), 2).error_code == 0
 
 
-def test_a_first_join_waits_for_members_that_are_pending(broker: Broker) -> None:
+def test_a_first_join_waits_for_pending_members(broker: Broker) -> None:
     first, second = Consumer(broker.address, "librdkafka", "2.16"), Consumer(broker.address, "librdkafka", "2.16")
     with first.ends, second.ends:
         members = [consumer.coordinator.ask(join_request("g"), 5).member_id for consumer in (first, second)]
@@ -169,7 +169,7 @@ def test_a_first_join_waits_for_members_that_are_pending(broker: Broker) -> None
         assert first.coordinator.receive()[1].generation_id == 1
 
 
-def test_a_first_join_does_not_wait_for_a_pending_member_that_has_gone(broker: Broker) -> None:
+def test_a_first_join_stops_waiting_for_a_lost_pending_member(broker: Broker) -> None:
     first, second = Consumer(broker.address, "librdkafka", "2.16"), Consumer(broker.address, "librdkafka", "2.16")
     with first.ends, second.ends:
         member = first.coordinator.ask(join_request("g"), 5).member_id
@@ -181,7 +181,7 @@ def test_a_first_join_does_not_wait_for_a_pending_member_that_has_gone(broker: B
         assert first.coordinator.receive()[1].generation_id == 1
 
 
-def test_a_first_join_waits_for_an_aiokafka_that_has_looked_the_group_up(broker: Broker) -> None:
+def test_a_first_join_waits_for_aiokafka_after_its_lookup(broker: Broker) -> None:
     first, second = Consumer(broker.address, "aiokafka", "0.14.0"), Consumer(broker.address, "aiokafka", "0.14.0")
     with first.ends, second.ends:
         member = first.coordinator.ask(join_request("g"), 5).member_id
@@ -193,7 +193,7 @@ def test_a_first_join_waits_for_an_aiokafka_that_has_looked_the_group_up(broker:
         assert first.coordinator.receive()[1].generation_id == 1
 
 
-def test_a_first_join_waits_for_an_aiokafka_that_never_joins_for_100_ms(broker: Broker) -> None:
+def test_a_first_join_waits_at_most_100_ms_for_aiokafka(broker: Broker) -> None:
     first, second = Consumer(broker.address, "aiokafka", "0.14.0"), Consumer(broker.address, "aiokafka", "0.14.0")
     with first.ends, second.ends:
         member = first.coordinator.ask(join_request("g"), 5).member_id
@@ -214,7 +214,7 @@ def test_a_first_join_does_not_wait_for_a_lookup_of_its_own_or_of_another_client
         assert first.coordinator.ask(join_request("g", member), 5).generation_id == 1
 
 
-def test_a_join_is_served_after_the_sync_of_a_sarama(broker: Broker) -> None:
+def test_a_join_is_served_after_the_sync_of_sarama(broker: Broker) -> None:
     first, second = Consumer(broker.address, "sarama", "1.46"), Consumer(broker.address, "sarama", "1.46")
     with first.ends, second.ends:
         member = first.coordinator.ask(join_request("g"), 3).member_id
@@ -226,7 +226,7 @@ def test_a_join_is_served_after_the_sync_of_a_sarama(broker: Broker) -> None:
         assert second.coordinator.receive()[1].generation_id == 2
 
 
-def test_a_join_does_not_wait_for_a_sarama_that_never_syncs(broker: Broker) -> None:
+def test_a_join_stops_waiting_for_sarama_without_a_sync(broker: Broker) -> None:
     first, second = Consumer(broker.address, "sarama", "1.46"), Consumer(broker.address, "sarama", "1.46")
     with first.ends, second.ends:
         member = first.coordinator.ask(join_request("g"), 3).member_id

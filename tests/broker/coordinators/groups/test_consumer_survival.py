@@ -22,7 +22,7 @@ def consumers(harness: Harness) -> Consumers:
 
 
 @again
-def test_members_go_on_as_if_nothing_had_happened(start_again: Again, consumers: Consumers) -> None:
+def test_members_continue_after_a_restart(start_again: Again, consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"], instance_id="i", rack_id="r", server_assignor="range")
     consumers.beat("b", subscribed_topic_regex="fo.r")
     consumers.settle("b")
@@ -36,9 +36,7 @@ def test_members_go_on_as_if_nothing_had_happened(start_again: Again, consumers:
 
 
 @again
-def test_members_that_are_not_heard_of_again_are_removed_though_nobody_asks(
-    start_again: Again, consumers: Consumers
-) -> None:
+def test_lost_members_are_removed_without_any_request(start_again: Again, consumers: Consumers) -> None:
     consumers.beat("a")
     consumers.beat("b")
     start_again(consumers.harness)
@@ -48,7 +46,7 @@ def test_members_that_are_not_heard_of_again_are_removed_though_nobody_asks(
 
 
 @again
-def test_a_member_has_its_time_again_to_give_up_what_it_has_to(start_again: Again, consumers: Consumers) -> None:
+def test_the_revocation_timeout_restarts_with_the_broker(start_again: Again, consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
     consumers.beat("b", topics=["four"])
     consumers.beat("a", 2, {"four": [0, 1, 2, 3]})
@@ -61,7 +59,7 @@ def test_a_member_has_its_time_again_to_give_up_what_it_has_to(start_again: Agai
 
 
 @again
-def test_a_topic_that_has_grown_meanwhile_is_assigned(start_again: Again, consumers: Consumers) -> None:
+def test_new_partitions_are_assigned_after_a_restart(start_again: Again, consumers: Consumers) -> None:
     consumers.beat("a")
     topic = consumers.harness.core.topics.get("t")
     assert topic is not None
@@ -70,7 +68,7 @@ def test_a_topic_that_has_grown_meanwhile_is_assigned(start_again: Again, consum
     assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1, 2]}
 
 
-def test_a_group_that_was_deleted_or_left_stays_so(consumers: Consumers) -> None:
+def test_an_empty_group_stays_empty_after_a_restart(consumers: Consumers) -> None:
     consumers.beat("a")
     consumers.beat("a", -1)
     consumers.harness.restart()
@@ -78,7 +76,7 @@ def test_a_group_that_was_deleted_or_left_stays_so(consumers: Consumers) -> None
     assert consumers.beat("a").member_epoch == 4
 
 
-def test_nothing_has_happened_that_could_not_be_written(consumers: Consumers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_cannot_be_written_have_no_effect(consumers: Consumers, monkeypatch: pytest.MonkeyPatch) -> None:
     consumers.beat("a", topics=["four"])
 
     def refuse(*args: object, **fields: object) -> int:
@@ -95,7 +93,7 @@ def test_nothing_has_happened_that_could_not_be_written(consumers: Consumers, mo
     assert consumers.describe().members == []
 
 
-def test_a_deleted_offsets_topic_takes_the_groups_along(consumers: Consumers) -> None:
+def test_groups_are_deleted_with_the_offsets_topic(consumers: Consumers) -> None:
     consumers.beat("a")
     consumers.harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=20_000), 3)
     consumers.harness.clock.advance(2 * REBALANCE_MS)
@@ -104,7 +102,7 @@ def test_a_deleted_offsets_topic_takes_the_groups_along(consumers: Consumers) ->
     assert consumers.beat("a").member_epoch == 2
 
 
-def test_another_coordinator_knows_the_group(several: Harness) -> None:
+def test_a_new_coordinator_loads_the_group(several: Harness) -> None:
     consumers = Consumers(several)
     home = coordinator(several, "g").node_id
     other = others(home)[0]

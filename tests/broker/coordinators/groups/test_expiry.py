@@ -19,12 +19,12 @@ T0, U0 = ("t", 0), ("u", 0)
 @pytest.fixture
 def harness(configured: Make) -> Harness:
     """Return a broker with topics "t" and "u" that keeps offsets for ten minutes and checks them every minute."""
-    made = configured({"offsets.retention.minutes": "10", "offsets.retention.check.interval.ms": "60000"})
-    made.create("u")
-    return made
+    new_harness = configured({"offsets.retention.minutes": "10", "offsets.retention.check.interval.ms": "60000"})
+    new_harness.create("u")
+    return new_harness
 
 
-def test_what_a_client_without_a_group_has_committed_expires_that_long_after_the_commit(harness: Harness) -> None:
+def test_offsets_of_a_client_without_a_group_expire_after_the_commit(harness: Harness) -> None:
     commit(harness, {T0: 1})
     pass_time(harness, 5 * MINUTE_MS)
     commit(harness, {U0: 2})
@@ -36,7 +36,7 @@ def test_what_a_client_without_a_group_has_committed_expires_that_long_after_the
     assert harness.services.groups.store.get("g") is None
 
 
-def test_what_has_expired_stays_away_after_a_new_start(harness: Harness) -> None:
+def test_expired_offsets_stay_deleted_after_a_restart(harness: Harness) -> None:
     commit(harness, {T0: 1})
     pass_time(harness, 11 * MINUTE_MS)
     harness.crash()
@@ -44,7 +44,7 @@ def test_what_has_expired_stays_away_after_a_new_start(harness: Harness) -> None
     assert harness.services.groups.store.get("g") is None
 
 
-def test_a_group_keeps_its_offsets_until_so_long_after_its_last_member_has_left(harness: Harness) -> None:
+def test_a_group_keeps_its_offsets_for_the_retention_after_its_last_member_left(harness: Harness) -> None:
     with_members(harness)
     commit(harness, {T0: 1}, **MEMBER)
     pass_time(harness, 15 * MINUTE_MS)
@@ -58,7 +58,7 @@ def test_a_group_keeps_its_offsets_until_so_long_after_its_last_member_has_left(
     assert group.state is GroupState.DEAD
 
 
-def test_the_record_of_a_group_goes_with_its_last_offset(harness: Harness) -> None:
+def test_a_groups_record_is_deleted_with_its_last_offset(harness: Harness) -> None:
     group = with_members(harness, members=())
     harness.services.groups.store.save_group(group)
     commit(harness, {T0: 1})
@@ -70,7 +70,7 @@ def test_the_record_of_a_group_goes_with_its_last_offset(harness: Harness) -> No
     assert harness.services.groups.store.get("g") is None
 
 
-def test_a_group_whose_record_tells_no_time_goes_by_the_time_of_the_commits(harness: Harness) -> None:
+def test_a_group_without_a_state_timestamp_expires_after_its_commits(harness: Harness) -> None:
     group = with_members(harness, members=())
     group.state_timestamp_ms = None
     commit(harness, {T0: 1})
@@ -80,14 +80,14 @@ def test_a_group_whose_record_tells_no_time_goes_by_the_time_of_the_commits(harn
     assert offsets_of(harness) == {U0: 2}
 
 
-def test_members_keep_what_they_are_subscribed_to_and_lose_the_rest(harness: Harness) -> None:
+def test_offsets_of_subscribed_topics_are_kept_and_others_expire(harness: Harness) -> None:
     with_members(harness, topics=("u",))
     commit(harness, {T0: 1, U0: 2}, **MEMBER)
     pass_time(harness, 11 * MINUTE_MS)
     assert offsets_of(harness) == {U0: 2}
 
 
-def test_groups_that_are_no_consumers_keep_everything_while_they_have_members(harness: Harness) -> None:
+def test_groups_of_other_protocol_types_keep_all_offsets_while_they_have_members(harness: Harness) -> None:
     with_members(harness, protocol_type="connect")
     commit(harness, {T0: 1}, **MEMBER)
     pass_time(harness, 30 * MINUTE_MS)
@@ -102,14 +102,14 @@ def test_nothing_expires_while_a_group_rebalances(harness: Harness) -> None:
     assert offsets_of(harness) == {T0: 1}
 
 
-def test_nothing_expires_while_it_cannot_be_known_what_is_read(harness: Harness) -> None:
+def test_nothing_expires_while_the_subscriptions_are_unknown(harness: Harness) -> None:
     with_members(harness, subscription=b"?")
     commit(harness, {T0: 1, U0: 2}, **MEMBER)
     pass_time(harness, 30 * MINUTE_MS)
     assert offsets_of(harness) == {T0: 1, U0: 2}
 
 
-def test_an_offset_with_a_retention_of_its_own_goes_by_that(harness: Harness) -> None:
+def test_an_offset_with_its_own_retention_expires_after_it(harness: Harness) -> None:
     commit(harness, {T0: 1}, version=3, retention_time_ms=2 * MINUTE_MS)
     commit(harness, {U0: 2}, version=3, retention_time_ms=60 * MINUTE_MS)
     pass_time(harness, 2 * MINUTE_MS)
@@ -121,7 +121,7 @@ def test_an_offset_with_a_retention_of_its_own_goes_by_that(harness: Harness) ->
     assert offsets_of(harness) == {}
 
 
-def test_an_offset_that_a_transaction_is_about_to_replace_stays_until_it_has(harness: Harness) -> None:
+def test_an_offset_in_an_open_transaction_does_not_expire(harness: Harness) -> None:
     commit(harness, {T0: 1})
     producer = Producer(harness, timeout_ms=15 * MINUTE_MS)
     producer.add_offsets("g")
@@ -136,14 +136,14 @@ def test_an_offset_that_a_transaction_is_about_to_replace_stays_until_it_has(har
     assert offsets_of(harness) == {}
 
 
-def test_an_empty_group_without_offsets_goes(harness: Harness) -> None:
+def test_an_empty_group_without_offsets_is_deleted(harness: Harness) -> None:
     group = harness.services.groups.store.get_or_create("g")
     pass_time(harness, MINUTE_MS)
     assert (harness.services.groups.store.get("g"), group.state) == (None, GroupState.DEAD)
     assert harness.core.topics.get("__consumer_offsets") is None
 
 
-def test_what_has_expired_stays_until_its_tombstone_can_be_written(
+def test_expired_offsets_stay_until_their_tombstones_are_written(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(harness, {T0: 1})

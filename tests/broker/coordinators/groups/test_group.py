@@ -20,29 +20,29 @@ def member(member_id: str, *protocols: str, instance: str | None = None, topics:
 
 def group(*members: Member, protocol_type: str = "consumer") -> Group:
     """Return a group whose members have just begun a generation."""
-    made = Group("g", ManualClock(1_000))
-    made.protocol_type = protocol_type
-    for each in members:
-        made.add(each)
-    made.move_to(GroupState.PREPARING_REBALANCE)
-    made.begin_generation()
-    return made
+    new_group = Group("g", ManualClock(1_000))
+    new_group.protocol_type = protocol_type
+    for joining in members:
+        new_group.add(joining)
+    new_group.move_to(GroupState.PREPARING_REBALANCE)
+    new_group.begin_generation()
+    return new_group
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\1\0\0\0\5"])
-def test_topics_are_unknown_when_a_member_does_not_speak_the_consumer_protocol(metadata: bytes) -> None:
+def test_topics_are_unknown_if_a_subscription_cannot_be_decoded(metadata: bytes) -> None:
     stranger = member("b")
     stranger.protocols = (Protocol("range", metadata),)
     assert group(member("a"), stranger).subscribed_topics() is None
 
 
 def test_a_group_is_restored_from_its_record() -> None:
-    made = group(member("a", instance="one"), member("b"))
-    made.members["b"].assignment = b"mine"
-    value = decode_versioned(GroupMetadataValue, encode_versioned(made.to_value(), 3))
+    original = group(member("a", instance="one"), member("b"))
+    original.members["b"].assignment = b"mine"
+    value = decode_versioned(GroupMetadataValue, encode_versioned(original.to_value(), 3))
     restored = Group("g", ManualClock(5_000))
     restored.restore(value)
-    assert restored.to_value() == made.to_value()
+    assert restored.to_value() == original.to_value()
     assert restored.is_in(GroupState.STABLE)
     assert restored.state_timestamp_ms == 1_000
     assert restored.static_members == {"one": "a"}
@@ -67,10 +67,10 @@ def test_a_record_of_version_0_has_neither_a_rebalance_timeout_nor_a_time() -> N
     assert restored.to_value().current_state_timestamp == -1
 
 
-def test_whoever_names_no_generation_commits_to_a_group_without_members() -> None:
-    made = Group("g", ManualClock())
-    assert made.validate_commit("", None, -1, is_transactional=False) is ErrorCode.NONE
-    assert made.validate_commit("m", None, -1, is_transactional=False) is ErrorCode.NONE
-    assert made.validate_commit("m", None, 0, is_transactional=False) is ErrorCode.UNKNOWN_MEMBER_ID
-    made.move_to(GroupState.DEAD)
-    assert made.validate_commit("", None, -1, is_transactional=False) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+def test_clients_without_a_generation_can_commit_to_an_empty_group() -> None:
+    empty = Group("g", ManualClock())
+    assert empty.validate_commit("", None, -1, is_transactional=False) is ErrorCode.NONE
+    assert empty.validate_commit("m", None, -1, is_transactional=False) is ErrorCode.NONE
+    assert empty.validate_commit("m", None, 0, is_transactional=False) is ErrorCode.UNKNOWN_MEMBER_ID
+    empty.move_to(GroupState.DEAD)
+    assert empty.validate_commit("", None, -1, is_transactional=False) is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -3,7 +3,7 @@
 from tests.broker.harness import Harness
 
 
-def test_groups_that_were_there_before_the_topic_follow_its_number_of_partitions(harness: Harness) -> None:
+def test_groups_are_sorted_again_when_the_topic_is_created(harness: Harness) -> None:
     store = harness.services.groups.store
     names = [f"group-{number}" for number in range(20)]
     for name in names:

@@ -34,8 +34,8 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     for number in range(GROUPS):
         commit(harness, {T0: number}, f"group-{number}")
     harness.services.groups.store.save_group(with_members(harness, "group-1"))
-    monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_BYTES", 1 << 12)
-    monkeypatch.setattr("minibroker.coordinators.partition_loader._REPLAYED_AT_ONCE", 1 << 12)
+    monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_STEP_BYTES", 1 << 12)
+    monkeypatch.setattr("minibroker.coordinators.partition_loader._MAX_SINGLE_STEP_BYTES", 1 << 12)
     monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     harness.core.slices.slice_s = 0.0
     harness.services.groups.store.leader_moved(0)
@@ -53,7 +53,7 @@ def begin(harness: Harness, request: Any, version: int) -> Pending:
 
 
 def fetch_request(*groups: str) -> OffsetFetchRequest:
-    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=each, topics=None) for each in groups])
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in groups])
 
 
 def turns(harness: Harness, until: Callable[[], bool]) -> int:
@@ -65,16 +65,16 @@ def turns(harness: Harness, until: Callable[[], bool]) -> int:
     raise AssertionError("it never is")
 
 
-def test_requests_wait_for_the_replay_of_their_partition_and_others_do_not(moved: Harness) -> None:
+def test_only_requests_for_a_loading_partition_wait_for_its_replay(moved: Harness) -> None:
     pending = begin(moved, fetch_request("group-7", "group-299", "nobody"), 8)
     described = begin(moved, DescribeGroupsRequest(groups=["group-1"]), 5)
-    found = moved.accept(FindCoordinatorRequest(key="group-7"), 3)
-    assert isinstance(found, Answer)
-    assert found.response.error_code == 0
+    lookup = moved.accept(FindCoordinatorRequest(key="group-7"), 3)
+    assert isinstance(lookup, Answer)
+    assert lookup.response.error_code == 0
     assert turns(moved, lambda: pending.is_answered) > 20
-    assert [each.error_code for each in pending.response.groups] == [0, 0, 0]
+    assert [entry.error_code for entry in pending.response.groups] == [0, 0, 0]
     found_offsets = [
-        {each.partition_index: each.committed_offset for topic in group.topics for each in topic.partitions}
+        {entry.partition_index: entry.committed_offset for topic in group.topics for entry in topic.partitions}
         for group in pending.response.groups
     ]
     assert found_offsets == [{0: 7}, {0: 299}, {}]
@@ -83,7 +83,7 @@ def test_requests_wait_for_the_replay_of_their_partition_and_others_do_not(moved
     assert (group.error_code, group.group_state) == (0, "Stable")
 
 
-def test_what_a_waiting_request_has_brought_is_kept(moved: Harness) -> None:
+def test_a_waiting_request_keeps_its_data(moved: Harness) -> None:
     pending = begin(moved, commit_request({T0: 5000}, "group-1", metadata="brought", **MEMBER), 8)
     moved.run_soon()
     assert pending.response.topics[0].partitions[0].error_code == 0
@@ -91,19 +91,19 @@ def test_what_a_waiting_request_has_brought_is_kept(moved: Harness) -> None:
     assert offsets_of(moved, "group-1") == {T0: 5000}
 
 
-def test_a_partition_that_is_too_large_to_be_waited_for_is_refused(
+def test_requests_for_a_large_partition_are_rejected_while_it_loads(
     moved: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 1 << 12)
+    monkeypatch.setattr("minibroker.coordinators.partition_loader._MAX_AWAITED_BYTES", 1 << 12)
     refused = moved.accept(fetch_request("group-7"), 8)
     assert isinstance(refused, Answer)
-    assert [each.error_code for each in refused.response.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert [group.error_code for group in refused.response.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     moved.run_soon()
     moved.core.slices.slice_s = float("inf")
     assert offsets_of(moved, "group-7") == {T0: 7}
 
 
-def test_a_request_that_waits_learns_that_the_leader_has_gone_on(moved: Harness) -> None:
+def test_a_waiting_request_is_answered_when_the_leader_moves(moved: Harness) -> None:
     pending = begin(moved, fetch_request("group-7"), 8)
     moved.services.groups.store.leader_moved(0)
     moved.run_soon()
@@ -113,7 +113,7 @@ def test_a_request_that_waits_learns_that_the_leader_has_gone_on(moved: Harness)
     assert offsets_of(moved, "group-7") == {T0: 7}
 
 
-def test_members_of_loaded_groups_are_missed_after_a_session(moved: Harness) -> None:
+def test_members_of_loaded_groups_are_removed_after_their_session(moved: Harness) -> None:
     moved.run_soon()
     group = moved.services.groups.store.get("group-1")
     assert group is not None
@@ -123,7 +123,7 @@ def test_members_of_loaded_groups_are_missed_after_a_session(moved: Harness) -> 
     assert not group.members
 
 
-def test_a_heartbeat_that_comes_while_groups_are_resumed_counts(moved: Harness) -> None:
+def test_a_heartbeat_counts_while_groups_are_being_resumed(moved: Harness) -> None:
     store = moved.services.groups.store
     turns(moved, lambda: not store.is_loading)
     moved.clock.advance(9_000)

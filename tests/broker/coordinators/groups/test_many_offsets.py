@@ -60,7 +60,7 @@ def test_a_group_with_many_offsets_is_deleted_in_steps(many: Harness) -> None:
     assert offsets_of(many) == {}
 
 
-def test_a_group_that_a_member_joins_while_it_is_deleted_stays(many: Harness) -> None:
+def test_a_group_is_kept_if_a_member_joins_during_its_deletion(many: Harness) -> None:
     pending = begun(many, DeleteGroupsRequest(groups_names=["g"]), 1)
     with_members(many)
     many.run_soon()
@@ -69,7 +69,7 @@ def test_a_group_that_a_member_joins_while_it_is_deleted_stays(many: Harness) ->
     assert 0 < len(offsets_of(many)) < PARTITIONS
 
 
-def test_a_group_that_is_deleted_meanwhile_is_not_found(many: Harness) -> None:
+def test_a_group_deleted_by_another_request_is_not_found(many: Harness) -> None:
     first = begun(many, DeleteGroupsRequest(groups_names=["g"]), 1)
     second = many.ask(DeleteGroupsRequest(groups_names=["g"]), 1)
     many.run_soon()
@@ -80,24 +80,26 @@ def test_many_offsets_are_deleted_in_steps(many: Harness) -> None:
     pending = deletion_of_offsets(many, "many", "none")
     many.run_soon()
     known, unknown = pending.response.topics
-    assert [each.error_code for each in known.partitions] == [0] * PARTITIONS
-    assert [each.error_code for each in unknown.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * PARTITIONS
+    assert [partition.error_code for partition in known.partitions] == [0] * PARTITIONS
+    assert [partition.error_code for partition in unknown.partitions] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ] * PARTITIONS
     assert many.services.groups.store.find("g") is None
     many.crash()
     assert offsets_of(many) == {}
 
 
-def test_offsets_of_a_topic_that_a_member_subscribes_to_meanwhile_are_kept(many: Harness) -> None:
+def test_offsets_are_kept_if_a_member_subscribes_during_their_deletion(many: Harness) -> None:
     pending = deletion_of_offsets(many, "many")
     with_members(many, topics=("many",))
     many.run_soon()
     (topic,) = pending.response.topics
-    assert {each.error_code for each in topic.partitions} == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    assert {partition.error_code for partition in topic.partitions} == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
     many.crash()
     assert 0 < len(offsets_of(many)) < PARTITIONS
 
 
-def test_groups_forget_a_deleted_topic_beside_other_requests(many: Harness) -> None:
+def test_offsets_of_a_deleted_topic_are_removed_in_steps(many: Harness) -> None:
     many.core.slices.slice_s = 0.0
     (outcome,) = many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000), 3).responses
     assert outcome.error_code == 0
@@ -112,5 +114,5 @@ def test_a_partition_that_is_named_twice_is_answered_twice(many: Harness) -> Non
     indexes = [*range(PARTITIONS + 2), *range(5)]
     topic = OffsetFetchRequestTopic(name="many", partition_indexes=indexes)
     (fetched,) = many.ask(OffsetFetchRequest(group_id="g", topics=[topic]), 5).topics
-    assert [each.partition_index for each in fetched.partitions] == indexes
-    assert [each.committed_offset for each in fetched.partitions] == [*range(PARTITIONS), -1, -1, *range(5)]
+    assert [partition.partition_index for partition in fetched.partitions] == indexes
+    assert [partition.committed_offset for partition in fetched.partitions] == [*range(PARTITIONS), -1, -1, *range(5)]

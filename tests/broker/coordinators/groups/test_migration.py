@@ -24,8 +24,13 @@ REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
 
 def offers(*owned: int) -> tuple[tuple[str, bytes], ...]:
     """Return the protocol of a classic consumer of the topic "four" that owns the given partitions."""
-    has = [TopicPartition(topic="four", partitions=list(owned))]
-    return (("range", encode_versioned(ConsumerProtocolSubscription(topics=["four"], owned_partitions=has), 1)),)
+    owned_partitions = [TopicPartition(topic="four", partitions=list(owned))]
+    return (
+        (
+            "range",
+            encode_versioned(ConsumerProtocolSubscription(topics=["four"], owned_partitions=owned_partitions), 1),
+        ),
+    )
 
 
 def everything() -> bytes:
@@ -37,7 +42,7 @@ def read(response: Any) -> dict[str, list[int]]:
     """Return the assignment in a SyncGroup response."""
     assert response.error_code == 0
     assigned = decode_versioned(ConsumerProtocolAssignment, bytes(response.assignment)).assigned_partitions
-    return {each.topic: list(each.partitions) for each in assigned}
+    return {topic.topic: list(topic.partitions) for topic in assigned}
 
 
 class Both:
@@ -62,7 +67,7 @@ def both(harness: Harness) -> Both:
     return Both(harness)
 
 
-def test_a_classic_group_is_taken_over_with_what_its_members_read(both: Both) -> None:
+def test_a_classic_group_is_upgraded_with_its_assignments(both: Both) -> None:
     member = both.begin_classic()
     assert both.consumers.given(both.consumers.beat("new", topics=["four"])) == {}
     assert both.consumers.assigned()[member] == {"four": [0, 1, 2, 3]}
@@ -75,7 +80,7 @@ def test_a_classic_group_is_taken_over_with_what_its_members_read(both: Both) ->
     assert both.consumers.given(both.consumers.beat("new", 2)) == {"four": [2, 3]}
 
 
-def test_the_group_is_a_classic_one_again_when_the_last_consumer_has_left(both: Both) -> None:
+def test_the_group_is_downgraded_when_the_last_consumer_leaves(both: Both) -> None:
     member = both.begin_classic()
     both.consumers.beat("new", topics=["four"])
     both.classic.join(member, offers(0, 1))
@@ -88,7 +93,7 @@ def test_the_group_is_a_classic_one_again_when_the_last_consumer_has_left(both: 
     assert (joined.generation_id, joined.leader) == (3, member)
 
 
-def test_the_group_is_a_classic_one_again_when_the_last_consumer_is_not_heard_of(both: Both) -> None:
+def test_the_group_is_downgraded_when_the_session_of_the_last_consumer_ends(both: Both) -> None:
     member = both.begin_classic()
     both.consumers.beat("new", topics=["four"])
     for _ in range(5):
@@ -98,7 +103,7 @@ def test_the_group_is_a_classic_one_again_when_the_last_consumer_is_not_heard_of
     assert both.classic.describe().group_state == "PreparingRebalance"
 
 
-def test_the_group_is_a_classic_one_when_its_last_consumer_comes_back_as_a_classic_member(both: Both) -> None:
+def test_the_group_is_downgraded_when_its_last_consumer_returns_as_a_classic_member(both: Both) -> None:
     both.consumers.beat("new", topics=["four"], instance_id="i")
     other = str(both.classic.join("", offers(), instance="j").member_id)
     both.consumers.beat("new", 2, {"four": [0, 1]})
@@ -113,7 +118,7 @@ def test_the_group_is_a_classic_one_when_its_last_consumer_comes_back_as_a_class
 
 
 @pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
-def test_a_consumer_that_was_alone_and_is_away_comes_back_as_a_classic_member(
+def test_an_absent_only_consumer_can_return_as_a_classic_member(
     start_again: Callable[[Harness], None], both: Both
 ) -> None:
     both.consumers.beat("new", topics=["four"], instance_id="i")
@@ -126,7 +131,7 @@ def test_a_consumer_that_was_alone_and_is_away_comes_back_as_a_classic_member(
     assert both.classic.describe().group_state == "Empty"
 
 
-def test_the_group_rebalances_when_its_last_consumer_comes_back_as_a_classic_member_for_other_topics(
+def test_a_downgraded_group_rebalances_if_the_returning_member_has_other_topics(
     both: Both,
 ) -> None:
     both.harness.create("two", 2)
@@ -139,14 +144,14 @@ def test_the_group_rebalances_when_its_last_consumer_comes_back_as_a_classic_mem
     assert both.classic.join(back.member_id, offers(), instance="i").generation_id == waiting.response.generation_id
 
 
-def test_a_consumer_that_comes_back_as_a_classic_member_leaves_the_group_to_other_consumers(both: Both) -> None:
+def test_the_group_is_not_downgraded_while_other_consumers_are_left(both: Both) -> None:
     both.consumers.beat("new", topics=["four"], instance_id="i")
     both.consumers.beat("other", topics=["four"])
     back = both.classic.join("", offers(), instance="i")
     assert sorted(both.consumers.assigned()) == sorted(["other", back.member_id])
 
 
-def test_a_group_that_may_not_become_a_classic_one_stays_when_its_last_consumer_comes_back_as_a_classic_member(
+def test_the_policy_can_prevent_the_downgrade_by_a_returning_classic_member(
     configured: Configured,
 ) -> None:
     both = Both(configured({"group.consumer.migration.policy": "upgrade"}))
@@ -156,7 +161,7 @@ def test_a_group_that_may_not_become_a_classic_one_stays_when_its_last_consumer_
 
 
 @pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
-def test_a_group_of_both_survives_a_start(start_again: Callable[[Harness], None], both: Both) -> None:
+def test_a_group_with_both_protocols_survives_a_restart(start_again: Callable[[Harness], None], both: Both) -> None:
     member = both.begin_classic()
     both.consumers.beat("new", topics=["four"])
     start_again(both.harness)
@@ -178,14 +183,14 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_removed(both: Both
     assert list(both.consumers.assigned()) == ["new"]
 
 
-def test_a_classic_member_that_does_not_ask_for_its_assignment_is_removed(both: Both) -> None:
+def test_a_classic_member_that_does_not_sync_in_time_is_removed(both: Both) -> None:
     both.consumers.beat("new", topics=["four"])
     both.classic.join("member", offers(), session_ms=50_000, rebalance_ms=30_000)
     both.harness.clock.advance(31_000)
     assert list(both.consumers.assigned()) == ["new"]
 
 
-def test_a_classic_member_that_is_silent_is_removed_after_its_own_session(both: Both) -> None:
+def test_a_silent_classic_member_is_removed_after_its_own_session_timeout(both: Both) -> None:
     both.consumers.beat("new", topics=["four"])
     both.classic.join("member", offers(), session_ms=8_000)
     assert read(both.classic.sync("member", 3)) == {}
@@ -201,7 +206,7 @@ def test_an_operator_removes_members_of_either_protocol(both: Both) -> None:
     assert sorted(both.consumers.assigned()) == ["new", "other"]
 
 
-def test_members_whose_group_changes_below_them_join_again(both: Both) -> None:
+def test_waiting_members_join_again_when_their_group_is_upgraded(both: Both) -> None:
     member = both.begin_classic()
     waiting = both.classic.begin_join("", offers(), version=3)
     both.consumers.beat("new", topics=["four"])
@@ -215,18 +220,14 @@ def test_members_whose_group_changes_below_them_join_again(both: Both) -> None:
 @pytest.mark.parametrize(
     ("policy", "code"), [("disabled", 69), ("downgrade", 69), ("upgrade", 0), ("BIDIRECTIONAL", 0)]
 )
-def test_the_policy_says_whether_a_classic_group_with_members_may_become_one_of_consumers(
-    policy: str, code: int, configured: Configured
-) -> None:
+def test_the_policy_controls_upgrades_of_groups_with_members(policy: str, code: int, configured: Configured) -> None:
     both = Both(configured({"group.consumer.migration.policy": policy}))
     both.begin_classic()
     assert both.consumers.beat("new", topics=["four"]).error_code == code
 
 
 @pytest.mark.parametrize(("policy", "state"), [("upgrade", "Dead"), ("bidirectional", "PreparingRebalance")])
-def test_the_policy_says_whether_a_group_of_consumers_may_become_a_classic_one(
-    policy: str, state: str, configured: Configured
-) -> None:
+def test_the_policy_controls_downgrades(policy: str, state: str, configured: Configured) -> None:
     both = Both(configured({"group.consumer.migration.policy": policy}))
     both.begin_classic()
     both.consumers.beat("new", topics=["four"])
@@ -234,13 +235,13 @@ def test_the_policy_says_whether_a_group_of_consumers_may_become_a_classic_one(
     assert both.classic.describe().group_state == state
 
 
-def test_what_is_no_group_of_consumers_does_not_become_one(both: Both) -> None:
+def test_groups_of_other_protocol_types_are_not_upgraded(both: Both) -> None:
     member = str(both.classic.join("", (("p", b"x"),), protocol_type="connect").member_id)
     both.classic.join(member, (("p", b"x"),), protocol_type="connect")
     assert both.consumers.beat("new").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_what_a_classic_member_says_has_to_be_readable(both: Both) -> None:
+def test_a_classic_member_needs_a_valid_subscription(both: Both) -> None:
     both.consumers.beat("new", topics=["four"])
     assert both.classic.join("member", (("range", b"\0"),)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert both.classic.join("member", ()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -73,8 +73,8 @@ class GroupMachine(RuleBasedStateMachine):
             client.waiting = answer
         else:
             self.learn(client, answer)
-        for each in self.clients:
-            self.take(each)
+        for other in self.clients:
+            self.take(other)
 
     def take(self, client: Client) -> None:
         """Receive the response for which a client has been waiting, if there is one."""
@@ -92,7 +92,7 @@ class GroupMachine(RuleBasedStateMachine):
                 client.member_id = ""
             if not response.error_code:
                 client.generation = response.generation_id
-                client.leads = [each.member_id for each in response.members]
+                client.leads = [member.member_id for member in response.members]
                 assert not client.leads or client.member_id in client.leads
 
     @rule(number=clients, offers=st.sampled_from(OFFERS), version=st.sampled_from([3, 5, 8, 9]), again=st.booleans())
@@ -131,8 +131,8 @@ class GroupMachine(RuleBasedStateMachine):
     def wait(self, delay_ms: int) -> None:
         self.harness.clock.advance(delay_ms)
         self.harness.run_soon()
-        for each in self.clients:
-            self.take(each)
+        for client in self.clients:
+            self.take(client)
 
     @rule(crashes=st.booleans())
     def start_again(self, *, crashes: bool) -> None:
@@ -185,7 +185,7 @@ def check(group: Group) -> None:
         assert group.protocol_name is None
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         assert members
-        offered = [{each.name for each in member.protocols} for member in members.values()]
+        offered = [{protocol.name for protocol in member.protocols} for member in members.values()]
         assert set.intersection(*offered)
 
 

@@ -23,7 +23,7 @@ def sized(configured: Callable[[dict[str, str]], Harness]) -> Callable[[dict[str
     return lambda config: Members(configured(config))
 
 
-def test_the_slowest_member_decides_how_long_a_rebalance_waits(members: Members) -> None:
+def test_a_rebalance_waits_for_the_longest_rebalance_timeout(members: Members) -> None:
     fields: dict[str, Any] = {"session_ms": 10 * SESSION_MS}
     first = members.alone(rebalance_ms=10_000, **fields)
     second = members.new_id(rebalance_ms=60_000, **fields)
@@ -36,7 +36,7 @@ def test_the_slowest_member_decides_how_long_a_rebalance_waits(members: Members)
     assert first not in members.ids
 
 
-def test_a_rebalance_in_which_nobody_comes_back_waits_until_the_sessions_have_ended(members: Members) -> None:
+def test_a_rebalance_without_joins_waits_until_the_sessions_end(members: Members) -> None:
     members.alone(instance="one", session_ms=90_000)
     second = members.new_id(session_ms=90_000)
     members.begin_join(second, session_ms=90_000)
@@ -48,7 +48,7 @@ def test_a_rebalance_in_which_nobody_comes_back_waits_until_the_sessions_have_en
     assert members.state == "Empty"
 
 
-def test_a_member_that_names_no_rebalance_timeout_does_not_keep_the_broker_busy(members: Members) -> None:
+def test_a_rebalance_timeout_of_0_does_not_keep_the_broker_busy(members: Members) -> None:
     members.alone(instance="one", rebalance_ms=0)
     second = members.new_id(rebalance_ms=0)
     members.begin_join(second, rebalance_ms=0)
@@ -59,12 +59,12 @@ def test_a_member_that_names_no_rebalance_timeout_does_not_keep_the_broker_busy(
     assert members.state == "Empty"
 
 
-def test_a_group_that_has_lost_its_last_member_is_told_of(members: Members, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_group_that_loses_its_last_member_is_logged(members: Members, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "minibroker.support.advice")
     members.pair()
     members.harness.clock.advance(SESSION_MS)
     assert members.ids == set()
-    (message,) = [each.getMessage() for each in caplog.records if each.name == "minibroker.support.advice"]
+    (message,) = [record.getMessage() for record in caplog.records if record.name == "minibroker.support.advice"]
     assert "has no members left to read its topics" in message
     assert f"session timeout of {SESSION_MS} ms" in message
 
@@ -79,7 +79,7 @@ def test_every_request_of_a_member_counts_as_a_heartbeat(members: Members) -> No
     assert members.ids == {first, second}
 
 
-def test_waiting_for_an_answer_is_no_silence(members: Members) -> None:
+def test_a_waiting_request_keeps_the_session_open(members: Members) -> None:
     fields: dict[str, Any] = {"session_ms": SESSION_MS, "rebalance_ms": 10 * SESSION_MS}
     first, second, generation = members.pair(**fields)
     waiting = members.begin_join(first, **fields)
@@ -95,7 +95,7 @@ def test_waiting_for_an_answer_is_no_silence(members: Members) -> None:
     assert members.state == "Empty"
 
 
-def test_a_new_member_is_waited_for_five_minutes_while_it_cannot_send_heartbeats(members: Members) -> None:
+def test_a_new_member_without_a_response_times_out_after_five_minutes(members: Members) -> None:
     fields: dict[str, Any] = {"session_ms": 30 * 60_000, "rebalance_ms": 20 * 60_000}
     first = members.alone(**fields)
     waiting = members.begin_join(version=3, rebalance_ms=20 * 60_000)
@@ -107,7 +107,7 @@ def test_a_new_member_is_waited_for_five_minutes_while_it_cannot_send_heartbeats
     assert members.ids == {first}
 
 
-def test_a_client_that_hangs_up_stays_a_member_until_its_session_ends(members: Members) -> None:
+def test_a_disconnected_client_stays_a_member_until_its_session_ends(members: Members) -> None:
     first, second, generation = members.pair()
     waiting = members.begin_join(second, CHANGED)
     waiting.cancel()
@@ -119,7 +119,7 @@ def test_a_client_that_hangs_up_stays_a_member_until_its_session_ends(members: M
     assert second not in members.ids
 
 
-def test_an_answer_that_is_on_its_way_is_dropped_when_the_client_hangs_up(members: Members) -> None:
+def test_a_scheduled_response_is_dropped_when_the_client_disconnects(members: Members) -> None:
     first, second, _ = members.pair()
     waiting = members.begin_join(second, CHANGED)
     members.harness.accept(join_request("g", first), 9)
@@ -146,7 +146,7 @@ def test_a_member_that_syncs_from_two_connections_is_answered_on_the_second(memb
     assert bytes(answered(again).assignment) == b"2"
 
 
-def test_a_member_that_is_removed_while_it_waits_is_told_so(members: Members) -> None:
+def test_a_waiting_member_that_is_removed_gets_an_error(members: Members) -> None:
     first, second, generation = members.unsynced_pair()
     syncing = members.begin_sync(second, generation)
     members.leave(second)
@@ -171,7 +171,7 @@ def test_the_first_rebalance_of_a_group_waits_for_more_members(sized: Callable[[
     clock.advance(10)
     clock.advance(3_000)
     members.harness.run_soon()
-    assert {answered(each).generation_id for each in waiting} == {1}
+    assert {answered(pending).generation_id for pending in waiting} == {1}
     assert len(answered(waiting[0]).members) == 3
 
 
@@ -187,10 +187,10 @@ def test_the_first_rebalance_waits_no_longer_than_a_rebalance_timeout(
     assert are_waiting(*waiting)
     members.harness.clock.advance(1)
     members.harness.run_soon()
-    assert {answered(each).generation_id for each in waiting} == {1}
+    assert {answered(pending).generation_id for pending in waiting} == {1}
 
 
-def test_a_group_that_everyone_has_left_waits_again_but_is_not_extended(
+def test_the_initial_delay_of_a_group_that_became_empty_is_not_extended(
     sized: Callable[[dict[str, str]], Members],
 ) -> None:
     members = sized({"group.initial.rebalance.delay.ms": "3000"})
@@ -204,16 +204,16 @@ def test_a_group_that_everyone_has_left_waits_again_but_is_not_extended(
     waiting.append(members.begin_join(members.new_id()))
     members.harness.clock.advance(1_000)
     members.harness.run_soon()
-    assert {answered(each).generation_id for each in waiting} == {3}
+    assert {answered(pending).generation_id for pending in waiting} == {3}
 
 
-def test_an_old_static_leader_that_returns_is_told_that_its_former_self_leads(members: Members) -> None:
+def test_a_returning_static_leader_gets_its_old_id_as_the_leader(members: Members) -> None:
     first = members.alone(instance="one", version=8)
     again = members.join(instance="one", version=8)
     assert (again.error_code, again.leader, list(again.members)) == (0, first, [])
 
 
-def test_nothing_happens_any_more_after_the_broker_was_closed(members: Members) -> None:
+def test_no_timer_fires_after_the_broker_was_closed(members: Members) -> None:
     first, second, _ = members.pair()
     members.new_id()
     waiting = members.begin_join(second, CHANGED)
@@ -241,11 +241,11 @@ def deadline(clock: Clock) -> tuple[Deadline, list[float]]:
     return Deadline(clock, lambda: calls.append(clock.monotonic_ms())), calls
 
 
-def test_a_deadline_that_is_put_off_again_and_again_needs_a_timer_now_and_then_only() -> None:
+def test_a_deadline_that_is_often_postponed_needs_few_timers() -> None:
     clock = Counted(0)
-    made, calls = deadline(clock)
+    postponed, calls = deadline(clock)
     for _ in range(1000):
-        made.restart(100)
+        postponed.restart(100)
         clock.advance(1)
     assert clock.timers < 25
     assert calls == []
@@ -255,10 +255,10 @@ def test_a_deadline_that_is_put_off_again_and_again_needs_a_timer_now_and_then_o
     assert calls == [1099]
 
 
-def test_a_deadline_may_come_sooner_than_it_was_to() -> None:
+def test_a_deadline_can_be_moved_to_an_earlier_time() -> None:
     clock = ManualClock(0)
-    made, calls = deadline(clock)
-    made.restart(1000)
-    made.restart(10)
+    moved, calls = deadline(clock)
+    moved.restart(1000)
+    moved.restart(10)
     clock.advance(2000)
     assert calls == [10]

@@ -42,7 +42,7 @@ def slow(harness: Harness) -> Slow:
     return Slow(harness)
 
 
-def test_the_meaning_of_an_expression_comes_with_a_later_heartbeat(slow: Slow) -> None:
+def test_matched_topics_are_assigned_by_a_later_heartbeat(slow: Slow) -> None:
     joined = slow.beat_first("a", subscribed_topic_regex="fo.*")
     assert (joined.error_code, slow.given(joined)) == (0, {})
     slow.harness.run_soon()
@@ -53,7 +53,7 @@ def test_the_meaning_of_an_expression_comes_with_a_later_heartbeat(slow: Slow) -
     assert slow.settle("a") == {"a": {"five": [0, 1, 2, 3, 4]}}
 
 
-def test_a_member_is_assigned_what_its_expression_means_although_the_topics_are_known(slow: Slow) -> None:
+def test_matched_topics_are_assigned_even_if_they_are_already_known(slow: Slow) -> None:
     slow.beat("a", topics=["four"])
     slow.beat_first("b", subscribed_topic_regex="fo.*")
     slow.harness.run_soon()
@@ -64,9 +64,7 @@ def refuse(*_: object) -> ErrorCode:
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_the_meaning_of_an_expression_outlives_a_heartbeat_that_cannot_be_written(
-    slow: Slow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_matched_topics_survive_a_heartbeat_that_cannot_be_written(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     slow.beat("a", topics=["four"])
     joined = slow.beat_first("b", subscribed_topic_regex="fo.*")
     slow.harness.run_soon()
@@ -76,14 +74,14 @@ def test_the_meaning_of_an_expression_outlives_a_heartbeat_that_cannot_be_writte
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 
-def test_topics_that_come_while_an_expression_is_matched_are_found(slow: Slow) -> None:
+def test_topics_created_during_a_match_are_found(slow: Slow) -> None:
     slow.beat_first("a", subscribed_topic_regex="fo.*")
     slow.harness.create("fork", 1)
     slow.harness.run_soon()
     assert slow.settle("a") == {"a": {"fork": [0], "four": [0, 1, 2, 3]}}
 
 
-def test_an_expression_that_takes_too_much_work_means_no_topic(
+def test_an_expression_that_takes_too_much_work_matches_no_topic(
     slow: Slow, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:

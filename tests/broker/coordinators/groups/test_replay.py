@@ -82,7 +82,7 @@ class Partition:
     def committed(self) -> dict[tuple[str, int], int]:
         """Return the committed offsets of group "g" after the replay."""
         _, offsets = self.replayed().groups.get("g", (None, None))
-        return {} if offsets is None else {at: found.offset for at in offsets if (found := offsets.get(*at))}
+        return {} if offsets is None else {key: offset.offset for key in offsets if (offset := offsets.get(*key))}
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_every_version_of_a_group_is_read(partition: Partition, version: int) ->
     assert (metadata.generation, bool(offsets)) == (5, False)
 
 
-def test_the_last_record_counts_and_a_tombstone_is_none(partition: Partition) -> None:
+def test_the_last_record_wins_and_a_tombstone_deletes(partition: Partition) -> None:
     partition.add(key(), value(1))
     partition.add(key("u"), value(2))
     partition.add(key(), value(3))
@@ -116,7 +116,7 @@ def test_the_last_record_counts_and_a_tombstone_is_none(partition: Partition) ->
     assert partition.replayed().groups["g"][0] is None
 
 
-def test_the_later_of_two_offsets_counts_also_when_their_keys_have_different_versions(partition: Partition) -> None:
+def test_the_later_offset_wins_even_if_the_key_versions_differ(partition: Partition) -> None:
     partition.add(key(version=0), value(1))
     partition.add(key(version=1), value(2))
     partition.add(key(version=0), value(3))
@@ -133,43 +133,43 @@ def test_a_transaction_counts_when_it_is_committed(partition: Partition) -> None
     assert partition.committed() == {("t", 0): 2}
 
 
-def test_what_was_committed_after_it_outlives_a_transaction(partition: Partition) -> None:
+def test_a_later_commit_wins_over_a_transaction(partition: Partition) -> None:
     partition.add(key(), value(2), producer_id=5)
     partition.add(key(), value(3))
     partition.mark(5, COMMIT)
     assert partition.committed() == {("t", 0): 3}
 
 
-def test_a_tombstone_outlives_a_transaction_that_was_open(partition: Partition) -> None:
+def test_a_later_tombstone_wins_over_a_transaction(partition: Partition) -> None:
     partition.add(key(), value(2), producer_id=5)
     partition.add(key(), None)
     partition.mark(5, COMMIT)
     assert partition.committed() == {}
 
 
-def test_a_transaction_that_is_open_is_pending(partition: Partition) -> None:
+def test_offsets_of_an_open_transaction_are_pending(partition: Partition) -> None:
     partition.add(key(), value(2), producer_id=5)
     _, offsets = partition.replayed().groups["g"]
     assert offsets.is_unstable("t", 0)
     assert not offsets.is_unstable("t", 1)
     offsets.complete(5, commit=True)
     assert not offsets.is_unstable("t", 0)
-    found = offsets.get("t", 0)
-    assert found is not None
-    assert found.offset == 2
+    committed = offsets.get("t", 0)
+    assert committed is not None
+    assert committed.offset == 2
 
 
-def test_what_was_deleted_is_not_pending_unless_it_came_again(partition: Partition) -> None:
+def test_deleted_offsets_are_not_pending_unless_committed_again(partition: Partition) -> None:
     partition.add(key(), value(2), producer_id=5)
     partition.add(key("u"), value(3), producer_id=5)
     partition.add(key(), None)
     partition.add(key("u"), None)
     partition.add(key("u"), value(4), producer_id=5)
     _, offsets = partition.replayed().groups["g"]
-    assert [(place, each.offset) for place, each in offsets.pending[5].items()] == [(("u", 0), 4)]
+    assert [(place, offset.offset) for place, offset in offsets.pending[5].items()] == [(("u", 0), 4)]
 
 
-def test_a_marker_without_a_record_is_passed_over(partition: Partition) -> None:
+def test_a_marker_without_a_record_is_ignored(partition: Partition) -> None:
     partition.add(key(), value(2), producer_id=5)
     partition.mark(7, COMMIT)
     assert partition.committed() == {}
@@ -191,7 +191,7 @@ def test_a_marker_without_a_record_is_passed_over(partition: Partition) -> None:
         (GROUP_KEY, struct.pack(">h", 99)),
     ],
 )
-def test_a_record_that_cannot_be_read_is_logged_and_passed_over(
+def test_an_unreadable_record_is_logged_and_skipped(
     partition: Partition, record_key: bytes | None, record_value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     partition.add(key(), value(1))
@@ -203,9 +203,7 @@ def test_a_record_that_cannot_be_read_is_logged_and_passed_over(
     assert record.getMessage().startswith("__consumer_offsets-0: ")
 
 
-def test_a_batch_that_cannot_be_read_is_logged_and_passed_over(
-    partition: Partition, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_batch_is_logged_and_skipped(partition: Partition, caplog: pytest.LogCaptureFixture) -> None:
     partition.add(key(), value(1))
     damaged = len(partition.log)
     partition.add(key("u"), value(1))
@@ -221,6 +219,6 @@ def test_records_of_older_formats_are_read(magic: int) -> None:
     replay = Replay("__consumer_offsets-0")
     replay.read(iter_batches(build_message_set([NewRecord(key(), value(7), TIME)], magic=magic)))
     drain(steps_of(replay.finish()))
-    found = replay.groups["g"][1].get("t", 0)
-    assert found is not None
-    assert found.offset == 7
+    committed = replay.groups["g"][1].get("t", 0)
+    assert committed is not None
+    assert committed.offset == 7

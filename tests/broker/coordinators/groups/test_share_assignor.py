@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from minibroker.coordinators.groups.assignors.range import MemberSpec
-from minibroker.coordinators.groups.assignors.simple import assign_simply
+from minibroker.coordinators.groups.assignors.simple import assign_simple
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -15,7 +15,7 @@ def assign(
     """Assign the partitions `ready` to members with the previous assignment `had`."""
     members = {name: MemberSpec(None, topics, (had or {}).get(name, NOTHING)) for name, topics in subscribed.items()}
     homogeneous = len({frozenset(topics) for topics in subscribed.values()}) == 1
-    return assign_simply(members, ready, homogeneous=homogeneous)
+    return assign_simple(members, ready, homogeneous=homogeneous)
 
 
 def test_partitions_without_a_state_are_not_assigned() -> None:
@@ -25,6 +25,6 @@ def test_partitions_without_a_state_are_not_assigned() -> None:
 
 
 def test_a_topic_without_subscribers_stays_in_the_target_of_a_mixed_group_as_in_kafka() -> None:
-    had = {"a": {TWO: frozenset({0})}}
-    assigned = assign({"a": [ONE], "b": []}, {ONE: frozenset({0}), TWO: frozenset({0})}, had)
+    previous = {"a": {TWO: frozenset({0})}}
+    assigned = assign({"a": [ONE], "b": []}, {ONE: frozenset({0}), TWO: frozenset({0})}, previous)
     assert assigned == {"a": {ONE: frozenset({0}), TWO: frozenset({0})}, "b": {}}

@@ -55,7 +55,7 @@ def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> N
     assert members.group.state is ShareGroupState.STABLE
 
 
-def test_a_member_that_leaves_bumps_the_epoch_and_the_others_take_over(members: ShareMembers) -> None:
+def test_a_leaving_member_raises_the_epoch_and_its_partitions_are_reassigned(members: ShareMembers) -> None:
     members.settle("a", "b", topics=["four"])
     epoch = members.group.epoch
     assert members.groups.leave("g", "b", None, -1).epoch == -1
@@ -68,7 +68,7 @@ def test_a_member_that_leaves_bumps_the_epoch_and_the_others_take_over(members: 
     assert members.group.state is ShareGroupState.EMPTY
 
 
-def test_a_member_that_is_silent_is_dropped(members: ShareMembers) -> None:
+def test_a_silent_member_is_removed(members: ShareMembers) -> None:
     members.settle("a", "b", topics=["four"])
     members.pass_time(SESSION_MS - 1)
     members.beat("a", members.group.members["a"].epoch)
@@ -77,7 +77,7 @@ def test_a_member_that_is_silent_is_dropped(members: ShareMembers) -> None:
     assert members.refused("b", 3) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_subscription_that_no_record_can_hold_is_refused(configured: Make) -> None:
+def test_a_subscription_too_large_for_a_record_is_rejected(configured: Make) -> None:
     harness = configured({"message.max.bytes": "2000"})
     members = ShareMembers(harness)
     assert members.refused("a", topics=["t", *(f"unknown-{number}" for number in range(200))]) == -1
@@ -85,7 +85,7 @@ def test_a_subscription_that_no_record_can_hold_is_refused(configured: Make) -> 
     assert members.settle("a") == {"a": {"t": [0]}}
 
 
-def test_a_full_group_takes_nobody_else(configured: Make) -> None:
+def test_a_full_group_rejects_new_members(configured: Make) -> None:
     harness = configured({"group.share.max.size": "10"})
     members = ShareMembers(harness)
     for number in range(10):
@@ -94,7 +94,7 @@ def test_a_full_group_takes_nobody_else(configured: Make) -> None:
     assert members.beat("3", 0).epoch > 0
 
 
-def test_another_subscription_brings_another_assignment(members: ShareMembers) -> None:
+def test_a_changed_subscription_changes_the_assignment(members: ShareMembers) -> None:
     members.harness.create("other", 1)
     members.settle("a", "b", topics=["four"])
     members.beat("b", members.group.members["b"].epoch, ["other"])
@@ -102,7 +102,7 @@ def test_another_subscription_brings_another_assignment(members: ShareMembers) -
     assert members.settle("a", "b") == {"a": {"four": [0, 1, 2, 3]}, "b": {"other": [0]}}
 
 
-def test_a_topic_that_grows_or_comes_later_is_read_in_the_end(members: ShareMembers) -> None:
+def test_new_topics_and_partitions_are_assigned(members: ShareMembers) -> None:
     assert members.settle("a", topics=["four", "later"]) == {"a": {"four": [0, 1, 2, 3]}}
     members.harness.create("later", 1)
     grown = CreatePartitionsTopic(name="four", count=6, assignments=None)
@@ -111,7 +111,7 @@ def test_a_topic_that_grows_or_comes_later_is_read_in_the_end(members: ShareMemb
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3, 4, 5], "later": [0]}}
 
 
-def test_a_topic_that_is_deleted_is_forgotten(members: ShareMembers) -> None:
+def test_a_deleted_topic_is_forgotten(members: ShareMembers) -> None:
     members.harness.create("other", 1)
     members.settle("a", topics=["four", "other"])
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=20_000)
@@ -121,7 +121,7 @@ def test_a_topic_that_is_deleted_is_forgotten(members: ShareMembers) -> None:
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
 
 
-def test_a_state_that_cannot_be_made_is_asked_for_again(members: ShareMembers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_state_initialization_is_retried(members: ShareMembers, monkeypatch: pytest.MonkeyPatch) -> None:
     real = ShareCoordinator.initialize
 
     def refuse(*_: object) -> Outcome:
@@ -137,15 +137,15 @@ def test_a_state_that_cannot_be_made_is_asked_for_again(members: ShareMembers, m
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
 
-def test_a_state_is_made_once_however_many_heartbeats_lack_it(
+def test_each_state_is_initialized_once_for_many_heartbeats(
     members: ShareMembers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = members.groups.states()
     initialize = states.initialize
-    made: list[SharePartitionKey] = []
+    initialized: list[SharePartitionKey] = []
 
     def noting(key: SharePartitionKey, epoch: int, offset: int) -> Outcome:
-        made.append(key)
+        initialized.append(key)
         return initialize(key, epoch, offset)
 
     monkeypatch.setattr(states, "initialize", noting)
@@ -153,11 +153,11 @@ def test_a_state_is_made_once_however_many_heartbeats_lack_it(
     for member in "abc":
         members.send(member, topics=["four"])
     members.harness.run_soon()
-    assert len(made) == len(set(made)) == 4
+    assert len(initialized) == len(set(initialized)) == 4
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
 
-def test_a_crash_while_states_are_made_loses_none(members: ShareMembers) -> None:
+def test_a_crash_during_initialization_loses_no_state(members: ShareMembers) -> None:
     members.status()
     members.harness.core.slices.slice_s = 0.0
     members.send("a", topics=["four"])
@@ -168,7 +168,7 @@ def test_a_crash_while_states_are_made_loses_none(members: ShareMembers) -> None
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
 
 
-def test_a_topic_that_is_deleted_while_states_are_made_is_not_assigned(members: ShareMembers) -> None:
+def test_a_topic_deleted_during_initialization_is_not_assigned(members: ShareMembers) -> None:
     members.harness.create("other", 2)
     members.status()
     members.harness.core.slices.slice_s = 0.0
@@ -209,13 +209,13 @@ def test_an_empty_group_never_expires_and_its_tombstones_count(configured: Make)
     members.pass_time(3_600_000)
     store = harness.services.groups.store
     assert store.find("g") is members.group
-    assert not drain(store.forget(members.group, list, wholly=True))
+    assert not drain(store.forget(members.group, list, removes_group=True))
     harness.restart()
     members.status()
     assert harness.services.groups.store.find("g") is None
 
 
-def test_groups_of_other_kinds_are_not_share_groups_and_the_reverse(members: ShareMembers) -> None:
+def test_share_groups_and_other_groups_do_not_mix(members: ShareMembers) -> None:
     harness = members.harness
     assert not Consumers(harness, "c").beat("a", topics=["four"]).error_code
     assert ShareMembers(harness, "c").refused("a", 0, ["four"]) is ErrorCode.GROUP_ID_NOT_FOUND

@@ -62,7 +62,7 @@ def delete_topics(harness: Harness, *names: str) -> None:
         assert result.error_code == 0
 
 
-def test_a_group_is_in_the_partition_that_javas_hash_of_its_name_chooses(harness: Harness) -> None:
+def test_javas_hash_of_the_group_id_chooses_the_partition(harness: Harness) -> None:
     commit(harness, {T0: 1}, "group-1")
     assert harness.services.groups.store.partition_of("group-1") == 49
     assert log_of(harness, OFFSETS, 49).log_end_offset == 1
@@ -75,7 +75,7 @@ def test_a_group_is_in_the_partition_that_javas_hash_of_its_name_chooses(harness
     assert harness.services.groups.store.partition_of("y" * 32767) == long % 50
 
 
-def test_the_topic_is_made_with_the_first_commit_as_kafka_configures_it(configured: Make) -> None:
+def test_the_first_commit_creates_the_topic_with_kafkas_configuration(configured: Make) -> None:
     harness = configured({"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "12345"})
     commit(harness, {T0: 1})
     topic = topic_of(harness, OFFSETS)
@@ -87,7 +87,7 @@ def test_the_topic_is_made_with_the_first_commit_as_kafka_configures_it(configur
     }
 
 
-def test_a_metadata_request_makes_the_topic_as_a_commit_would(harness: Harness) -> None:
+def test_a_metadata_request_creates_the_topic_like_a_commit(harness: Harness) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS)], allow_auto_topic_creation=True)
     (topic,) = harness.ask(request, 12).topics
     assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
@@ -95,7 +95,7 @@ def test_a_metadata_request_makes_the_topic_as_a_commit_would(harness: Harness) 
     assert commit(harness, {T0: 1}) == {T0: 0}
 
 
-def test_a_metadata_request_makes_the_topic_of_transactions_as_a_producer_would(harness: Harness) -> None:
+def test_a_metadata_request_creates_the_transaction_topic_like_a_producer(harness: Harness) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=TRANSACTION_STATE)], allow_auto_topic_creation=True)
     (topic,) = harness.ask(request, 12).topics
     assert (topic.error_code, len(topic.partitions), topic.is_internal) == (0, 50, True)
@@ -104,7 +104,7 @@ def test_a_metadata_request_makes_the_topic_of_transactions_as_a_producer_would(
     assert producer.add_offsets("g") == 0
 
 
-def test_offsets_are_compressed_with_the_codec_of_the_configuration(configured: Make) -> None:
+def test_offsets_are_compressed_with_the_configured_codec(configured: Make) -> None:
     harness = configured({"offsets.topic.compression.codec": "1"})
     commit(harness, {T0: 1})
     log = log_of(harness, OFFSETS, harness.services.groups.store.partition_of("g"))
@@ -113,7 +113,7 @@ def test_offsets_are_compressed_with_the_codec_of_the_configuration(configured: 
     assert offsets_of(harness) == {T0: 1}
 
 
-def test_offsets_are_there_after_a_new_start(harness: Harness, again: Callable[[Harness], None]) -> None:
+def test_offsets_survive_a_restart(harness: Harness, again: Callable[[Harness], None]) -> None:
     harness.create("u", 2)
     commit(harness, {T0: 1, U0: 2}, metadata="m", each_committed_leader_epoch=3)
     commit(harness, {T0: 5})
@@ -124,14 +124,14 @@ def test_offsets_are_there_after_a_new_start(harness: Harness, again: Callable[[
         assert offsets_of(harness, "other") == {U1: 7}
 
 
-def test_a_new_start_loads_the_groups_before_anybody_asks(harness: Harness) -> None:
+def test_a_restart_loads_the_groups_without_any_request(harness: Harness) -> None:
     commit(harness, {T0: 1})
     harness.restart()
     harness.run_soon()
     assert [group.group_id for group in harness.services.groups.store.groups()] == ["g"]
 
 
-def test_a_group_that_only_commits_is_empty_after_a_new_start(harness: Harness) -> None:
+def test_a_group_with_only_commits_is_empty_after_a_restart(harness: Harness) -> None:
     commit(harness, {T0: 1})
     harness.restart()
     offsets_of(harness)
@@ -140,9 +140,7 @@ def test_a_group_that_only_commits_is_empty_after_a_new_start(harness: Harness) 
     assert (group.state, group.protocol_type, group.generation) == (GroupState.EMPTY, None, 0)
 
 
-def test_a_group_comes_back_with_its_members_and_its_offsets(
-    harness: Harness, again: Callable[[Harness], None]
-) -> None:
+def test_a_group_is_restored_with_its_members_and_offsets(harness: Harness, again: Callable[[Harness], None]) -> None:
     group = with_members(harness, members=("m", "n"))
     assert harness.services.groups.store.save_group(group) == 0
     assert commit(harness, {T0: 1}, **MEMBER) == {T0: 0}
@@ -155,7 +153,7 @@ def test_a_group_comes_back_with_its_members_and_its_offsets(
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_an_open_transaction_ends_after_a_new_start_as_it_would_have_before(
+def test_an_open_transaction_can_end_after_a_restart(
     harness: Harness, again: Callable[[Harness], None], ends: str
 ) -> None:
     commit(harness, {T0: 1})
@@ -172,7 +170,7 @@ def test_an_open_transaction_ends_after_a_new_start_as_it_would_have_before(
     assert fetch(harness, T0, stable=True)[T0][3] == 0
 
 
-def test_a_later_commit_outlives_an_earlier_one_of_a_transaction(
+def test_a_later_commit_wins_over_an_earlier_one_in_a_transaction(
     harness: Harness, again: Callable[[Harness], None]
 ) -> None:
     producer = Producer(harness)
@@ -184,7 +182,7 @@ def test_a_later_commit_outlives_an_earlier_one_of_a_transaction(
     assert offsets_of(harness) == {T0: 9}
 
 
-def test_the_log_may_be_compacted_between_two_starts(configured: Make, again: Callable[[Harness], None]) -> None:
+def test_the_log_can_be_compacted_between_restarts(configured: Make, again: Callable[[Harness], None]) -> None:
     harness = configured(COMPACTED)
     harness.create("u", 2)
     group = with_members(harness, members=())
@@ -208,7 +206,7 @@ def test_the_log_may_be_compacted_between_two_starts(configured: Make, again: Ca
     assert restored.generation == 3
 
 
-def test_deleted_topics_take_their_offsets_with_them(harness: Harness, again: Callable[[Harness], None]) -> None:
+def test_offsets_are_removed_with_their_topics(harness: Harness, again: Callable[[Harness], None]) -> None:
     harness.create("u", 2)
     commit(harness, {T0: 1, U0: 2, U1: 3})
     commit(harness, {U0: 2}, "other")
@@ -242,7 +240,7 @@ def test_an_empty_group_without_offsets_stays_when_a_topic_is_deleted(harness: H
     assert offsets_of(harness) == {T0: 1}
 
 
-def test_a_deleted_topic_takes_its_offsets_out_of_open_transactions(
+def test_offsets_in_open_transactions_are_removed_with_their_topic(
     harness: Harness, again: Callable[[Harness], None]
 ) -> None:
     harness.create("u")
@@ -257,7 +255,7 @@ def test_a_deleted_topic_takes_its_offsets_out_of_open_transactions(
     assert offsets_of(harness) == {T0: 8}
 
 
-def test_a_new_start_does_not_bring_deleted_offsets_back_into_open_transactions(
+def test_a_restart_does_not_restore_deleted_offsets_of_open_transactions(
     harness: Harness, again: Callable[[Harness], None]
 ) -> None:
     harness.create("u")
@@ -272,7 +270,7 @@ def test_a_new_start_does_not_bring_deleted_offsets_back_into_open_transactions(
     assert offsets_of(harness) == {T0: 8}
 
 
-def test_groups_are_forgotten_with_their_topic(harness: Harness) -> None:
+def test_groups_are_removed_with_the_offsets_topic(harness: Harness) -> None:
     group = with_members(harness)
     harness.services.groups.store.save_group(group)
     commit(harness, {T0: 1}, "other")
@@ -287,25 +285,25 @@ def test_groups_are_forgotten_with_their_topic(harness: Harness) -> None:
     assert offsets_of(harness, "other") == {T0: 2}
 
 
-def test_a_group_that_is_removed_is_gone_after_a_new_start(harness: Harness, again: Callable[[Harness], None]) -> None:
+def test_a_removed_group_stays_removed_after_a_restart(harness: Harness, again: Callable[[Harness], None]) -> None:
     group = with_members(harness, members=())
     store = harness.services.groups.store
     store.save_group(group)
     commit(harness, {T0: 1})
-    assert drain(store.forget(group, group.offsets.everything, wholly=True)) == 0
+    assert drain(store.forget(group, group.offsets.everything, removes_group=True)) == 0
     assert (store.get("g"), group.state) == (None, GroupState.DEAD)
     again(harness)
     assert offsets_of(harness) == {}
     assert harness.services.groups.store.get("g") is None
 
 
-def test_a_group_that_no_batch_can_hold_is_an_unknown_error(harness: Harness, errors: Callable[[], list[str]]) -> None:
+def test_a_group_too_large_for_a_batch_is_an_unknown_error(harness: Harness, errors: Callable[[], list[str]]) -> None:
     group = with_members(harness, members=tuple(f"{number}-{'m' * 30_000}" for number in range(40)))
     assert harness.services.groups.store.save_group(group) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert len(errors()) == 1
 
 
-def test_a_group_that_the_disk_refuses_is_asked_for_elsewhere(
+def test_a_disk_error_makes_clients_look_for_another_coordinator(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = with_members(harness)
@@ -329,7 +327,7 @@ def test_internal_topics_of_an_adopted_directory_are_compacted(harness: Harness)
     adopting.close()
 
 
-def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
+def test_a_group_with_very_many_partitions_is_removed(configured: Make) -> None:
     harness = configured({"offset.metadata.max.bytes": "0"})
     name = "x" * 240
     harness.create(name, 2500)
@@ -338,12 +336,12 @@ def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
     store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
-    assert drain(store.forget(group, group.offsets.everything, wholly=True)) == 0
+    assert drain(store.forget(group, group.offsets.everything, removes_group=True)) == 0
     harness.restart()
     assert offsets_of(harness) == {}
 
 
-def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured: Make) -> None:
+def test_a_group_is_removed_in_batches_that_fit_the_topic(configured: Make) -> None:
     harness = configured({"message.max.bytes": "1000"})
     harness.create("u", 200)
     for partition in range(200):
@@ -351,12 +349,12 @@ def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured:
     store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
-    assert drain(store.forget(group, group.offsets.everything, wholly=True)) == 0
+    assert drain(store.forget(group, group.offsets.everything, removes_group=True)) == 0
     harness.restart()
     assert offsets_of(harness) == {}
 
 
-def test_a_topic_that_grows_goes_by_its_old_count_until_the_next_start(harness: Harness) -> None:
+def test_new_partitions_do_not_count_until_the_next_start(harness: Harness) -> None:
     commit(harness, {T0: 1})
     home = harness.services.groups.store.partition_of("g")
     producer = Producer(harness)
@@ -372,7 +370,7 @@ def test_a_topic_that_grows_goes_by_its_old_count_until_the_next_start(harness: 
     assert log_of(harness).last_stable_offset == log_of(harness).log_end_offset
 
 
-def test_clients_may_not_write_to_the_topic_but_the_admin_client_may(harness: Harness) -> None:
+def test_only_the_admin_client_can_write_to_the_topic(harness: Harness) -> None:
     commit(harness, {T0: 1})
     records = build_batch([NewRecord(b"k", b"v", 0)])
     assert harness.produce(records, OFFSETS).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -385,9 +383,7 @@ def test_clients_may_not_write_to_the_topic_but_the_admin_client_may(harness: Ha
     assert answer.response.responses[0].partition_responses[0].error_code == 0
 
 
-def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_partition_is_ready_while_all_are_loading(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"group-{number}" for number in range(20)]
     for offset, name in enumerate(names):
         commit(harness, {T0: offset}, name)
@@ -418,16 +414,16 @@ class TestLoading:
         producer.commit_offset("g", 7)
         self.producer = producer
         harness.restart()
-        monkeypatch.setattr("minibroker.coordinators.partition_loader._REPLAYED_AT_ONCE", 1)
+        monkeypatch.setattr("minibroker.coordinators.partition_loader._MAX_SINGLE_STEP_BYTES", 1)
         monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
         return harness
 
-    def test_everybody_is_told_until_it_is_through(self, loading: Harness) -> None:
+    def test_requests_get_an_error_until_loading_ends(self, loading: Harness) -> None:
         assert fetch_with_error(loading, T0) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})
         assert offsets_of(loading) == {T0: 1, U0: 2}
         assert not loading.services.groups.store.is_loading
 
-    def test_the_whole_partition_is_there_or_nothing_of_it(self, loading: Harness) -> None:
+    def test_a_partition_is_loaded_completely_or_not_at_all(self, loading: Harness) -> None:
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert loading.services.groups.store.is_loading
         assert list(loading.services.groups.store.groups()) == []
@@ -435,19 +431,19 @@ class TestLoading:
         loading.run_soon()
         assert readiness(loading) == 0
 
-    def test_a_transaction_that_ends_meanwhile_counts(self, loading: Harness) -> None:
+    def test_a_transaction_that_ends_during_loading_counts(self, loading: Harness) -> None:
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         store = loading.services.groups.store
         store.complete_transaction(store.partition_of("g"), self.producer.id, commit=True)
         loading.run_soon()
         assert offsets_of(loading) == {T0: 7, U0: 2}
 
-    def test_a_topic_that_is_deleted_meanwhile_is_gone_when_it_is_through(self, loading: Harness) -> None:
+    def test_a_topic_deleted_during_loading_has_no_offsets_afterwards(self, loading: Harness) -> None:
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         delete_topics(loading, "u")
         assert offsets_of(loading) == {T0: 1}
 
-    def test_the_topic_may_be_deleted_meanwhile(self, loading: Harness) -> None:
+    def test_the_offsets_topic_can_be_deleted_during_loading(self, loading: Harness) -> None:
         assert readiness(loading) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         delete_topics(loading, OFFSETS)
         assert offsets_of(loading) == {}
@@ -459,7 +455,7 @@ def readiness(harness: Harness) -> int:
     return int(harness.services.groups.store.readiness("g"))
 
 
-def test_groups_of_a_partition_that_could_be_read_only_later_are_listed(
+def test_groups_are_listed_after_their_partition_becomes_readable(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(harness, {T0: 7})
@@ -473,12 +469,10 @@ def test_groups_of_a_partition_that_could_be_read_only_later_are_listed(
         harness.run_soon()
         assert harness.ask(ListGroupsRequest(), 5).groups == []
     harness.clock.advance(5000)
-    assert [each.group_id for each in harness.ask(ListGroupsRequest(), 5).groups] == ["g"]
+    assert [group.group_id for group in harness.ask(ListGroupsRequest(), 5).groups] == ["g"]
 
 
-def test_a_partition_that_cannot_be_read_is_tried_again_after_a_while(
-    harness: Harness, errors: Callable[[], list[str]]
-) -> None:
+def test_an_unreadable_partition_is_retried_after_a_pause(harness: Harness, errors: Callable[[], list[str]]) -> None:
     commit(harness, {T0: 7})
     partition = harness.services.groups.store.partition_of("g")
     harness.crash()

@@ -28,7 +28,7 @@ def group() -> StreamsGroup:
     return group
 
 
-def test_what_a_plugin_of_kafka_has_stored_is_not_forgotten(group: StreamsGroup) -> None:
+def test_the_epochs_stored_by_a_kafka_plugin_are_kept(group: StreamsGroup) -> None:
     key, value = group.next_epoch()
     assert value is not None
     value.stored_description_topology_epoch, value.failed_description_topology_epoch = 3, 4
@@ -58,7 +58,7 @@ def test_members_commit_in_their_epochs(group: StreamsGroup, member_id: str, epo
         assert group.validate_commit(member_id, None, epoch, is_transactional=True, version=6) == code
 
 
-def test_an_old_version_of_commits_has_no_epochs(group: StreamsGroup) -> None:
+def test_an_old_version_of_offset_commit_is_unsupported(group: StreamsGroup) -> None:
     code = group.validate_commit("m", None, 5, is_transactional=False, version=8)
     assert code == ErrorCode.UNSUPPORTED_VERSION
 
@@ -67,7 +67,7 @@ def test_an_old_version_of_commits_has_no_epochs(group: StreamsGroup) -> None:
     ("epoch", "place", "may"),
     [(3, ("t", 0), True), (4, ("t", 0), True), (2, ("t", 0), False), (4, ("t", 1), False), (4, ("u", 0), False)],
 )
-def test_late_commits_count_for_tasks_that_a_member_had_then(
+def test_late_commits_are_accepted_for_tasks_that_the_member_had(
     group: StreamsGroup, epoch: int, place: tuple[str, int], *, may: bool
 ) -> None:
     assert group.may_commit_late("m", epoch, [place]) is may
@@ -91,12 +91,12 @@ _OWNERS: Final = Owners({}, {("0", 1): {"p"}}, {})
 _FREE: Final = Owners({}, {}, {})
 
 
-def test_a_standby_task_becomes_active_at_once_since_kafka_4_4() -> None:
+def test_a_standby_task_becomes_active_immediately_since_kafka_4_4() -> None:
     moved = reconcile(_MEMBER, 2, _TARGET, _OWNED, _OWNERS)
     assert (moved.epoch, moved.state, moved.assigned) == (2, TaskState.STABLE, HeldTasks(active={"0": {1: 2}}))
 
 
-def test_a_standby_task_is_given_up_before_it_becomes_active_in_kafka_4_3() -> None:
+def test_a_standby_task_is_revoked_before_it_becomes_active_in_kafka_4_3() -> None:
     moved = reconcile(_MEMBER, 2, _TARGET, _OWNED, _OWNERS, may_switch=False)
     assert (moved.epoch, moved.state) == (1, TaskState.UNREVOKED_TASKS)
     assert (moved.assigned, moved.revoking) == (HeldTasks(), HeldTasks(standby=_TASK))

@@ -37,7 +37,7 @@ def full_disk(members: Members, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
 
 
 @again
-def test_members_go_on_as_if_nothing_had_happened(start_again: Again, members: Members) -> None:
+def test_members_continue_after_a_restart(start_again: Again, members: Members) -> None:
     first, second, generation = members.pair()
     before = members.describe()
     start_again(members.harness)
@@ -50,9 +50,7 @@ def test_members_go_on_as_if_nothing_had_happened(start_again: Again, members: M
 
 
 @again
-def test_members_that_are_not_heard_of_again_are_removed_though_nobody_asks_for_them(
-    start_again: Again, members: Members
-) -> None:
+def test_lost_members_are_removed_without_any_request(start_again: Again, members: Members) -> None:
     members.pair()
     start_again(members.harness)
     members.harness.run_soon()
@@ -63,7 +61,7 @@ def test_members_that_are_not_heard_of_again_are_removed_though_nobody_asks_for_
 
 
 @again
-def test_a_static_member_returns_after_a_start_without_a_rebalance(start_again: Again, members: Members) -> None:
+def test_a_static_member_returns_after_a_restart_without_a_rebalance(start_again: Again, members: Members) -> None:
     first = members.alone(instance="one")
     start_again(members.harness)
     joined = members.join(instance="one")
@@ -74,7 +72,7 @@ def test_a_static_member_returns_after_a_start_without_a_rebalance(start_again: 
 
 
 @again
-def test_a_group_that_was_left_is_still_empty(start_again: Again, members: Members) -> None:
+def test_an_empty_group_is_still_empty_after_a_restart(start_again: Again, members: Members) -> None:
     member = members.alone()
     members.leave(member)
     start_again(members.harness)
@@ -85,7 +83,7 @@ def test_a_group_that_was_left_is_still_empty(start_again: Again, members: Membe
 
 
 @again
-def test_a_rebalance_that_was_not_through_begins_anew(start_again: Again, members: Members) -> None:
+def test_an_unfinished_rebalance_begins_again_after_a_restart(start_again: Again, members: Members) -> None:
     first, second, generation = members.unsynced_pair()
     start_again(members.harness)
     assert members.ids == {first}  # The last generation with assignments.
@@ -102,7 +100,7 @@ def test_a_deleted_group_does_not_come_back(start_again: Again, members: Members
     assert members.state == "Dead"
 
 
-def test_a_group_that_has_become_too_large_rebalances_after_the_start(members: Members) -> None:
+def test_a_group_that_exceeds_the_limit_rebalances_after_a_restart(members: Members) -> None:
     first, _, generation = members.pair()
     members.harness.close()
     with closing(Harness(members.harness.data_dir, {"group.max.size": "1"})) as smaller:
@@ -110,7 +108,7 @@ def test_a_group_that_has_become_too_large_rebalances_after_the_start(members: M
     members.harness.start()
 
 
-def test_an_assignment_that_cannot_be_written_is_given_to_nobody(
+def test_an_assignment_that_cannot_be_written_is_not_sent(
     members: Members, full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
     first, second, generation = members.unsynced_pair()
@@ -124,7 +122,7 @@ def test_an_assignment_that_cannot_be_written_is_given_to_nobody(
     assert members.join(first).generation_id == generation + 1
 
 
-def test_a_static_member_whose_return_cannot_be_written_has_not_returned(
+def test_a_static_member_is_not_replaced_if_the_write_fails(
     members: Members, full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
     first = members.alone(instance="one")
@@ -135,7 +133,7 @@ def test_a_static_member_whose_return_cannot_be_written_has_not_returned(
     assert members.describe().members[0].member_metadata != CHANGED[0][1]
 
 
-def test_a_group_is_empty_though_that_cannot_be_written(
+def test_a_group_becomes_empty_even_if_the_write_fails(
     members: Members, full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
     member = members.alone()
@@ -146,7 +144,7 @@ def test_a_group_is_empty_though_that_cannot_be_written(
     assert members.ids == {member}
 
 
-def test_a_group_that_cannot_be_deleted_stays(
+def test_a_group_is_kept_if_its_deletion_cannot_be_written(
     members: Members, full_disk: Callable[[], AbstractContextManager[None]]
 ) -> None:
     members.leave(members.alone())
@@ -156,7 +154,7 @@ def test_a_group_that_cannot_be_deleted_stays(
     assert members.state == "Empty"
 
 
-def test_members_have_to_find_their_coordinator_when_its_topic_is_deleted(members: Members) -> None:
+def test_members_must_look_up_their_coordinator_after_its_topic_is_deleted(members: Members) -> None:
     harness = members.harness
     first, second, generation = members.pair()
     joining = members.begin_join(second, CHANGED)

@@ -1,16 +1,16 @@
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from minibroker.coordinators.groups.modern.topics import TopicMetadata, hash_of
+from minibroker.coordinators.groups.modern.topics import TopicMetadata, hash_topics
 
 TOPIC = TopicMetadata(bytes(15) + b"\1", 3)
 
 
 def test_no_topics_have_the_hash_0() -> None:
-    assert hash_of({}) == 0
+    assert hash_topics({}) == 0
 
 
-def test_another_name_id_or_number_of_partitions_is_another_hash() -> None:
+def test_the_hash_depends_on_name_id_and_partition_count() -> None:
     different = (
         {"t": TOPIC},
         {"u": TOPIC},
@@ -18,19 +18,19 @@ def test_another_name_id_or_number_of_partitions_is_another_hash() -> None:
         {"t": TOPIC._replace(topic_id=bytes(15) + b"\2")},
         {"t": TOPIC, "u": TOPIC},
     )
-    assert len({hash_of(each) for each in different}) == len(different)
-    assert hash_of({"t": TOPIC, "u": TOPIC}) == hash_of({"u": TOPIC, "t": TOPIC})
+    assert len({hash_topics(topics) for topics in different}) == len(different)
+    assert hash_topics({"t": TOPIC, "u": TOPIC}) == hash_topics({"u": TOPIC, "t": TOPIC})
 
 
-def test_a_hash_fits_into_64_bits_with_a_sign() -> None:
-    hashes = [hash_of({name: TOPIC}) for name in "abcdefgh"]
+def test_a_hash_is_a_signed_64_bit_number() -> None:
+    hashes = [hash_topics({name: TOPIC}) for name in "abcdefgh"]
     assert min(hashes) < 0 < max(hashes)
-    assert all(-(1 << 63) <= each < 1 << 63 for each in hashes)
+    assert all(-(1 << 63) <= value < 1 << 63 for value in hashes)
 
 
-def test_topics_have_the_hash_that_kafka_has_for_them() -> None:
+def test_topics_have_kafkas_hash() -> None:
     topics = {"orders": TopicMetadata(bytes(range(16)), 3), "sales": TopicMetadata(bytes(range(16, 32)), 40)}
-    assert hash_of(topics) == 6603462752361203127
+    assert hash_topics(topics) == 6603462752361203127
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_topics_have_the_hash_that_kafka_has_for_them() -> None:
         ((("\u00e9\U0001f600",), ("a",)), 552983867612544999),
     ],
 )
-def test_racks_count_as_in_the_hash_of_kafka(racks: tuple[tuple[str, ...], ...], hashed: int) -> None:
+def test_racks_are_hashed_like_in_kafka(racks: tuple[tuple[str, ...], ...], hashed: int) -> None:
     """The expected hashes are results of `Utils.computeGroupHash` in Kafka 4.4.0."""
-    assert hash_of({"orders": TopicMetadata(bytes(7) + b"\1" + bytes(7) + b"\2", 2, racks)}) == hashed
+    assert hash_topics({"orders": TopicMetadata(bytes(7) + b"\1" + bytes(7) + b"\2", 2, racks)}) == hashed
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,12 @@ def test_racks_count_as_in_the_hash_of_kafka(racks: tuple[tuple[str, ...], ...],
 )
 def test_the_hash_function_is_the_one_of_hash4j(size: int, hashed: int) -> None:
     """Kafka hashes topics with hash4j. The expected hashes are results of hash4j 0.22.0."""
-    assert xxh3_64_intdigest(bytes((each * 31 + 7 + (each >> 8)) & 0xFF for each in range(size))) == hashed % (1 << 64)
+    assert xxh3_64_intdigest(bytes((index * 31 + 7 + (index >> 8)) & 0xFF for index in range(size))) == hashed % (
+        1 << 64
+    )
 
 
 def test_many_topics_and_partitions_are_hashed() -> None:
-    many = {str(each): TOPIC for each in range(1_000)}
+    many = {str(number): TOPIC for number in range(1_000)}
     large = {"t": TOPIC._replace(partitions=100_000)}
-    assert len({hash_of(many), hash_of(large), hash_of({**large, "u": TOPIC})}) == 3
+    assert len({hash_topics(many), hash_topics(large), hash_topics({**large, "u": TOPIC})}) == 3

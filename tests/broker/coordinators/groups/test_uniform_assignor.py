@@ -25,14 +25,14 @@ def assign(
 
 
 @pytest.mark.parametrize(("since_4_0", "kept"), [(True, {0, 1}), (False, {0})])
-def test_a_member_that_has_one_more_keeps_it_since_kafka_4(*, since_4_0: bool, kept: set[int]) -> None:
-    had: dict[str, Partitions] = {"a": {T: frozenset({2})}, "b": {T: frozenset({0, 1})}}
-    assigned = assign({"a": [T], "b": [T]}, {T: 3}, had, since_4_0=since_4_0)
+def test_a_member_with_one_more_partition_keeps_it_since_kafka_4(*, since_4_0: bool, kept: set[int]) -> None:
+    previous: dict[str, Partitions] = {"a": {T: frozenset({2})}, "b": {T: frozenset({0, 1})}}
+    assigned = assign({"a": [T], "b": [T]}, {T: 3}, previous, since_4_0=since_4_0)
     assert assigned["b"] == {T: kept}
     assert assigned["a"] == {T: {0, 1, 2} - kept}
 
 
 @pytest.mark.parametrize(("since_4_0", "given"), [(True, {0}), (False, {2})])
-def test_members_that_want_different_topics_are_given_partitions(*, since_4_0: bool, given: set[int]) -> None:
+def test_members_with_different_subscriptions_get_partitions(*, since_4_0: bool, given: set[int]) -> None:
     assigned = assign({"a": [T, U], "b": [U]}, {T: 1, U: 3}, since_4_0=since_4_0)
     assert assigned == {"a": {T: {0}, U: given}, "b": {U: {0, 1, 2} - given}}

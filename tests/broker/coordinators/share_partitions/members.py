@@ -27,8 +27,8 @@ Acks = Sequence[tuple[int, int, int]]
 
 def begin(harness: Harness, topic: str = "t", *, group: str = "g", start: int = 0) -> None:
     """Initialize the states of a topic's partitions, like the group coordinator for the first member of a group."""
-    for each in topic_of(harness, topic).partitions:
-        key = SharePartitionKey(group, each.topic.id, each.index)
+    for partition in topic_of(harness, topic).partitions:
+        key = SharePartitionKey(group, partition.topic.id, partition.index)
         assert harness.services.share_states.initialize(key, 0, start).code == 0
 
 
@@ -62,7 +62,7 @@ class ShareMember:
             acknowledged = batches_of(acks) if number == 0 else []
             topic.partitions.append(FetchPartition(partition_index=index, acknowledgement_batches=acknowledged))
         sizes = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "group_id": self.group,
             "member_id": self.name,
             "share_session_epoch": self.epoch,
@@ -74,7 +74,7 @@ class ShareMember:
             **sizes,
             **fields,
         }
-        return ShareFetchRequest(**given)
+        return ShareFetchRequest(**all_fields)
 
     def send(self, request: Any, version: int = 2) -> Any:
         """Send a request over this member's connection, and return the response or a `Pending`."""
@@ -97,14 +97,14 @@ class ShareMember:
     def acknowledge(self, acks: Acks, *, topic: str = "t", index: int = 0, **fields: Any) -> ShareAcknowledgeResponse:
         """Acknowledge without fetching."""
         partition = AcknowledgePartition(partition_index=index, acknowledgement_batches=batches_of(acks))
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "group_id": self.group,
             "member_id": self.name,
             "share_session_epoch": self.epoch,
             "topics": [AcknowledgeTopic(topic_id=topic_of(self.harness, topic).id, partitions=[partition])],
             **fields,
         }
-        response = self.send(ShareAcknowledgeRequest(**given))
+        response = self.send(ShareAcknowledgeRequest(**all_fields))
         assert isinstance(response, ShareAcknowledgeResponse)
         if not response.error_code:
             self.epoch += 1
@@ -121,7 +121,7 @@ class ShareMember:
 
 def acquired(data: PartitionData) -> list[tuple[int, int, int]]:
     """Return (first offset, last offset, delivery count) of each acquired range."""
-    return [(each.first_offset, each.last_offset, each.delivery_count) for each in data.acquired_records]
+    return [(records.first_offset, records.last_offset, records.delivery_count) for records in data.acquired_records]
 
 
 def values(data: PartitionData) -> list[bytes | None]:

@@ -7,7 +7,7 @@ import pytest
 
 from minibroker.cluster.topic_admin import create_topics, plan_topic
 from minibroker.config.keys import ConfigResourceType
-from minibroker.coordinators.share_partitions.dead_letter_queues import Buried
+from minibroker.coordinators.share_partitions.dead_letter_queues import DeadLetterMetrics
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker_protocol.records.batch import RecordBatch, iter_batches
@@ -40,7 +40,7 @@ def queued(harness: Harness, name: str = QUEUE, index: int = 0) -> list[list[Rec
     if topic is None:
         return []
     log = topic.partitions[index].log
-    return [list(each) for each in iter_batches(log.read(0, 1 << 20).read())]
+    return [list(batch) for batch in iter_batches(log.read(0, 1 << 20).read())]
 
 
 def header(record: Record, name: str) -> bytes | None:
@@ -49,9 +49,9 @@ def header(record: Record, name: str) -> bytes | None:
 
 def states(harness: Harness, index: int = 0) -> list[RecordState]:
     key = SharePartitionKey("g", topic_of(harness).id, index)
-    found = harness.services.share_partitions.find(key)
-    assert found is not None
-    return [each.state for each in found.pieces]
+    share_partition = harness.services.share_partitions.find(key)
+    assert share_partition is not None
+    return [records.state for records in share_partition.ranges]
 
 
 def reject(harness: Harness) -> None:
@@ -63,7 +63,7 @@ def reject(harness: Harness) -> None:
     assert member.acknowledged([(0, 0, REJECT)]) == 0
 
 
-def test_a_rejected_record_is_in_the_queue_with_what_is_known_of_it(configured: Make) -> None:
+def test_a_rejected_record_is_written_to_the_queue_with_its_origin(configured: Make) -> None:
     harness = configured(AUTO_CREATES)
     configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     reject(harness)
@@ -82,7 +82,7 @@ def test_a_rejected_record_is_in_the_queue_with_what_is_known_of_it(configured: 
     assert states(harness) == []
 
 
-def test_a_record_that_came_too_often_is_in_the_queue(harness: Harness) -> None:
+def test_a_record_that_reaches_the_delivery_limit_is_written_to_the_queue(harness: Harness) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE, share_delivery_count_limit="2")
     make_queue(harness)
     begin(harness)
@@ -97,7 +97,7 @@ def test_a_record_that_came_too_often_is_in_the_queue(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
-def test_keys_and_values_are_copied_on_demand_and_their_headers_not(harness: Harness, codec: CompressionCodec) -> None:
+def test_keys_and_values_are_copied_on_demand_without_headers(harness: Harness, codec: CompressionCodec) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     make_queue(harness)
     begin(harness)
@@ -107,13 +107,13 @@ def test_keys_and_values_are_copied_on_demand_and_their_headers_not(harness: Har
     member.one(T0)
     assert member.acknowledged([(0, 1, REJECT)]) == 0
     ((first, second),) = queued(harness)
-    assert [(each.key, each.value) for each in (first, second)] == [(b"k", b"v"), (None, None)]
+    assert [(record.key, record.value) for record in (first, second)] == [(b"k", b"v"), (None, None)]
     assert "h" not in dict(first.headers)
     assert (header(first, "offset"), header(second, "offset")) == (b"0", b"1")
 
 
 @pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
-def test_batches_of_the_queue_are_no_larger_than_it_allows(harness: Harness, codec: CompressionCodec) -> None:
+def test_batches_fit_the_limit_of_the_queue(harness: Harness, codec: CompressionCodec) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
     make_queue(harness, max_message_bytes="1000")
     begin(harness)
@@ -124,17 +124,19 @@ def test_batches_of_the_queue_are_no_larger_than_it_allows(harness: Harness, cod
     member = ShareMember(harness)
     member.one(T0)
     assert member.acknowledged([(0, 3, REJECT)]) == 0
-    found = queued(harness)
-    assert [each.value for some in found for each in some] == [*values, None]
-    assert [header(each, "offset") for some in found for each in some] == [b"0", b"1", b"2", b"3"]
+    batches = queued(harness)
+    assert [entry.value for written_batch in batches for entry in written_batch] == [*values, None]
+    assert [header(entry, "offset") for written_batch in batches for entry in written_batch] == [b"0", b"1", b"2", b"3"]
     log = topic_of(harness, QUEUE).partitions[0].log
     sizes = [
-        each.header.size_in_bytes for each in iter_batches(log.read(0, 1 << 20).read()) if isinstance(each, RecordBatch)
+        entry.header.size_in_bytes
+        for entry in iter_batches(log.read(0, 1 << 20).read())
+        if isinstance(entry, RecordBatch)
     ]
     assert max(sizes) <= 1000
 
 
-def test_a_partition_goes_to_the_queues_partition_of_its_number(harness: Harness) -> None:
+def test_records_are_written_to_the_queue_partition_with_the_same_index(harness: Harness) -> None:
     harness.create("u", 3)
     configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness, partitions=2)
@@ -156,7 +158,7 @@ def test_a_partition_goes_to_the_queues_partition_of_its_number(harness: Harness
         ("other", "true", "other does not begin with dlq."),
     ],
 )
-def test_a_queue_that_may_not_be_one_gets_nothing_and_the_records_are_archived(
+def test_records_of_an_invalid_queue_are_archived_without_being_written(
     harness: Harness, caplog: pytest.LogCaptureFixture, name: str, enable: str | None, words: str
 ) -> None:
     if enable is not None:
@@ -169,7 +171,7 @@ def test_a_queue_that_may_not_be_one_gets_nothing_and_the_records_are_archived(
     assert states(harness) == []
 
 
-def test_a_cluster_of_the_first_level_has_no_queues(configured: Make) -> None:
+def test_a_cluster_with_share_version_1_has_no_queues(configured: Make) -> None:
     harness = configured(AUTO_CREATES)
     configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     harness.core.features.finalize({"share.version": 1})
@@ -177,22 +179,20 @@ def test_a_cluster_of_the_first_level_has_no_queues(configured: Make) -> None:
     assert harness.core.topics.get(QUEUE) is None
 
 
-def test_without_a_leader_the_queue_is_tried_again_for_some_time(
-    harness: Harness, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_queue_without_a_leader_is_retried_for_some_time(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness)
-    place = topic_of(harness, QUEUE).partitions[0]
-    leader, place.leader = place.leader, None
+    partition = topic_of(harness, QUEUE).partitions[0]
+    leader, partition.leader = partition.leader, None
     reject(harness)
     assert states(harness) == [RecordState.ARCHIVING]
     pass_time(harness, 1000)
     assert states(harness) == [RecordState.ARCHIVING]
-    place.leader = leader
+    partition.leader = leader
     pass_time(harness, 2000)
     assert states(harness) == []
     assert len(queued(harness)) == 1
-    place.leader = None
+    partition.leader = None
     harness.produce(batch(b"b"))
     member = ShareMember(harness, "n")
     member.one(T0)
@@ -205,7 +205,7 @@ def test_without_a_leader_the_queue_is_tried_again_for_some_time(
     assert states(harness) == []
 
 
-def test_what_goes_to_queues_is_counted_by_their_groups(harness: Harness) -> None:
+def test_writes_to_queues_are_counted_by_group(harness: Harness) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness)
     begin(harness)
@@ -215,19 +215,19 @@ def test_what_goes_to_queues_is_counted_by_their_groups(harness: Harness) -> Non
     assert member.acknowledged([(0, 1, REJECT)]) == 0
     topic_of(harness, QUEUE).partitions[0].is_under_min_isr = True
     assert member.acknowledged([(2, 2, REJECT)]) == 0
-    assert harness.services.share_partitions.buried == {"g": Buried(records=2, batches=2, failures=1)}
+    assert harness.services.share_partitions.dead_letters == {"g": DeadLetterMetrics(records=2, batches=2, failures=1)}
 
 
-def test_what_a_lost_leader_left_is_buried_by_the_next_one(harness: Harness) -> None:
+def test_the_next_leader_writes_the_remaining_records_to_the_queue(harness: Harness) -> None:
     configure(harness, errors_deadletterqueue_topic_name=QUEUE)
     make_queue(harness)
-    place = topic_of(harness, QUEUE).partitions[0]
-    leader, place.leader = place.leader, None
+    partition = topic_of(harness, QUEUE).partitions[0]
+    leader, partition.leader = partition.leader, None
     reject(harness)
     harness.services.share_partitions.forget(SharePartitionKey("g", topic_of(harness).id, 0))
-    place.leader = leader
+    partition.leader = leader
     pass_time(harness, 1000)
     assert queued(harness) == []
     ShareMember(harness, "n").fetch(T0)
-    assert [header(each, "message") for each in queued(harness)[0]] == [b"Offset rejected by client."]
+    assert [header(record, "message") for record in queued(harness)[0]] == [b"Offset rejected by client."]
     assert states(harness) == []

@@ -15,27 +15,27 @@ def sessions() -> ShareSessions:
     return ShareSessions(2)
 
 
-def test_the_epoch_after_the_largest_is_the_first_one(sessions: ShareSessions) -> None:
+def test_the_first_epoch_follows_the_largest_one(sessions: ShareSessions) -> None:
     session = sessions.open(MEMBER, [T0], "connection")
     session.epoch = 0x7FFFFFFF
     sessions.next(MEMBER, 0x7FFFFFFF)
     assert session.epoch == 1
 
 
-def test_a_member_hears_of_what_is_new(sessions: ShareSessions) -> None:
+def test_a_response_includes_only_changed_partitions(sessions: ShareSessions) -> None:
     session = sessions.open(MEMBER, [T0, T1], "connection")
     session.update([T0, U0], [T1])
     assert list(session.partitions) == [T0, U0]
-    assert not session.has_to_tell(T0, has_records=False, has_failed=False)
-    assert session.has_to_tell(U0, has_records=False, has_failed=False), "it was named for the first time"
-    assert not session.has_to_tell(U0, has_records=False, has_failed=False)
-    assert session.has_to_tell(T0, has_records=True, has_failed=False)
+    assert not session.is_in_response(T0, has_records=False, has_failed=False)
+    assert session.is_in_response(U0, has_records=False, has_failed=False), "it was named for the first time"
+    assert not session.is_in_response(U0, has_records=False, has_failed=False)
+    assert session.is_in_response(T0, has_records=True, has_failed=False)
     assert list(session.partitions) == [U0, T0], "the other one comes first the next time"
-    assert session.has_to_tell(T0, has_records=False, has_failed=True)
-    assert session.has_to_tell(T0, has_records=False, has_failed=False), "the end of an error is news"
+    assert session.is_in_response(T0, has_records=False, has_failed=True)
+    assert session.is_in_response(T0, has_records=False, has_failed=False), "the end of an error is news"
 
 
-def test_there_is_a_limit_and_a_member_begins_again_within_it(sessions: ShareSessions) -> None:
+def test_a_member_can_reopen_its_session_at_the_limit(sessions: ShareSessions) -> None:
     sessions.open(MEMBER, [T0], "one")
     sessions.open(("g", "n"), [T0], "two")
     sessions.open(MEMBER, [T0], "three")

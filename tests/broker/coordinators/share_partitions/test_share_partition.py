@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.coordinators.share_partitions.acquisition import Acquired, Limits, Span, Wish, merged, without
+from minibroker.coordinators.share_partitions.acquisition import (
+    Acquired,
+    AcquisitionRequest,
+    Limits,
+    Span,
+    merged,
+    without,
+)
 from minibroker.coordinators.share_partitions.changes import EXCEEDED, REJECTED, Acknowledgement, DeadRecords, Write
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
-from minibroker.coordinators.share_state.state import MOST_BATCHES, StateBatch, combine
+from minibroker.coordinators.share_state.state import MAX_BATCHES, StateBatch, combine
 from minibroker_protocol.error_codes import ErrorCode
 
 LOCK_MS = 30_000
@@ -47,26 +54,26 @@ class World:
     ) -> list[Acquired]:
         """Read the log from the next fetch offset, and acquire records."""
         offset = self.of.next_fetch_offset
-        read = spans or [Span(at, at + 9) for at in range(offset - offset % 10, self.log_end, 10)]
-        return self.of.acquire(Wish(member, most, size, strict), offset, read)
+        read = spans or [Span(base, base + 9) for base in range(offset - offset % 10, self.log_end, 10)]
+        return self.of.acquire(AcquisitionRequest(member, most, size, strict), offset, read)
 
     def acknowledge(self, first: int, last: int, *types: int, member: str = "m") -> ErrorCode:
         return self.of.acknowledge(member, [Acknowledgement(first, last, types)])
 
     def states(self) -> list[tuple[int, int, RecordState, int]]:
         """Return (first offset, last offset, state, deliveries) of each range in flight."""
-        return [(each.first, each.last, each.state, each.deliveries) for each in self.of.pieces]
+        return [(records.first, records.last, records.state, records.deliveries) for records in self.of.ranges]
 
     def written(self) -> list[StateBatch]:
         return list(self.writes[-1].batches)
 
 
-def test_acquired_offsets_are_parted_by_the_size_that_a_member_likes() -> None:
+def test_acquired_offsets_are_split_by_the_requested_batch_size() -> None:
     world = World()
     assert world.fetch(most=50, size=20) == [Acquired(0, 19, 1), Acquired(20, 39, 1), Acquired(40, 49, 1)]
 
 
-def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> None:
+def test_a_record_that_fails_often_is_delivered_with_few_others_and_finally_alone() -> None:
     world = World(deliveries=5)
     sizes: list[int] = []
     for _ in range(4):
@@ -81,7 +88,7 @@ def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> 
     assert world.of.start_offset == 1
 
 
-def test_a_lock_ends_although_that_cannot_be_written() -> None:
+def test_a_lock_expires_even_if_the_state_cannot_be_written() -> None:
     world = World()
     world.fetch(most=10)
     world.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -90,17 +97,17 @@ def test_a_lock_ends_although_that_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["released", "locks end"])
-@pytest.mark.parametrize("count", [1800, MOST_BATCHES + 1])
-def test_many_records_are_given_back(count: int, *, ends: bool) -> None:
+@pytest.mark.parametrize("count", [1800, MAX_BATCHES + 1])
+def test_many_records_are_released(count: int, *, ends: bool) -> None:
     world = World(locks=2 * count)
-    spans = [Span(at, at) for at in range(count)]
+    spans = [Span(offset, offset) for offset in range(count)]
     world.fetch(most=count, size=1, spans=spans)
     if ends:
         world.clock.advance(LOCK_MS)
     else:
         world.of.release("m")
-    one_by_one = [StateBatch(at, at, 1, AVAILABLE) for at in range(count)]
-    assert world.written() == (one_by_one if count <= MOST_BATCHES else [StateBatch(0, count - 1, 1, AVAILABLE)])
+    one_by_one = [StateBatch(offset, offset, 1, AVAILABLE) for offset in range(count)]
+    assert world.written() == (one_by_one if count <= MAX_BATCHES else [StateBatch(0, count - 1, 1, AVAILABLE)])
     assert world.of.next_fetch_offset == 0
     assert len(world.fetch("n", most=count, size=1, spans=spans)) == count
 
@@ -132,7 +139,7 @@ def test_renewal_can_be_switched_off() -> None:
         (5, 12, [ACCEPT], ErrorCode.INVALID_RECORD_STATE),
     ],
 )
-def test_a_wrong_acknowledgement_changes_nothing(first: int, last: int, types: list[int], code: ErrorCode) -> None:
+def test_an_invalid_acknowledgement_changes_nothing(first: int, last: int, types: list[int], code: ErrorCode) -> None:
     world = World()
     world.fetch(most=10)
     world.fetch("other", most=10)
@@ -149,16 +156,16 @@ def test_a_wrong_acknowledgement_changes_nothing(first: int, last: int, types: l
 
 def combined(world: World) -> list[tuple[int, int, RecordState, int]]:
     """Return the states with equal neighbors merged, unless they are in different batches of ten."""
-    joined: list[tuple[int, int, RecordState, int]] = []
+    merged_states: list[tuple[int, int, RecordState, int]] = []
     for first, last, state, deliveries in world.states():
-        if joined and first % 10 and joined[-1][1:] == (first - 1, state, deliveries):
-            joined[-1] = (joined[-1][0], last, state, deliveries)
+        if merged_states and first % 10 and merged_states[-1][1:] == (first - 1, state, deliveries):
+            merged_states[-1] = (merged_states[-1][0], last, state, deliveries)
         else:
-            joined.append((first, last, state, deliveries))
-    return joined
+            merged_states.append((first, last, state, deliveries))
+    return merged_states
 
 
-def test_a_change_that_cannot_be_written_does_not_count() -> None:
+def test_a_change_that_cannot_be_written_has_no_effect() -> None:
     world = World()
     world.fetch(most=10)
     world.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -180,7 +187,7 @@ def test_records_in_flight_have_a_limit() -> None:
     assert world.fetch(most=100) == [Acquired(30, 39, 1)]
 
 
-def test_a_loaded_state_goes_on_where_it_ended() -> None:
+def test_a_loaded_state_continues_where_it_ended() -> None:
     done, free = StateBatch(14, 16, 1, ACKNOWLEDGED), StateBatch(20, 24, 3, AVAILABLE)
     world = World(10, [done, free])
     assert world.states() == [
@@ -195,21 +202,21 @@ def test_a_loaded_state_goes_on_where_it_ended() -> None:
     assert world.of.start_offset == 17
 
 
-def test_what_the_log_has_lost_is_given_up() -> None:
+def test_records_deleted_from_the_log_are_skipped() -> None:
     world = World()
     world.fetch(most=20)
     world.acknowledge(0, 9, RELEASE)
-    world.of.begin_at(15)
+    world.of.move_start(15)
     assert world.of.start_offset == 15
     assert world.acknowledge(10, 19, ACCEPT) is ErrorCode.NONE
     assert world.of.start_offset == 15, "locks below the start end with their time, as in Kafka"
     world.clock.advance(LOCK_MS)
     assert world.of.start_offset == 20
-    world.of.begin_at(50)
+    world.of.move_start(50)
     assert (world.of.start_offset, world.of.next_fetch_offset) == (50, 50)
 
 
-def test_offsets_that_compaction_took_away_hold_nobody_up() -> None:
+def test_compacted_offsets_do_not_block_the_start_offset() -> None:
     world = World()
     world.fetch(most=20)
     world.of.release("m")
@@ -219,7 +226,7 @@ def test_offsets_that_compaction_took_away_hold_nobody_up() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
+def test_random_operations_lose_no_record_and_accept_none_twice(seed: int) -> None:
     chance = random.Random(seed)
     world = World(deliveries=10, locks=100)
     held: dict[str, list[Acquired]] = {"a": [], "b": [], "c": []}
@@ -229,17 +236,17 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
     for _ in range(300):
         member = chance.choice("abc")
         if chance.random() < 0.5:
-            got = world.fetch(
+            acquired = world.fetch(
                 member, chance.randrange(1, 30), size=chance.choice((5, 500)), strict=chance.random() < 0.5
             )
-            for each in got:
-                assert not accepted & set(range(each.first, each.last + 1))
-            held[member] += got
+            for span in acquired:
+                assert not accepted & set(range(span.first, span.last + 1))
+            held[member] += acquired
         elif held[member] and chance.random() < 0.9:
-            each = held[member].pop(chance.randrange(len(held[member])))
-            types = chance.choices((ACCEPT, RELEASE), (4, 1), k=each.last - each.first + 1)
-            if world.acknowledge(each.first, each.last, *types, member=member) is ErrorCode.NONE:
-                accepted |= {each.first + at for at, kind in enumerate(types) if kind == ACCEPT}
+            span = held[member].pop(chance.randrange(len(held[member])))
+            types = chance.choices((ACCEPT, RELEASE), (4, 1), k=span.last - span.first + 1)
+            if world.acknowledge(span.first, span.last, *types, member=member) is ErrorCode.NONE:
+                accepted |= {span.first + position for position, kind in enumerate(types) if kind == ACCEPT}
         else:
             world.of.release(member)
             held[member].clear()
@@ -254,27 +261,27 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
             offset
             for offset in range(world.log_end)
             if offset < world.of.start_offset
-            or any(p.first <= offset <= p.last and p.state is ACKNOWLEDGED for p in world.of.pieces)
+            or any(p.first <= offset <= p.last and p.state is ACKNOWLEDGED for p in world.of.ranges)
         }
     for name in held:
         world.of.release(name)
     for _ in range(1000):
-        got = world.fetch("z")
-        if not got:
+        acquired = world.fetch("z")
+        if not acquired:
             break
-        for each in got:
-            assert not accepted & set(range(each.first, each.last + 1))
-            accepted |= set(range(each.first, each.last + 1))
-            assert world.acknowledge(each.first, each.last, ACCEPT, member="z") is ErrorCode.NONE
-    dead = {o for p in world.of.pieces if p.state is ARCHIVED for o in range(p.first, p.last + 1)}
+        for span in acquired:
+            assert not accepted & set(range(span.first, span.last + 1))
+            accepted |= set(range(span.first, span.last + 1))
+            assert world.acknowledge(span.first, span.last, ACCEPT, member="z") is ErrorCode.NONE
+    dead = {o for p in world.of.ranges if p.state is ARCHIVED for o in range(p.first, p.last + 1)}
     assert len(accepted | dead) >= 90
 
 
 # Dead-letter queues
 
 
-def test_a_rejected_record_is_not_done_with_before_it_is_buried() -> None:
-    world = World(buries=True)
+def test_a_rejected_record_is_unfinished_until_it_is_in_the_queue() -> None:
+    world = World(has_dead_letter_queue=True)
     world.fetch(most=10)
     assert world.acknowledge(0, 9, *[REJECT] * 2, *[ACCEPT] * 8) == ErrorCode.NONE
     assert world.states() == [(0, 1, ARCHIVING, 1), (2, 9, ACKNOWLEDGED, 1)]
@@ -289,8 +296,8 @@ def test_a_rejected_record_is_not_done_with_before_it_is_buried() -> None:
 
 
 @pytest.mark.parametrize("refusal", [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_the_last_delivery_ends_in_the_queue(refusal: ErrorCode) -> None:
-    world = World(buries=True, deliveries=2)
+def test_a_failed_last_delivery_is_written_to_the_queue(refusal: ErrorCode) -> None:
+    world = World(has_dead_letter_queue=True, deliveries=2)
     world.fetch(most=10)
     world.acknowledge(0, 9, RELEASE)
     world.fetch(most=10)
@@ -302,16 +309,16 @@ def test_the_last_delivery_ends_in_the_queue(refusal: ErrorCode) -> None:
     assert world.of.start_offset == 10
 
 
-def test_nothing_is_buried_when_the_state_cannot_be_written() -> None:
-    world = World(buries=True)
+def test_no_record_is_written_to_the_queue_if_the_state_cannot_be_written() -> None:
+    world = World(has_dead_letter_queue=True)
     world.fetch(most=10)
     world.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.acknowledge(0, 9, REJECT) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert (world.buried, world.states()) == ([], [(0, 9, ACQUIRED, 1)])
 
 
-def test_what_was_on_its_way_is_buried_after_a_start() -> None:
-    world = World(0, [StateBatch(0, 4, 5, ARCHIVING), StateBatch(5, 9, 1, ARCHIVING)], buries=True)
+def test_records_on_their_way_to_the_queue_are_written_after_a_restart() -> None:
+    world = World(0, [StateBatch(0, 4, 5, ARCHIVING), StateBatch(5, 9, 1, ARCHIVING)], has_dead_letter_queue=True)
     assert world.buried == []
     world.of.resume()
     assert world.buried == [DeadRecords(0, 4, 5, EXCEEDED), DeadRecords(5, 9, 1, REJECTED)]
@@ -319,8 +326,8 @@ def test_what_was_on_its_way_is_buried_after_a_start() -> None:
     assert world.of.start_offset == 10
 
 
-def test_a_leader_that_is_none_any_more_archives_nothing() -> None:
-    world = World(buries=True)
+def test_a_fenced_leader_archives_nothing() -> None:
+    world = World(has_dead_letter_queue=True)
     world.fetch(most=10)
     world.acknowledge(0, 9, REJECT)
     world.of.fence()
@@ -328,31 +335,35 @@ def test_a_leader_that_is_none_any_more_archives_nothing() -> None:
     assert world.states() == [(0, 9, ARCHIVING, 1)]
 
 
-def test_more_runs_than_a_state_can_hold_are_refused() -> None:
-    records = 3 * MOST_BATCHES
+def test_more_ranges_than_a_state_can_hold_are_rejected() -> None:
+    records = 3 * MAX_BATCHES
     world = World()
     world.fetch(most=records, size=records, spans=[Span(0, records - 1)])
     assert world.acknowledge(0, records - 1, *[ACCEPT, RELEASE] * (records // 2)) is ErrorCode.INVALID_REQUEST
     assert world.acknowledge(0, records - 1, ACCEPT) is ErrorCode.NONE
 
 
-def test_aborted_records_are_left_out_of_what_was_acquired() -> None:
+def test_aborted_records_are_excluded_from_acquired_ranges() -> None:
     chosen = random.Random(5)
     for _ in range(300):
         bounds = sorted(chosen.sample(range(60), 2 * chosen.randint(0, 8)))
         acquired = [Acquired(a, b - 1, 1) for a, b in zip(bounds[::2], bounds[1::2], strict=True)]
         bounds = sorted(chosen.sample(range(60), 2 * chosen.randint(0, 8)))
         spans = [Span(a, b - 1) for a, b in zip(bounds[::2], bounds[1::2], strict=True)]
-        left = {at for each in acquired for at in range(each.first, each.last + 1)}
-        left -= {at for span in spans for at in range(span.first, span.last + 1)}
-        found = without(acquired, spans)
-        assert [at for each in found for at in range(each.first, each.last + 1)] == sorted(left)
-        assert without(acquired, merged(spans)) == found
+        expected = {
+            offset for acquired_range in acquired for offset in range(acquired_range.first, acquired_range.last + 1)
+        }
+        expected -= {offset for span in spans for offset in range(span.first, span.last + 1)}
+        remaining = without(acquired, spans)
+        assert [
+            offset for acquired_range in remaining for offset in range(acquired_range.first, acquired_range.last + 1)
+        ] == sorted(expected)
+        assert without(acquired, merged(spans)) == remaining
 
 
-def test_many_aborted_batches_are_taken_back() -> None:
-    spans = [Span(at, at) for at in range(2_000)]
+def test_many_aborted_batches_are_archived() -> None:
+    spans = [Span(offset, offset) for offset in range(2_000)]
     world = World()
     acquired = world.fetch(most=2_000, size=2_000, spans=spans)
-    assert world.of.archive(acquired, spans[::2]) == [Acquired(at, at, 1) for at in range(1, 2_000, 2)]
+    assert world.of.archive(acquired, spans[::2]) == [Acquired(offset, offset, 1) for offset in range(1, 2_000, 2)]
     assert len(world.states()) == 2_000

@@ -37,13 +37,13 @@ def only(response: Any) -> Any:
 
 def initialize(harness: Harness, *, state_epoch: int = 0, start: int = -1, **fields: Any) -> Any:
     """Initialize the state of t-0."""
-    part = share_group_state.InitializedPartition(partition=0, state_epoch=state_epoch, start_offset=start)
-    return ask(harness, InitializeShareGroupStateRequest, InitializeStateData, part, version=0, **fields)
+    partition = share_group_state.InitializedPartition(partition=0, state_epoch=state_epoch, start_offset=start)
+    return ask(harness, InitializeShareGroupStateRequest, InitializeStateData, partition, version=0, **fields)
 
 
 def write(harness: Harness, *batches: StateBatch, state_epoch: int = 0, leader_epoch: int = 0, start: int = 10) -> Any:
     """Write batches to the state of t-0."""
-    part = share_group_state.WrittenPartition(
+    partition = share_group_state.WrittenPartition(
         partition=0,
         state_epoch=state_epoch,
         leader_epoch=leader_epoch,
@@ -51,22 +51,22 @@ def write(harness: Harness, *batches: StateBatch, state_epoch: int = 0, leader_e
         delivery_complete_count=5,
         state_batches=list(batches),
     )
-    return ask(harness, WriteShareGroupStateRequest, WriteStateData, part, version=1)
+    return ask(harness, WriteShareGroupStateRequest, WriteStateData, partition, version=1)
 
 
 def read(harness: Harness, *, leader_epoch: int = 0, partition: int = 0) -> Any:
     """Read the state of a partition of "t"."""
-    part = share_group_state.ReadPartition(partition=partition, leader_epoch=leader_epoch)
-    return ask(harness, ReadShareGroupStateRequest, ReadStateData, part, version=0)
+    partition_request = share_group_state.ReadPartition(partition=partition, leader_epoch=leader_epoch)
+    return ask(harness, ReadShareGroupStateRequest, ReadStateData, partition_request, version=0)
 
 
 def summary(harness: Harness, *, version: int = 1) -> Any:
     """Read the offsets in the state of t-0."""
-    part = share_group_state.SummarizedPartition(partition=0, leader_epoch=0)
-    return ask(harness, ReadShareGroupStateSummaryRequest, ReadStateSummaryData, part, version=version)
+    partition = share_group_state.SummarizedPartition(partition=0, leader_epoch=0)
+    return ask(harness, ReadShareGroupStateSummaryRequest, ReadStateSummaryData, partition, version=version)
 
 
 def delete(harness: Harness, *, partition: int = 0) -> Any:
     """Delete the state of a partition of "t"."""
-    part = share_group_state.DeletedPartition(partition=partition)
-    return ask(harness, DeleteShareGroupStateRequest, DeleteStateData, part, version=0)
+    partition_request = share_group_state.DeletedPartition(partition=partition)
+    return ask(harness, DeleteShareGroupStateRequest, DeleteStateData, partition_request, version=0)

@@ -61,22 +61,22 @@ def change(start: int = -1, *batches: StateBatch, leader_epoch: int = -1, comple
 def records_of(harness: Harness, partition: int = 0) -> list[tuple[object, object]]:
     """Return the decoded records in a partition of the coordinator's topic. The value of a tombstone is None."""
     log = log_of(harness, TOPIC, partition)
-    found: list[tuple[object, object]] = []
+    records: list[tuple[object, object]] = []
     for batch in iter_batches(memoryview(log.read(log.log_start_offset, 1 << 20).read())):
         for record in batch:
             assert record.key is not None
             is_update = record.key[1] == 1
             key: object = decode_versioned(ShareUpdateKey if is_update else ShareSnapshotKey, record.key)
             value_class: type[object] = ShareUpdateValue if is_update else ShareSnapshotValue
-            found.append((key, None if record.value is None else decode_versioned(value_class, record.value)))
-    return found
+            records.append((key, None if record.value is None else decode_versioned(value_class, record.value)))
+    return records
 
 
 def kinds_of(harness: Harness) -> list[str]:
     return ["Tombstone" if value is None else type(value).__name__ for _, value in records_of(harness)]
 
 
-def test_a_state_is_begun_read_changed_and_deleted(harness: Harness) -> None:
+def test_a_state_is_initialized_read_changed_and_deleted(harness: Harness) -> None:
     states, key = states_of(harness), key_of(harness)
     assert states.read(key, 0).code is ErrorCode.INVALID_REQUEST
     assert states.write(key, 0, change()).code is ErrorCode.INVALID_REQUEST
@@ -93,7 +93,7 @@ def test_a_state_is_begun_read_changed_and_deleted(harness: Harness) -> None:
     assert states.read(key, 0).code is ErrorCode.INVALID_REQUEST
 
 
-def test_an_altered_start_offset_begins_the_state_again(harness: Harness) -> None:
+def test_an_altered_start_offset_initializes_the_state_again(harness: Harness) -> None:
     states, key = states_of(harness), key_of(harness)
     states.initialize(key, 1, UNKNOWN)
     states.write(key, 1, change(10, ACCEPTED))
@@ -102,7 +102,7 @@ def test_an_altered_start_offset_begins_the_state_again(harness: Harness) -> Non
     assert states.summary(key).delivery_complete_count == 0
 
 
-def test_epochs_of_the_past_are_fenced(harness: Harness) -> None:
+def test_old_epochs_are_fenced(harness: Harness) -> None:
     states, key = states_of(harness), key_of(harness)
     states.initialize(key, 5, 0)
     assert states.initialize(key, 4, 0).code is ErrorCode.FENCED_STATE_EPOCH
@@ -118,7 +118,7 @@ def test_epochs_of_the_past_are_fenced(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("partition", "code"), [(-1, ErrorCode.INVALID_REQUEST), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 )
-def test_a_partition_that_does_not_exist_has_no_state(harness: Harness, partition: int, code: ErrorCode) -> None:
+def test_a_missing_partition_has_no_state(harness: Harness, partition: int, code: ErrorCode) -> None:
     key = key_of(harness, partition=partition)
     assert states_of(harness).initialize(key, 0, 0).code is code
     assert states_of(harness).summary(key).code is code
@@ -126,11 +126,11 @@ def test_a_partition_that_does_not_exist_has_no_state(harness: Harness, partitio
 
 
 @pytest.mark.parametrize("way", AGAIN)
-def test_states_outlive_the_run(configured: Make, way: str) -> None:
+def test_states_survive_a_restart(configured: Make, way: str) -> None:
     harness = configured(FEW_UPDATES)
     states, key, other = states_of(harness), key_of(harness), key_of(harness, "h")
-    for each in (key, other):
-        states.initialize(each, 1, UNKNOWN)
+    for state_key in (key, other):
+        states.initialize(state_key, 1, UNKNOWN)
     for number in range(6):
         states.write(key, 1, change(number, StateBatch(number + 2, number + 3, 2, 2), complete=number))
     states.delete(other)
@@ -142,7 +142,7 @@ def test_states_outlive_the_run(configured: Make, way: str) -> None:
     assert states_of(harness).read(other, -1).code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_snapshot_comes_after_so_many_updates(configured: Make) -> None:
+def test_a_snapshot_follows_the_configured_number_of_updates(configured: Make) -> None:
     harness = configured(FEW_UPDATES)
     states, key = states_of(harness), key_of(harness)
     states.initialize(key, 4, 0)
@@ -150,14 +150,14 @@ def test_a_snapshot_comes_after_so_many_updates(configured: Make) -> None:
         states.write(key, 4, change(-1, StateBatch(number, number, 1, 2), complete=number + 1))
     update, snapshot = "ShareUpdateValue", "ShareSnapshotValue"
     assert kinds_of(harness) == [snapshot, update, update, update, snapshot, update]
-    written = records_of(harness)[4][1]
-    assert isinstance(written, ShareSnapshotValue)
-    assert (written.snapshot_epoch, written.state_epoch, written.start_offset) == (1, 4, 0)
-    assert [(each.first_offset, each.last_offset) for each in written.state_batches] == [(0, 3)]
-    assert written.create_timestamp == written.write_timestamp == harness.clock.now_ms()
+    snapshot_value = records_of(harness)[4][1]
+    assert isinstance(snapshot_value, ShareSnapshotValue)
+    assert (snapshot_value.snapshot_epoch, snapshot_value.state_epoch, snapshot_value.start_offset) == (1, 4, 0)
+    assert [(batch.first_offset, batch.last_offset) for batch in snapshot_value.state_batches] == [(0, 3)]
+    assert snapshot_value.create_timestamp == snapshot_value.write_timestamp == harness.clock.now_ms()
 
 
-def test_records_before_all_snapshots_are_pruned(configured: Make) -> None:
+def test_records_before_the_oldest_snapshot_are_pruned(configured: Make) -> None:
     harness = configured(FEW_UPDATES)
     states, key, cold = states_of(harness), key_of(harness), key_of(harness, "cold")
     states.initialize(cold, 0, 7)
@@ -176,20 +176,20 @@ def test_records_before_all_snapshots_are_pruned(configured: Make) -> None:
     assert states_of(harness).read(key, -1).start_offset == 3
 
 
-def test_the_states_of_a_deleted_topic_are_gone(configured: Make) -> None:
+def test_the_states_of_a_deleted_topic_are_deleted(configured: Make) -> None:
     harness = configured(FEW_UPDATES)
     harness.create("u")
-    states, kept, gone = states_of(harness), key_of(harness), key_of(harness, topic="u")
-    states.initialize(kept, 0, 1)
-    states.initialize(gone, 0, 2)
+    states, kept_key, deleted_key = states_of(harness), key_of(harness), key_of(harness, topic="u")
+    states.initialize(kept_key, 0, 1)
+    states.initialize(deleted_key, 0, 2)
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="u")], timeout_ms=1000)
     assert harness.ask(request, 6).responses[0].error_code == 0
-    assert states.summary(gone).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert states.summary(deleted_key).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert kinds_of(harness)[-1] == "Tombstone"
-    assert states.read(kept, -1).start_offset == 1
+    assert states.read(kept_key, -1).start_offset == 1
 
 
-def test_a_change_that_the_disk_refuses_does_not_count(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_the_disk_rejects_has_no_effect(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     states, key = states_of(harness), key_of(harness)
     states.initialize(key, 0, 0)
 
@@ -203,7 +203,7 @@ def test_a_change_that_the_disk_refuses_does_not_count(harness: Harness, monkeyp
     assert states.read(key, -1).start_offset == 0
 
 
-def test_the_leader_of_its_partition_coordinates_a_share_partition(several: Harness) -> None:
+def test_the_leader_of_the_state_partition_is_the_coordinator(several: Harness) -> None:
     states, key = states_of(several), key_of(several)
     states.store.log.ensure()
     coordinator = states.store.log.coordinator(key.text)
@@ -232,9 +232,9 @@ def b(first: int, last: int, state: int = AVAILABLE, deliveries: int = 1) -> Sta
 def by_offset(batches: Sequence[StateBatch]) -> dict[int, tuple[int, int]]:
     """Return the highest (deliveries, state) of each offset."""
     ranks: dict[int, tuple[int, int]] = {}
-    for each in batches:
-        for offset in range(each.first, each.last + 1):
-            ranks[offset] = max(ranks.get(offset, (-1, -1)), (each.deliveries, each.state))
+    for batch in batches:
+        for offset in range(batch.first, batch.last + 1):
+            ranks[offset] = max(ranks.get(offset, (-1, -1)), (batch.deliveries, batch.state))
     return ranks
 
 
@@ -251,7 +251,7 @@ def test_random_batches_combine_to_the_highest_state_of_each_offset(seed: int) -
         ]
         start += chance.randrange(3)
         state = combine(state, newer, start)
-        expected = [each for each in expected + newer if each.last >= start]
+        expected = [batch for batch in expected + newer if batch.last >= start]
         assert by_offset(state) == {offset: rank for offset, rank in by_offset(expected).items() if offset >= start}
         for before, after in pairwise(state):
             assert before.last < after.first

@@ -31,10 +31,10 @@ class Disk:
 
 def install(monkeypatch: pytest.MonkeyPatch) -> Disk:
     """Put all logs on a disk that rejects no writes yet."""
-    made = Disk(LogSegment.commit)
+    disk = Disk(LogSegment.commit)
 
     def commit(segment: LogSegment) -> None:
-        made.commit(segment)
+        disk.commit(segment)
 
     monkeypatch.setattr(LogSegment, "commit", commit)
-    return made
+    return disk

@@ -78,9 +78,9 @@ class Producer:
 
         With `keeps_id`, the request has the current id and epoch (KIP-360).
         """
-        named = {"producer_id": self.id, "producer_epoch": self.epoch} if keeps_id else {}
+        identity = {"producer_id": self.id, "producer_epoch": self.epoch} if keeps_id else {}
         answer = init_producer_id(
-            self.broker, self.transactional_id, version=version, timeout_ms=self.timeout_ms, **named
+            self.broker, self.transactional_id, version=version, timeout_ms=self.timeout_ms, **identity
         )
         if answer.error_code == 0:
             self.id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -96,7 +96,9 @@ class Producer:
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.id,
             v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in topics.items()],
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()
+            ],
         )
         response = self.broker.ask(request, version)
         return [
@@ -108,8 +110,8 @@ class Producer:
     def batch(self, *values: bytes, place: tuple[str, int] = ("t", 0), **fields: Any) -> bytearray:
         """Return the next batch for a partition."""
         sequence = self.sequences.get(place, 0)
-        named = {"producer_id": self.id, "producer_epoch": self.epoch, "base_sequence": sequence}
-        return batch(*values, **{**named, "is_transactional": True, **fields})
+        identity = {"producer_id": self.id, "producer_epoch": self.epoch, "base_sequence": sequence}
+        return batch(*values, **{**identity, "is_transactional": True, **fields})
 
     def send(
         self, *values: bytes, topic: str = "t", partition: int = 0, version: int = 11, **fields: Any
@@ -246,7 +248,7 @@ def markers_in(harness: Harness, topic: str = "t", partition: int = 0) -> list[t
     """Return (offset, producer id, epoch, type) of each marker in a log."""
     data = harness.fetch_one(0, topic, partition)
     return [
-        (each.header.base_offset, each.header.producer_id, each.header.producer_epoch, marker_type(each))
-        for each in iter_batches(memoryview(bytes_in(data)))
-        if isinstance(each, RecordBatch) and each.header.is_control
+        (batch.header.base_offset, batch.header.producer_id, batch.header.producer_epoch, marker_type(batch))
+        for batch in iter_batches(memoryview(bytes_in(data)))
+        if isinstance(batch, RecordBatch) and batch.header.is_control
     ]

@@ -30,37 +30,37 @@ EXPIRING = {"transactional.id.expiration.ms": str(EXPIRY_MS), "transaction.state
 def state_of(harness: Harness, transactional_id: str = "mine") -> TransactionState | None:
     store = harness.services.transactions.store
     assert store.readiness(transactional_id) == 0
-    known = store.get(transactional_id)
-    return None if known is None else known.state
+    transaction = store.get(transactional_id)
+    return None if transaction is None else transaction.state
 
 
-def test_an_epoch_is_the_last_one_and_then_the_producer_gets_another_id(harness: Harness) -> None:
+def test_a_producer_gets_another_id_after_its_last_epoch(harness: Harness) -> None:
     producer = Producer(harness)
     store = harness.services.transactions.store
-    known = store.get("mine")
-    assert known is not None
-    assert store.save(known._replace(producer_epoch=32_765)) == 0
+    transaction = store.get("mine")
+    assert transaction is not None
+    assert store.save(transaction._replace(producer_epoch=32_765)) == 0
     old_id = producer.id
     assert producer.init() == 0
     assert (producer.id, producer.epoch) == (old_id, 32_766)
     assert producer.init(keeps_id=True) == 0
     assert (producer.id, producer.epoch) == (old_id + 1, 0)
     # After a lost response, the producer can retry with its previous id and last epoch.
-    again = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_766)
-    assert (again.error_code, again.producer_id, again.producer_epoch) == (0, producer.id, 0)
+    retried = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_766)
+    assert (retried.error_code, retried.producer_id, retried.producer_epoch) == (0, producer.id, 0)
     # An earlier epoch is fenced.
     fenced = init_producer_id(harness, "mine", producer_id=old_id, producer_epoch=32_765)
     assert fenced.error_code == ErrorCode.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Harness, level: int) -> None:
+def test_a_producer_that_writes_in_the_coordinators_epoch_is_fenced(harness: Harness, level: int) -> None:
     harness.core.features.finalize({"transaction.version": level})
     thief = Producer(harness)
     store = harness.services.transactions.store
-    known = store.get("mine")
-    assert known is not None
-    assert store.save(known._replace(producer_epoch=32_767, state=TransactionState.COMPLETE_ABORT)) == 0
+    transaction = store.get("mine")
+    assert transaction is not None
+    assert store.save(transaction._replace(producer_epoch=32_767, state=TransactionState.COMPLETE_ABORT)) == 0
     thief.epoch = 32_767
     thief.write(b"x")
     other = Producer(harness, init=False)
@@ -73,7 +73,7 @@ def test_who_writes_in_the_epoch_of_the_coordinator_is_fenced_in_it(harness: Har
 # Timeouts and expiration
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(harness: Harness) -> None:
+def test_a_transaction_that_times_out_is_aborted_and_its_producer_fenced(harness: Harness) -> None:
     producer = Producer(harness, timeout_ms=15_000)
     producer.write(b"slow")
     harness.clock.advance(ABORT_INTERVAL_MS + 1)
@@ -90,7 +90,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(ha
     assert read_committed(harness) == []
 
 
-def test_a_producer_that_timed_out_may_go_on_with_its_next_epoch_only_if_it_is_the_last(harness: Harness) -> None:
+def test_a_producer_that_timed_out_cannot_continue_in_its_old_epoch(harness: Harness) -> None:
     harness.core.features.finalize(BEFORE_EPOCHS_ARE_RAISED)
     producer = Producer(harness, timeout_ms=1)
     producer.write(b"slow")
@@ -99,7 +99,7 @@ def test_a_producer_that_timed_out_may_go_on_with_its_next_epoch_only_if_it_is_t
     assert producer.init(keeps_id=True) == ErrorCode.PRODUCER_FENCED
 
 
-def test_an_open_transaction_of_before_a_restart_times_out_as_well(harness: Harness) -> None:
+def test_an_open_transaction_times_out_after_a_restart(harness: Harness) -> None:
     producer = Producer(harness, timeout_ms=15_000)
     producer.write(b"slow")
     harness.restart()
@@ -119,7 +119,7 @@ def test_the_interval_of_timeouts_is_configured(configured: Make) -> None:
 
 
 @pytest.mark.parametrize("end", ["committed", "aborted", "idle"])
-def test_a_transactional_id_that_nobody_uses_expires(configured: Make, end: str) -> None:
+def test_an_unused_transactional_id_expires(configured: Make, end: str) -> None:
     harness = configured(EXPIRING)
     producer = Producer(harness)
     if end != "idle":
@@ -152,8 +152,8 @@ def test_a_transactional_id_with_an_open_transaction_does_not_expire(configured:
 def test_very_many_transactional_ids_expire_in_batches(configured: Make) -> None:
     harness = configured({**EXPIRING, "message.max.bytes": "1000"})
     ids = [f"{'long' * 20}-{number}" for number in range(100)]
-    for each in ids:
-        assert init_producer_id(harness, each).error_code == 0
+    for transactional_id in ids:
+        assert init_producer_id(harness, transactional_id).error_code == 0
     harness.clock.advance(2 * EXPIRY_MS)
     harness.run_soon()
     assert harness.services.transactions.store.all() == []
@@ -162,24 +162,24 @@ def test_very_many_transactional_ids_expire_in_batches(configured: Make) -> None
     assert harness.services.transactions.store.all() == []
 
 
-def test_a_transactional_id_that_is_used_while_others_expire_stays(configured: Make) -> None:
+def test_a_transactional_id_used_during_expiration_is_kept(configured: Make) -> None:
     harness = configured({**EXPIRING, "message.max.bytes": "260"})
-    producers = [Producer(harness, each) for each in ("a", "b" * 80, "c" * 80)]
+    producers = [Producer(harness, entry) for entry in ("a", "b" * 80, "c" * 80)]
     store = harness.services.transactions.store
     steps = steps_of(store.remove(store.all()))
     next(steps)
     producers[2].write(b"x")
     for _ in steps:
         pass
-    assert [each.transactional_id for each in store.all()] == ["c" * 80]
+    assert [entry.transactional_id for entry in store.all()] == ["c" * 80]
     assert producers[2].commit() == 0
     assert read_committed(harness) == [b"x"]
 
 
-def test_a_topic_that_is_deleted_while_ids_expire_is_not_made_again(configured: Make) -> None:
+def test_a_topic_deleted_during_expiration_is_not_created_again(configured: Make) -> None:
     harness = configured({**EXPIRING, "message.max.bytes": "260"})
-    for each in ("a" * 80, "b" * 80):
-        init_producer_id(harness, each)
+    for transactional_id in ("a" * 80, "b" * 80):
+        init_producer_id(harness, transactional_id)
     store = harness.services.transactions.store
     steps = steps_of(store.remove(store.all()))
     next(steps)
@@ -203,7 +203,7 @@ def delete(harness: Harness, name: str) -> None:
     assert outcome.error_code == 0
 
 
-def test_a_partition_that_was_deleted_keeps_no_transaction_open(harness: Harness) -> None:
+def test_a_deleted_partition_does_not_keep_a_transaction_open(harness: Harness) -> None:
     harness.create("short-lived", 2)
     producer = Producer(harness)
     producer.write(b"stays")
@@ -214,22 +214,22 @@ def test_a_partition_that_was_deleted_keeps_no_transaction_open(harness: Harness
     assert read_committed(harness) == [b"stays"]
 
 
-def test_a_deleted_transaction_topic_is_a_new_beginning(harness: Harness) -> None:
+def test_transactional_ids_are_lost_with_the_transaction_topic(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     delete(harness, "__transaction_state")
     assert harness.services.transactions.store.all() == []
     assert producer.commit() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    again = Producer(harness)
-    assert again.id > producer.id
-    again.write(b"y")
-    assert again.commit() == 0
+    new_producer = Producer(harness)
+    assert new_producer.id > producer.id
+    new_producer.write(b"y")
+    assert new_producer.commit() == 0
     harness.restart()
     harness.run_soon()
-    assert [known.transactional_id for known in harness.services.transactions.store.all()] == ["mine"]
+    assert [transaction.transactional_id for transaction in harness.services.transactions.store.all()] == ["mine"]
 
 
-def test_the_topic_of_the_coordinator_is_made_as_kafka_makes_it(configured: Make) -> None:
+def test_the_coordinators_topic_has_kafkas_configuration(configured: Make) -> None:
     harness = configured(
         {
             "transaction.state.log.num.partitions": "7",

@@ -20,9 +20,9 @@ EITHER_END = pytest.mark.parametrize("commit", [True, False], ids=["commit", "ab
 
 def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
     """Return the coordinator's state of a transactional id."""
-    found = harness.services.transactions.store.get(transactional_id)
-    assert found is not None
-    return found
+    transaction = harness.services.transactions.store.get(transactional_id)
+    assert transaction is not None
+    return transaction
 
 
 def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
@@ -31,8 +31,8 @@ def values_of_log(harness: Harness) -> list[tuple[int, TransactionLogValue]]:
     log = log_of(harness, "__transaction_state", store.log.partition_of("mine"))
     return [
         (int.from_bytes(record.value[:2], "big"), decode_versioned(TransactionLogValue, record.value))
-        for each in iter_batches(memoryview(log.read(0, 1 << 20).read()))
-        for record in each
+        for batch in iter_batches(memoryview(log.read(0, 1 << 20).read()))
+        for record in batch
         if record.value is not None
     ]
 
@@ -57,7 +57,7 @@ def test_a_batch_does_not_overtake_the_marker_that_the_disk_refused(harness: Har
     assert log_of(harness).last_stable_offset == log_of(harness).log_end_offset
 
 
-def test_a_new_id_is_not_lost_when_the_broker_is_killed_before_the_end(harness: Harness, disk: Disk) -> None:
+def test_a_new_producer_id_survives_a_crash_before_completion(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     harness.services.transactions.store.save(known(harness)._replace(producer_epoch=LAST_EPOCH))
     producer.epoch = LAST_EPOCH
@@ -73,7 +73,7 @@ def test_a_new_id_is_not_lost_when_the_broker_is_killed_before_the_end(harness: 
     assert read_committed(harness) == [b"x", b"y"]
 
 
-def test_a_producer_goes_on_after_the_coordinator_has_aborted_what_took_too_long(harness: Harness) -> None:
+def test_a_producer_can_continue_after_a_timeout(harness: Harness) -> None:
     producer = Producer(harness, timeout_ms=1000)
     producer.write_at_once(b"x")
     harness.clock.advance(30_000)
@@ -95,7 +95,7 @@ def test_without_verification_a_batch_still_adds_its_partition(tmp_path_factory:
     harness.close()
 
 
-def test_records_of_the_log_are_flexible_and_say_what_the_client_knows(harness: Harness) -> None:
+def test_records_are_flexible_and_contain_the_client_version(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write_at_once(b"x")
     assert producer.commit(version=V2) == 0
@@ -108,7 +108,7 @@ def test_records_of_the_log_are_flexible_and_say_what_the_client_knows(harness: 
     assert {(value.previous_producer_id, value.next_producer_id) for _, value in records} == {(-1, -1)}
 
 
-def test_a_producer_that_begins_anew_has_no_transaction_that_began_some_time(harness: Harness) -> None:
+def test_initializing_a_producer_clears_the_start_time(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write_at_once(b"x")
     assert producer.commit(version=V2) == 0

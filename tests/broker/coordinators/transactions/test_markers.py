@@ -34,13 +34,13 @@ COMMIT = 1
 
 def batches(harness: Harness, topic: str = "t") -> list[RecordBatch]:
     data = harness.fetch_one(0, topic)
-    found = list(iter_batches(memoryview(bytes_in(data))))
-    assert all(isinstance(each, RecordBatch) for each in found)
-    return [each for each in found if isinstance(each, RecordBatch)]
+    all_batches = list(iter_batches(memoryview(bytes_in(data))))
+    assert all(isinstance(batch, RecordBatch) for batch in all_batches)
+    return [batch for batch in all_batches if isinstance(batch, RecordBatch)]
 
 
 @pytest.mark.parametrize(("commit", "kind"), [(True, b"\0\1"), (False, b"\0\0")])
-def test_a_marker_has_the_bytes_of_kafkas(harness: Harness, commit: bool, kind: bytes) -> None:  # noqa: FBT001 - a parameter
+def test_a_marker_has_the_same_bytes_as_kafkas(harness: Harness, commit: bool, kind: bytes) -> None:  # noqa: FBT001 - a parameter
     producer = Producer(harness)
     producer.write(b"x")
     assert producer.end(commit=commit) == 0
@@ -63,9 +63,7 @@ def test_a_marker_has_the_bytes_of_kafkas(harness: Harness, commit: bool, kind: 
     ],
     ids=str,
 )
-def test_whatever_a_topic_asks_of_records_a_marker_is_written_plainly(
-    harness: Harness, configs: dict[str, str]
-) -> None:
+def test_a_marker_ignores_the_record_settings_of_its_topic(harness: Harness, configs: dict[str, str]) -> None:
     harness.create("picky", 1, **configs)
     producer = Producer(harness)
     assert producer.add(("picky", 0)) == [0]
@@ -87,7 +85,7 @@ def test_a_topic_of_an_older_format_needs_no_marker(harness: Harness, version: s
     assert read_committed(harness) == [b"x"]
 
 
-def test_a_marker_comes_behind_what_was_staged_in_the_same_wake_up(harness: Harness) -> None:
+def test_a_marker_follows_staged_batches(harness: Harness) -> None:
     producer = Producer(harness)
     assert producer.add(("t", 0)) == [0]
     log = log_of(harness)
@@ -101,7 +99,7 @@ def test_a_marker_comes_behind_what_was_staged_in_the_same_wake_up(harness: Harn
     assert markers_in(harness) == [(2, producer.id, 0, COMMIT)]
 
 
-def test_a_marker_that_the_disk_refuses_is_written_later(
+def test_a_marker_that_the_disk_rejects_is_retried(
     harness: Harness, disk: Disk, errors: Callable[[], list[str]]
 ) -> None:
     harness.create("other")
@@ -132,7 +130,7 @@ def test_a_marker_that_the_disk_refuses_is_written_later(
     assert producer.commit() == 0
 
 
-def test_a_transaction_whose_end_cannot_be_noted_stays_open(harness: Harness, disk: Disk) -> None:
+def test_a_transaction_stays_open_if_its_end_cannot_be_saved(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     partition = harness.services.transactions.store.log.partition_of("mine")
@@ -146,14 +144,14 @@ def test_a_transaction_whose_end_cannot_be_noted_stays_open(harness: Harness, di
     assert read_committed(harness) == [b"x"]
 
 
-def test_a_completion_that_cannot_be_noted_is_noted_later_without_a_second_marker(harness: Harness, disk: Disk) -> None:
+def test_a_completion_that_cannot_be_saved_is_retried_without_a_second_marker(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     partition = harness.services.transactions.store.log.partition_of("mine")
-    written = disk.write
+    write = disk.write
 
     def failing_after(segment: LogSegment) -> None:
-        written(segment)
+        write(segment)
         if segment is log_of(harness).segments[-1]:
             disk.refused = {f"__transaction_state-{partition}"}
 
@@ -167,9 +165,7 @@ def test_a_completion_that_cannot_be_noted_is_noted_later_without_a_second_marke
 
 
 @pytest.mark.parametrize("ends", ["restart", "crash"])
-def test_what_was_decided_before_the_broker_ended_is_completed_after_the_start(
-    harness: Harness, disk: Disk, ends: str
-) -> None:
+def test_a_decided_transaction_is_completed_after_a_restart(harness: Harness, disk: Disk, ends: str) -> None:
     harness.create("other")
     producer = Producer(harness)
     producer.write(b"here")
@@ -186,7 +182,7 @@ def test_what_was_decided_before_the_broker_ended_is_completed_after_the_start(
     assert read_committed(harness) == [b"here"]
 
 
-def test_a_request_that_comes_before_the_completion_completes_it(harness: Harness, disk: Disk) -> None:
+def test_a_request_completes_a_decided_transaction(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     disk.refused = {"t-0"}
@@ -198,7 +194,7 @@ def test_a_request_that_comes_before_the_completion_completes_it(harness: Harnes
     assert read_committed(harness) == [b"x", b"y"]
 
 
-def test_nothing_is_written_any_more_once_the_broker_has_stopped(harness: Harness, disk: Disk) -> None:
+def test_no_marker_is_retried_after_the_broker_stopped(harness: Harness, disk: Disk) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     disk.refused = {"t-0"}
@@ -209,7 +205,7 @@ def test_nothing_is_written_any_more_once_the_broker_has_stopped(harness: Harnes
     assert disk.attempts <= attempts + 2  # The new broker may try twice.
 
 
-def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness: Harness) -> None:
+def test_a_newer_epoch_in_the_log_does_not_keep_a_transaction_open(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     assert write_marker(harness.core, "t", 0, Marker(producer.id, 7, commit=False)) == 0
@@ -218,7 +214,7 @@ def test_a_log_that_knows_a_newer_epoch_keeps_no_transaction_from_ending(harness
     assert read_committed(harness) == []
 
 
-def test_a_newer_coordinators_marker_does_not_fence_the_one_that_is_left(harness: Harness) -> None:
+def test_a_marker_of_a_newer_coordinator_does_not_fence_this_one(harness: Harness) -> None:
     """A directory of Apache Kafka has markers of later coordinator epochs."""
     producer = Producer(harness)
     producer.write(b"x")
@@ -253,10 +249,10 @@ PARTITIONS = 60
 def ends(harness: Harness) -> list[int]:
     topic = harness.core.topics.get("many")
     assert topic is not None
-    return [each.log.log_end_offset for each in topic.partitions]
+    return [partition.log.log_end_offset for partition in topic.partitions]
 
 
-def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(harness: Harness) -> None:
+def test_the_response_is_sent_before_all_markers_are_written(harness: Harness) -> None:
     harness.create("many", PARTITIONS)
     producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
     add = AddPartitionsToTxnRequest(
@@ -284,7 +280,7 @@ def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(har
     assert all(ends(harness))
 
 
-def test_markers_that_are_written_in_slices_complete_the_transaction(harness: Harness) -> None:
+def test_markers_written_in_slices_complete_the_transaction(harness: Harness) -> None:
     harness.create("many", PARTITIONS)
     producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
     identity = (producer.producer_id, producer.producer_epoch)
@@ -298,7 +294,7 @@ def test_markers_that_are_written_in_slices_complete_the_transaction(harness: Ha
     assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE
 
 
-def test_a_coordinator_that_loads_a_transaction_again_writes_its_markers(harness: Harness) -> None:
+def test_a_reloaded_transaction_gets_its_markers(harness: Harness) -> None:
     harness.create("many", PARTITIONS)
     producer = harness.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000), 4)
     identity = (producer.producer_id, producer.producer_epoch)

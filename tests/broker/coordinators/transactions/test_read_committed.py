@@ -39,7 +39,7 @@ def test_the_last_stable_offset_waits_for_the_oldest_transaction(harness: Harnes
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_reader_that_waits_wakes_when_the_transaction_ends(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_waiting_reader_wakes_when_the_transaction_ends(harness: Harness, commit: bool) -> None:  # noqa: FBT001 - a parameter
     producer = Producer(harness)
     assert producer.add(("t", 0)) == [0]
     waiting = harness.send(fetch_request(("t", 0, 0), isolation_level=READ_COMMITTED), 12)
@@ -50,11 +50,11 @@ def test_a_reader_that_waits_wakes_when_the_transaction_ends(harness: Harness, c
     assert [*answered, waiting.is_answered] == [False, True]
     data = only_partition(waiting.response)
     assert committed_values(data) == ([b"x"] if commit else [])
-    aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or []]
+    aborted = [(transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions or []]
     assert aborted == ([] if commit else [(producer.id, 0)])
 
 
-def test_a_reader_that_waits_wakes_when_the_transaction_times_out(harness: Harness) -> None:
+def test_a_waiting_reader_wakes_when_the_transaction_times_out(harness: Harness) -> None:
     producer = Producer(harness, timeout_ms=1000)
     producer.write(b"x")
     request = fetch_request(("t", 0, 0), isolation_level=READ_COMMITTED, max_wait_ms=60_000)
@@ -75,9 +75,9 @@ def test_aborted_transactions_are_known_after_a_roll_and_a_restart(harness: Harn
     for restart in (harness.restart, harness.crash):
         restart()
         first = harness.fetch_one(0, isolation_level=READ_COMMITTED)
-        assert [(each.producer_id, each.first_offset) for each in first.aborted_transactions or []] == [
-            (producer.id, 0)
-        ]
+        assert [
+            (transaction.producer_id, transaction.first_offset) for transaction in first.aborted_transactions or []
+        ] == [(producer.id, 0)]
         assert committed_values(first) == []
         assert read_committed(harness, offset=1) == [b"committed"]
 
@@ -104,7 +104,7 @@ class _World:
 
     def write(self, who: int) -> None:
         partition = self.random.randrange(2)
-        values = [b"%d" % (self.count + each) for each in range(self.random.randint(1, 3))]
+        values = [b"%d" % (self.count + number) for number in range(self.random.randint(1, 3))]
         self.count += len(values)
         self.producers[who].write(*values, topic="two", partition=partition)
         self.written[partition] += [(value, self.transaction[who]) for value in values]
@@ -143,9 +143,12 @@ class _World:
 
     def check(self) -> None:
         for partition, written in self.written.items():
-            decided = next((number for number, (_, each) in enumerate(written) if each not in self.ended), len(written))
-            seen = self._read(partition)
-            assert seen == [value for value, each in written[:decided] if self.ended[each]]
+            first_undecided = next(
+                (number for number, (_, transaction) in enumerate(written) if transaction not in self.ended),
+                len(written),
+            )
+            values = self._read(partition)
+            assert values == [value for value, transaction in written[:first_undecided] if self.ended[transaction]]
 
     def _read(self, partition: int) -> list[bytes | None]:
         log = log_of(self.harness, "two", partition)
@@ -158,7 +161,7 @@ class _World:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_happens_readers_see_what_was_committed_and_nothing_else(harness: Harness, seed: int) -> None:
+def test_readers_see_only_committed_records_after_random_operations(harness: Harness, seed: int) -> None:
     harness.create("two", 2)
     world = _World(harness, seed)
     for _ in range(60):

@@ -62,7 +62,7 @@ def append(harness: Harness, key: bytes | None, value: bytes | None) -> None:
     log.append(0, [NewRecord(key, value, harness.clock.now_ms())])
 
 
-def test_a_transaction_leaves_the_records_that_kafka_writes(small: Harness) -> None:
+def test_a_transaction_writes_the_same_records_as_kafka(small: Harness) -> None:
     small.create("other", 3)
     began = small.clock.now_ms()
     producer = Producer(small)
@@ -112,7 +112,7 @@ def test_every_state_survives(harness: Harness, ends: str) -> None:
             producer.write(b"x")
         if number % 4 > 1:
             assert producer.end(commit=number % 4 == 2) == 0
-    before = {each._replace(last_producer_id=-1, last_producer_epoch=-1) for each in known(harness)}
+    before = {transaction._replace(last_producer_id=-1, last_producer_epoch=-1) for transaction in known(harness)}
     getattr(harness, ends)()
     harness.run_soon()
     assert known(harness) == before
@@ -120,7 +120,7 @@ def test_every_state_survives(harness: Harness, ends: str) -> None:
 
 
 @END_OF_REPLAY
-def test_what_is_left_after_compaction_is_enough(configured: Make, ends: str) -> None:
+def test_every_state_survives_compaction(configured: Make, ends: str) -> None:
     harness = configured({**ONE_PARTITION, "transaction.state.log.segment.bytes": "2000"})
     producers = [Producer(harness, f"id-{number}") for number in range(5)]
     for _ in range(10):
@@ -131,14 +131,14 @@ def test_what_is_left_after_compaction_is_enough(configured: Make, ends: str) ->
     harness.core.logs.compact(roll=True)
     harness.run_soon()
     assert log_of(harness, TOPIC).size < 2000
-    before = {each._replace(last_producer_id=-1, last_producer_epoch=-1) for each in known(harness)}
+    before = {transaction._replace(last_producer_id=-1, last_producer_epoch=-1) for transaction in known(harness)}
     getattr(harness, ends)()
     harness.run_soon()
     assert known(harness) == before
     assert producers[0].commit() == 0
 
 
-def test_a_record_that_cannot_be_read_is_passed_over(small: Harness, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_record_is_skipped(small: Harness, caplog: pytest.LogCaptureFixture) -> None:
     producer = Producer(small)
     good = Transaction("good", 7, 1000, 0, producer_epoch=3)
     append(small, None, b"x")
@@ -150,7 +150,7 @@ def test_a_record_that_cannot_be_read_is_passed_over(small: Harness, caplog: pyt
     append(small, encode_key("tombstone"), None)
     append(small, encode_key("good"), encode_value(good))
     small.restart()
-    assert {each.transactional_id for each in known(small)} == {"mine", "good"}
+    assert {transaction.transactional_id for transaction in known(small)} == {"mine", "good"}
     assert len([record for record in caplog.records if "passed over" in record.getMessage()]) == 6
     assert producer.write(b"x") == 0
 
@@ -173,14 +173,14 @@ def test_values_in_the_flexible_version_are_read(small: Harness) -> None:
     assert producer.commit() == 0
 
 
-def test_a_tombstone_counts_and_so_does_what_follows_it(small: Harness) -> None:
+def test_a_tombstone_deletes_earlier_records_only(small: Harness) -> None:
     Producer(small, "gone")
     Producer(small, "back")
     append(small, encode_key("gone"), None)
     append(small, encode_key("back"), None)
     append(small, encode_key("back"), encode_value(Transaction("back", 9, 1000, 0, producer_epoch=4)))
     small.restart()
-    assert {(each.transactional_id, each.producer_id) for each in known(small)} == {("back", 9)}
+    assert {(transaction.transactional_id, transaction.producer_id) for transaction in known(small)} == {("back", 9)}
 
 
 # Loading of a partition
@@ -206,8 +206,8 @@ def asked(harness: Harness) -> dict[str, int]:
 def test_a_large_partition_is_read_in_steps(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     Producer(small)
     Producer(small, "other")
-    monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 0)
-    monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_BYTES", 1)
+    monkeypatch.setattr("minibroker.coordinators.partition_loader._MAX_AWAITED_BYTES", 0)
+    monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_STEP_BYTES", 1)
     monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     small.restart()
     soon: list[Callable[[], None]] = []
@@ -222,7 +222,7 @@ def test_a_large_partition_is_read_in_steps(small: Harness, monkeypatch: pytest.
     assert len(known(small)) == 2
 
 
-def test_a_partition_that_cannot_be_read_is_told_once_and_tried_again_later(
+def test_an_unreadable_partition_is_logged_once_and_retried_later(
     small: Harness, monkeypatch: pytest.MonkeyPatch, errors: Callable[[], list[str]]
 ) -> None:
     Producer(small)
@@ -244,7 +244,7 @@ def test_a_partition_that_cannot_be_read_is_told_once_and_tried_again_later(
     assert init_producer_id(small, "mine").producer_epoch == 1
 
 
-def test_a_transaction_that_could_not_be_read_at_the_start_times_out_all_the_same(
+def test_a_transaction_that_was_unreadable_at_the_start_times_out(
     small: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Producer(small).write(b"x")
@@ -261,7 +261,7 @@ def test_a_transaction_that_could_not_be_read_at_the_start_times_out_all_the_sam
     assert log_of(small).last_stable_offset == log_of(small).log_end_offset == 2
 
 
-def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
+def test_a_small_partition_is_loaded_immediately_by_a_request(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):

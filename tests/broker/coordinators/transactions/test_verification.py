@@ -12,7 +12,7 @@ from tests.broker.logs.world import log_of
 Make = Callable[[dict[str, str]], Harness]
 
 
-def test_a_late_batch_does_not_open_a_transaction_that_nobody_ends(harness: Harness) -> None:
+def test_a_late_batch_does_not_open_a_transaction(harness: Harness) -> None:
     producer = Producer(harness)
     producer.write(b"x")
     assert producer.commit() == 0
@@ -21,7 +21,7 @@ def test_a_late_batch_does_not_open_a_transaction_that_nobody_ends(harness: Harn
     assert log.last_stable_offset == log.log_end_offset == 2
 
 
-def test_the_batch_behind_a_refused_one_waits_for_it(harness: Harness) -> None:
+def test_a_batch_after_a_rejected_one_must_wait_for_it(harness: Harness) -> None:
     producer = Producer(harness)
     first, second = producer.batch(b"first"), producer.batch(b"second", base_sequence=1)
     assert produce_in(harness, "mine", bytearray(first)).error_code == ErrorCode.TRANSACTION_ABORTABLE
@@ -42,8 +42,8 @@ def test_a_later_epoch_does_not_wait_for_a_batch_of_an_earlier_one(harness: Harn
     assert produce_in(harness, "mine", beginning_later).error_code == 0
 
 
-def test_refused_producers_do_not_fill_the_memory(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minibroker.coordinators.transactions.verification._KEPT", 5)
+def test_rejected_producers_do_not_fill_the_memory(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minibroker.coordinators.transactions.verification._MAX_REMEMBERED", 5)
     producer = Producer(harness)
     for number in range(20):
         batch = producer.batch(b"x", producer_id=number + 100)
@@ -51,7 +51,7 @@ def test_refused_producers_do_not_fill_the_memory(harness: Harness, monkeypatch:
     assert harness.services.transactions.verifier.refusals == 5
 
 
-def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configured: Make) -> None:
+def test_without_verification_any_transactional_batch_is_accepted(configured: Make) -> None:
     harness = configured({"transaction.partition.verification.enable": "false"})
     producer = Producer(harness)
     assert producer.send(b"x").error_code == 0
@@ -61,7 +61,7 @@ def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configu
 @pytest.mark.parametrize(
     "configs", [{"compression_type": "gzip"}, {"message_timestamp_type": "LogAppendTime"}], ids=str
 )
-def test_topics_that_look_at_every_record_verify_too(harness: Harness, configs: dict[str, str]) -> None:
+def test_topics_that_rewrite_records_verify_transactions_too(harness: Harness, configs: dict[str, str]) -> None:
     harness.create("picky", 1, **configs)
     producer = Producer(harness)
     assert producer.send(b"x", topic="picky").error_code == ErrorCode.TRANSACTION_ABORTABLE
@@ -72,7 +72,7 @@ def test_topics_that_look_at_every_record_verify_too(harness: Harness, configs: 
     assert read_committed(harness, "picky") == [b"y"]
 
 
-def test_what_is_not_transactional_asks_no_coordinator(harness: Harness) -> None:
+def test_non_transactional_batches_do_not_load_the_coordinator(harness: Harness) -> None:
     producer = Producer(harness, init=False)
     assert produce_in(harness, "mine", producer.batch(b"x", is_transactional=False, base_sequence=-1)).error_code == 0
     producer.id, producer.epoch = init_producer_id(harness, None).producer_id, 0
