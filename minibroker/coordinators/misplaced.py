@@ -45,7 +45,7 @@ from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoin
 _NOUNS: Final = {TRANSACTION_STATE: "transactional ids", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "share groups"}
 """The topics in the order of their moves. Pending offsets need the transactions."""
 _CHECKPOINT_NAME: Final = "minibroker-misplaced-offset-checkpoint"
-"""The checkpoint file of the offsets up to which partitions were searched, so that no start repeats a search."""
+"""The checkpoint file of searched offsets. Later starts do not search the records below them again."""
 _KEY_HEADER: Final = Struct(">hh")
 """The version of a key, and the length of the name after it."""
 _SHARE_PARTITION: Final = Struct(">16si")

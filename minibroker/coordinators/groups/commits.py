@@ -149,7 +149,7 @@ def check_member(
 
 
 def merged(outcomes: Outcomes) -> Outcomes:
-    """Return outcomes as before Kafka 4.0, which lists each topic and each existing partition only once."""
+    """Return outcomes as before Kafka 4.0, with each topic and each existing partition listed only once."""
     reported: set[TopicPartition] = set()
     topics: dict[str, list[tuple[int, ErrorCode]]] = {}
     for name, results in outcomes:

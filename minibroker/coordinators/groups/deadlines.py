@@ -1,8 +1,8 @@
 """Deadlines that are often postponed, such as the end of a member's session, and the deadlines of a modern member.
 
-A heartbeat only changes the time of a deadline. The timer is left alone, and starts again if it fires too early, so a
-heartbeat costs one assignment for any number of members. Deadlines use the monotonic clock, so that setting the wall
-clock does not end sessions.
+A heartbeat only changes the time of a deadline. The timer is not moved, and starts again if it fires too early. A
+heartbeat therefore costs one assignment for any number of members. Deadlines use the monotonic clock, so that setting
+the wall clock does not end sessions.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,7 @@ class MemberTimers:
     def __init__(self, clock: Clock, fence: Callable[[str], None]) -> None:
         self._clock = clock
         self._fence = fence
-        self._deadlines: dict[str, Deadline] = {}  # By the reason for removing the member.
+        self._deadlines: dict[str, Deadline] = {}  # Keyed by the reason for removing the member.
 
     def heard(self, session_timeout_ms: int) -> None:
         """Restart the member's session."""

@@ -14,8 +14,8 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
 
     - An empty group keeps its offsets for `retention_ms` after its last member left.
     - A stable group of consumers keeps the offsets of subscribed topics. Others expire `retention_ms` after the commit.
-    - In a modern group, offsets of subscribed topics are kept and others expire after the commit in the same way.
-    - In a group that never had members, only clients that commit, offsets expire `retention_ms` after the commit.
+    - A modern group also keeps the offsets of subscribed topics. Others expire `retention_ms` after the commit.
+    - Without members ever, if clients only commit, offsets expire `retention_ms` after the commit.
 
     In all cases, an offset committed with its own retention expires after that. An offset that an open transaction may
     replace is kept until the transaction ends.

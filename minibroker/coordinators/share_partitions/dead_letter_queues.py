@@ -273,6 +273,6 @@ def write_dead_records(
     done: Callable[[Sequence[DeadRecords]], None],
     dead: Sequence[DeadRecords],
 ) -> None:
-    """Schedule the write of records to the dead-letter queue, so that acknowledgements need not wait for it."""
+    """Schedule a write of records to the dead-letter queue. Acknowledgements do not wait for it."""
     in_order = sorted(dead)
     core.call_soon(_DeadLetterWrite(core, key, in_order, metrics, is_needed, partial(done, in_order)).begin)

@@ -142,7 +142,7 @@ class SharePartition:
     def acquire(self, request: AcquisitionRequest, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
         """Acquire records that were read from the log.
 
-        `fetch_offset` is the offset from which the log was read, and `spans` are the batches that the log has there.
+        `fetch_offset` is the offset from which the log was read. `spans` are the batches that were read.
         """
         # The log was read in time slices. Meanwhile a member may have acknowledged all of these records.
         if self.is_fenced or request.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
@@ -436,7 +436,7 @@ class SharePartition:
     # Dead-letter queue
 
     def resume(self) -> None:
-        """Write to the dead-letter queue again the records that were on their way there when the state was saved."""
+        """Write the records that were on their way to the dead-letter queue when the state was saved."""
         dead = find_dead_records(self.ranges, self._limits().deliveries)
         if dead:
             self._write_dead_letters(dead)

@@ -141,7 +141,7 @@ class TransactionCoordinator:
     def _initialize(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
     ) -> Transaction | ErrorCode:
-        """Return the saved state in which the producer is the only one of its transactional id, or an error.
+        """Save and return the state that makes the producer the only one with its transactional id, or an error.
 
         Raises:
             OSError: No producer id could be reserved.

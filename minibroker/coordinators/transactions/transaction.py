@@ -1,7 +1,7 @@
 """One transactional id: its states and the transitions between them (Kafka's `TransactionMetadata`).
 
 A transaction is immutable. A transition returns a new transaction, which takes effect after it is in the log. In the
-second version of transactions (KIP-890) the end of a transaction raises the producer's epoch, so that a late batch
+second version of transactions (KIP-890), the end of a transaction raises the producer's epoch. A late batch therefore
 cannot become part of the next transaction.
 """
 
@@ -18,7 +18,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 _LAST_EPOCH: Final = 32_766
 """The highest epoch that a producer can get. The epoch above is reserved for fencing."""
 _EPOCH_OF_FENCING: Final = _LAST_EPOCH + 1
-"""The highest possible epoch. No producer ever gets it, so a producer that writes in it is fenced, too."""
+"""The highest possible epoch. No producer is given this epoch, so a producer that writes in it is fenced, too."""
 _KEY_VERSION: Final = 0
 _LAST_VALUE_VERSION: Final = 1
 NO_TIMEOUT_MS: Final = (1 << 31) - 1

@@ -40,7 +40,7 @@ class MixedAssignment:
         self._sizes = dict.fromkeys(self._members, 0)
         self._most: dict[str, int] = {}
         self._open: set[str] = set()
-        self._least: dict[bytes, int] = {}  # By topic, cleared by each move.
+        self._least: dict[bytes, int] = {}  # Fewest partitions by topic, cleared by each move.
         self._unbalanced: bytes | None = None
 
     def build(self) -> dict[str, Partitions]:

@@ -195,7 +195,7 @@ class Group:
         self.new_member_added = False
         self.offsets = GroupOffsets()
         self._supported: Counter[str] = Counter()  # Number of members by protocol.
-        self._subscriptions: tuple[bytes, ...] | None = None  # Of the generation, decoded on first use.
+        self._subscriptions: tuple[bytes, ...] | None = None  # The generation's subscriptions, decoded on first use.
         self._subscribed_topics: set[str] | None = None
 
     @property

@@ -252,8 +252,8 @@ class Rebalances:
     def _may_begin(self, group: Group, leader: Member, joiners: Iterable[EarlyJoiner], topics: frozenset[str]) -> bool:
         """Return whether no member is pending or expected, and kafka-python 3 has fetched the metadata of its topics.
 
-        Static members are never pending, so their groups do not wait. Any of the connections that have looked up the
-        group could be the leader's, so all of them must have the metadata.
+        Static members are never pending, so a static leader does not wait for others. Any connection that has looked up
+        the group could be the leader's, so all of them must have the metadata.
         """
         is_expecting = group.pending or group.group_id in self._expected_joins
         return (leader.is_static or not is_expecting) and all(topics <= joiner.topics for joiner in joiners)

@@ -269,8 +269,8 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     ) -> bool:
         """Replace a static member by a classic member, and return whether the group was converted to a classic group.
 
-        If the replaced member was the last one of the consumer protocol, the group is converted if its policy allows
-        it, as in Kafka 4 (`validateOnlineDowngradeWithReplacedMember`). In 3.9.1 it is not converted.
+        The group is converted if the replaced member was the last one of the consumer protocol and the policy allows
+        it. Kafka 4 does the same (`validateOnlineDowngradeWithReplacedMember`), but 3.9.1 does not convert the group.
 
         Raises:
             GroupRefusedError: The change could not be written.

@@ -1,7 +1,7 @@
 """Migration of a group between the classic and the consumer protocol (KIP-848, "Online Migration").
 
-A group is upgraded to the consumer protocol when a member of that protocol joins. It is downgraded when the last such
-member leaves while others stay, or returns as a static member of the classic protocol.
+A group is upgraded to the consumer protocol when a member of that protocol joins. It is downgraded when the last of
+these members leaves while classic members stay, or returns as a static member of the classic protocol.
 `group.consumer.migration.policy` restricts the migration of groups with members. An empty group can always migrate.
 """
 

@@ -97,7 +97,7 @@ def reconcile(member: ConsumerMember, goal: TargetState, owned: Partitions | Non
 
 
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
-    """Return whether the member may still own any of these partitions, as it may if it reports nothing."""
+    """Return whether the member may still own any of these partitions. A member without a report may."""
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
 

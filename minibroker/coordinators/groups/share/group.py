@@ -84,7 +84,7 @@ class StatePartitions(NamedTuple):
     def missing(self, counts: Mapping[bytes, tuple[str, int]], now_ms: int, retry_ms: int) -> dict[bytes, TopicState]:
         """Return the partitions that need a state.
 
-        These are partitions without a state, and partitions whose initialization began more than `retry_ms` ago.
+        These are partitions without a state, or with an initialization that began more than `retry_ms` ago.
         `counts` has the name and partition count of each topic by topic id.
         """
         recent = {topic: state for topic, state in self.initializing.items() if now_ms - state.timestamp_ms < retry_ms}

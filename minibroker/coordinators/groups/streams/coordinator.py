@@ -98,7 +98,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return self._setting(group_id, "task.offset.interval.ms")
 
     def acceptable_recovery_lag(self, group_id: str) -> int:
-        """Return the number of records by which a state's copy may lag behind when its task becomes active."""
+        """Return the acceptable lag of a copy of a task's state, in records, for the task to become active."""
         return self._setting(group_id, "acceptable.recovery.lag")
 
     def _setting(self, group_id: str, name: str) -> int:

@@ -1,9 +1,9 @@
 """The sticky assignor of streams groups (Kafka's `StickyTaskAssignor`).
 
-A task stays at its member, or moves to a member with a copy of its state, unless the member has its full share of
-tasks. The other tasks go to the process with the least load. A standby is never in the process that runs its task. A
-member that has reported an offset of a task also has a copy of its state, and is considered after the standbys. The
-choice between equal members depends on the order of Java's tables and queues.
+A task stays at its member, or moves to a member with a copy of its state, up to the member's share of tasks. The other
+tasks go to the process with the least load. A standby is never in the process that runs its task. A member that has
+reported an offset of a task also has a copy of its state, and is considered after the standbys. The choice between
+equal members depends on the order of Java's tables and queues.
 """
 
 from collections.abc import Callable, Iterable, Mapping
