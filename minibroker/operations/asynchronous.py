@@ -168,7 +168,7 @@ class AsyncOperations:
         message_format: "Format" = "v2",
         codec: "Codec" = "none",
     ) -> "list[RecordMetadata]":
-        """Append records without a client, and return the partition and offset of each.
+        """Append records without a client; return the partition and offset of each.
 
         Bytes are stored unchanged, text as UTF-8, None as a tombstone, and any other value as JSON. Keyword arguments
         apply to all `values` except `Message` objects, which have their own. `message_format` can also be "v0" or "v1",
