@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from minibroker_protocol.java_text import double_of, long_of
+from minibroker_protocol.java_text import to_double, to_long
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.output import err, out
 
@@ -105,7 +105,7 @@ class Options:
         """An option with a value, `Values.get` or `Values.all` has it."""
         self._valued.update(names)
         # Java's parsers refuse the underscores and blanks that int() and float() take.
-        read = long_of if type is int else double_of if type is float else type
+        read = to_long if type is int else to_double if type is float else type
         self._add(names, action="append", type=read, help=help, metavar=metavar or names[0].upper())
 
     def optional_value(self, name: str, *, help: str) -> None:  # noqa: A002 - argparse's own word

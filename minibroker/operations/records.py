@@ -274,7 +274,7 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
             if header.is_control or (aborted is not None and aborted.covers(header)):
                 continue
             codec = header.codec.name.lower()
-            for record in batch.read(b"".join((yield from collect(batch.pieces())))):
+            for record in batch.read(b"".join((yield from collect(batch.chunks())))):
                 if first <= record.offset < end:
                     yield ConsumerRecord(
                         partition.topic.name,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from minibroker.security.principals import Principal
-from minibroker.security.sasl.scram import ScramAccount, credential_of
+from minibroker.security.sasl.scram import ScramAccount, derive_credential
 
 if TYPE_CHECKING:
     from minibroker.cluster.core import Core
@@ -43,14 +43,14 @@ class DelegationToken(NamedTuple):
     def read(cls, value: dict[str, Any]) -> Self:
         """Return a token from its stored form."""
         owner, requester = Principal(*value["owner"]), Principal(*value["requester"])
-        renewers = tuple(Principal(*each) for each in value["renewers"])
+        renewers = tuple(Principal(*renewer) for renewer in value["renewers"])
         return cls(value["id"], owner, requester, renewers, value["issued_ms"], value["expires_ms"], value["max_ms"])
 
     def may_be_renewed_by(self, principal: Principal) -> bool:
         """Return whether the principal is the owner or a renewer."""
         return principal == self.owner or principal in self.renewers
 
-    def is_over(self, now_ms: int) -> bool:
+    def is_expired(self, now_ms: int) -> bool:
         """Return whether the token has expired."""
         return self.expires_ms < now_ms or self.max_ms < now_ms
 
@@ -65,7 +65,7 @@ class DelegationTokens:
         secret = core.config.optional_text("delegation.token.secret.key") or older
         self._secret = (secret or "").encode()
         self.is_enabled = bool(secret)
-        self._most_ms = core.config.integer("delegation.token.max.lifetime.ms")
+        self._max_lifetime_ms = core.config.integer("delegation.token.max.lifetime.ms")
         self._renewal_ms = core.config.integer("delegation.token.expiry.time.ms")
         self._section: list[dict[str, Any]] | None = None
         self._rows: dict[str, dict[str, Any]] = {}
@@ -75,15 +75,15 @@ class DelegationTokens:
     def all(self) -> list[DelegationToken]:
         """Return the tokens that have not expired."""
         now_ms = self._clock.now_ms()
-        return [token for token in self._known().values() if not token.is_over(now_ms)]
+        return [token for token in self._load_tokens().values() if not token.is_expired(now_ms)]
 
-    def _known(self) -> dict[str, DelegationToken]:
+    def _load_tokens(self) -> dict[str, DelegationToken]:
         """Return all stored tokens by id. They are loaded again if the section was replaced elsewhere."""
         section = self._metadata.read(_SECTION)
         if section is not self._section:
             self._section = section
-            self._rows = {each["id"]: each for each in section or ()}
-            self._tokens = {id_: DelegationToken.read(each) for id_, each in self._rows.items()}
+            self._rows = {row["id"]: row for row in section or ()}
+            self._tokens = {id_: DelegationToken.read(row) for id_, row in self._rows.items()}
             self._by_hmac = {self.hmac_of(token): id_ for id_, token in self._tokens.items()}
         return self._tokens
 
@@ -96,11 +96,13 @@ class DelegationTokens:
             OSError: the metadata cannot be written.
         """
         now_ms = self._clock.now_ms()
-        most_ms = now_ms + (min(self._most_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._most_ms)
+        most_ms = now_ms + (
+            min(self._max_lifetime_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._max_lifetime_ms
+        )
         name = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).decode().rstrip("=")
         expires_ms = min(most_ms, now_ms + self._renewal_ms)
         token = DelegationToken(name, owner, requester, tuple(renewers), now_ms, expires_ms, most_ms)
-        self._keep(token)
+        self._store(token)
         return token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
@@ -109,9 +111,9 @@ class DelegationTokens:
 
     def with_hmac(self, proof: bytes) -> DelegationToken | None:
         """Return the token with this HMAC, even if it has expired but is still stored."""
-        known = self._known()
+        tokens = self._load_tokens()
         id_ = self._by_hmac.get(proof)
-        return None if id_ is None else known[id_]
+        return None if id_ is None else tokens[id_]
 
     def renew(self, token: DelegationToken, period_ms: int) -> DelegationToken:
         """Extend a token's lifetime by a period, or by the default period if it is 0 or less.
@@ -120,7 +122,7 @@ class DelegationTokens:
             OSError: the metadata cannot be written.
         """
         period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
-        return self._end(token, self._clock.now_ms() + period_ms)
+        return self._set_expiry(token, self._clock.now_ms() + period_ms)
 
     def expire(self, token: DelegationToken, period_ms: int) -> DelegationToken | None:
         """Let a token expire after a period, or remove it and return None if the period is negative.
@@ -129,46 +131,46 @@ class DelegationTokens:
             OSError: the metadata cannot be written.
         """
         if period_ms < 0:
-            self._keep(token, is_gone=True)
+            self._store(token, is_gone=True)
             return None
-        return self._end(token, self._clock.now_ms() + period_ms)
+        return self._set_expiry(token, self._clock.now_ms() + period_ms)
 
-    def is_over(self, token: DelegationToken) -> bool:
+    def is_expired(self, token: DelegationToken) -> bool:
         """Return whether the token has expired."""
-        return token.is_over(self._clock.now_ms())
+        return token.is_expired(self._clock.now_ms())
 
     def account(self, mechanism: str, name: str) -> ScramAccount | None:
         """Return the account for a SCRAM login with a token, whose password is its HMAC in Base64."""
-        token = self._known().get(name)
-        if token is None or not self.is_enabled or self.is_over(token):
+        token = self._load_tokens().get(name)
+        if token is None or not self.is_enabled or self.is_expired(token):
             return None
         password = base64.b64encode(self.hmac_of(token)).decode()
-        return ScramAccount(credential_of(mechanism, password), token.owner.name, token.expires_ms)
+        return ScramAccount(derive_credential(mechanism, password), token.owner.name, token.expires_ms)
 
-    def _end(self, token: DelegationToken, at_ms: int) -> DelegationToken:
+    def _set_expiry(self, token: DelegationToken, at_ms: int) -> DelegationToken:
         changed = token._replace(expires_ms=min(token.max_ms, at_ms))
-        self._keep(changed)
+        self._store(changed)
         return changed
 
-    def _keep(self, token: DelegationToken, *, is_gone: bool = False) -> None:
+    def _store(self, token: DelegationToken, *, is_gone: bool = False) -> None:
         """Store a token or remove it, and remove all expired tokens.
 
         Raises:
             OSError: the metadata cannot be written. Nothing has changed.
         """
-        self._known()
+        self._load_tokens()
         now_ms = self._clock.now_ms()
         rows = {**self._rows, token.id: token._asdict()}
-        gone = [id_ for id_, each in self._rows.items() if each["expires_ms"] < now_ms or each["max_ms"] < now_ms]
-        for id_ in gone:
+        removed_ids = [id_ for id_, row in self._rows.items() if row["expires_ms"] < now_ms or row["max_ms"] < now_ms]
+        for id_ in removed_ids:
             del rows[id_]
         if is_gone and token.id in rows:
             del rows[token.id]
-            gone.append(token.id)
+            removed_ids.append(token.id)
         section = list(rows.values()) or None
         self._metadata.write(_SECTION, section)
         self._section, self._rows = section, rows
-        for id_ in gone:
+        for id_ in removed_ids:
             if id_ in self._tokens:
                 del self._by_hmac[self.hmac_of(self._tokens.pop(id_))]
         if token.id in rows:

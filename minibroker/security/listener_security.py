@@ -16,7 +16,7 @@ from minibroker.config.keys import ConfigError, ConfigResourceType
 from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas
 from minibroker.security.sasl.mechanism import MECHANISMS, OAUTHBEARER, PLAIN, PlainServer, SaslServer, plain_passwords
-from minibroker.security.sasl.scram import ScramAccount, ScramServer, credential_of
+from minibroker.security.sasl.scram import ScramAccount, ScramServer, derive_credential
 from minibroker.security.settings import ListenerSettings
 from minibroker.security.tls.names import PrincipalMapper, subject_of
 from minibroker_protocol.lazy_imports import lazy
@@ -84,10 +84,10 @@ class ListenerSecurity:
             core.hooks.check_broker.subscribe(self._check_stores)
             core.hooks.config_changed.subscribe(self._load_stores)
             if self._context.verify_mode is not ssl.CERT_NONE:
-                _need_cryptography()
+                _require_cryptography()
         self._exchanges: dict[str, StartExchange] = {}
         if protocol in SASL_PROTOCOLS:
-            self._exchanges = {each: self._exchange(each) for each in self._enabled()}
+            self._exchanges = {mechanism: self._exchange(mechanism) for mechanism in self._enabled_mechanisms()}
         self.mechanisms = list(self._exchanges)
         self.failure_delay_ms = self._settings.integer("connection.failed.authentication.delay.ms")
         self.max_receive_size = self._settings.integer("sasl.server.max.receive.size")
@@ -136,12 +136,12 @@ class ListenerSecurity:
             return ANONYMOUS
         return Principal(USER, self._mapper.name_of(subject_of(certificate)))
 
-    def _enabled(self) -> list[str]:
+    def _enabled_mechanisms(self) -> list[str]:
         enabled = self._settings.items("sasl.enabled.mechanisms")
-        served = [each for each in enabled if each in MECHANISMS]
-        for other in enabled:
-            if other not in MECHANISMS and served:
-                _logger.warning("sasl.enabled.mechanisms: %s is not served", other)
+        served = [mechanism for mechanism in enabled if mechanism in MECHANISMS]
+        for name in enabled:
+            if name not in MECHANISMS and served:
+                _logger.warning("sasl.enabled.mechanisms: %s is not served", name)
         if not served:
             raise SecurityConfigError(
                 f"sasl.enabled.mechanisms: {', '.join(enabled) or 'nothing'} is not served on the listener "
@@ -180,7 +180,7 @@ class ListenerSecurity:
     def _scram(self, mechanism: str) -> StartExchange:
         """Find accounts by stored credentials, then users of the login module (our own addition), then tokens."""
         passwords = plain_passwords(self._login(mechanism, needed=False).options)
-        configured = {user: credential_of(mechanism, password) for user, password in passwords.items()}
+        configured = {user: derive_credential(mechanism, password) for user, password in passwords.items()}
         stored, tokens = self._store().scram, self._store().tokens
 
         def find(name: str, is_token: bool) -> ScramAccount | None:  # noqa: FBT001 - the type FindAccount says it
@@ -216,7 +216,7 @@ class ListenerSecurity:
         return oauthbearer.signed_validator(rules, now_ms)
 
 
-def _need_cryptography() -> None:
+def _require_cryptography() -> None:
     """Check at start-up, instead of at the first connection, that names in certificates can be read.
 
     Raises:

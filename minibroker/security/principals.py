@@ -38,10 +38,10 @@ BROKER: Final = Principal("Broker", "minibroker")
 """The broker itself when it calls its own handlers. It is allowed everything, and no client can obtain it."""
 
 
-_MOST: Final = 300
+_MAX_LOGGED_CHARACTERS: Final = 300
 
 
-def one_line(text: str) -> str:
+def escape_for_log(text: str) -> str:
     """Return the first 300 characters of a text, escaped like a literal if they are not all printable."""
-    shown = text[:_MOST]
-    return shown if shown.isprintable() else repr(shown)[1:-1]
+    beginning = text[:_MAX_LOGGED_CHARACTERS]
+    return beginning if beginning.isprintable() else repr(beginning)[1:-1]

@@ -37,11 +37,11 @@ class ListenerSettings:
 
     def stores(self) -> dict[str, object]:
         """Return the settings of the key store and the trust store, and the modification times of their files."""
-        found: dict[str, object] = {key: self.text(key) for key in STORE_KEYS}
+        settings: dict[str, object] = {key: self.text(key) for key in STORE_KEYS}
         for path in (self.text("ssl.keystore.location"), self.text("ssl.truststore.location")):
             if path is not None and os.path.exists(path):
-                found[path] = os.stat(path).st_mtime_ns
-        return found
+                settings[path] = os.stat(path).st_mtime_ns
+        return settings
 
     def own(self, key: str, mechanism: str) -> str | None:
         """Return the listener's setting for one mechanism only."""
@@ -70,4 +70,4 @@ class ListenerSettings:
 
     def items(self, key: str, mechanism: str = "") -> list[str]:
         """Return a list, which is empty by default."""
-        return [each for each in cast("list[str] | None", self.value(key, mechanism)) or [] if each]
+        return [item for item in cast("list[str] | None", self.value(key, mechanism)) or [] if item]

@@ -69,8 +69,8 @@ class Security:
             raise ValueError(f"mechanisms: {protocol} needs one of {', '.join(_MODULES)}")
         if self.users and not self.has_sasl:
             raise ValueError(f"users: {protocol} has no logins; SASL_SSL and SASL_PLAINTEXT have users")
-        for option, given in (("client_auth", client_auth != "none"), ("certificates", certificates is not None)):
-            if given and not self.has_tls:
+        for option, is_set in (("client_auth", client_auth != "none"), ("certificates", certificates is not None)):
+            if is_set and not self.has_tls:
                 raise ValueError(f"{option}: {protocol} has no TLS; SSL and SASL_SSL have it")
         self.client_auth = client_auth
         self.certificates: Certificates | None = None
@@ -90,65 +90,65 @@ class Security:
     def settings(self) -> dict[str, str]:
         """Return the broker's configuration, for a listener named after its protocol."""
         prefix = f"listener.name.{self.protocol.lower()}."
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         if self.certificates is not None:
-            found[f"{prefix}ssl.keystore.type"] = found[f"{prefix}ssl.truststore.type"] = "PEM"
-            found[f"{prefix}ssl.keystore.location"] = self.certificates.server_keystore
-            found[f"{prefix}ssl.truststore.location"] = self.certificates.ca
+            settings[f"{prefix}ssl.keystore.type"] = settings[f"{prefix}ssl.truststore.type"] = "PEM"
+            settings[f"{prefix}ssl.keystore.location"] = self.certificates.server_keystore
+            settings[f"{prefix}ssl.truststore.location"] = self.certificates.ca
             if self.client_auth != "none":
-                found[f"{prefix}ssl.client.auth"] = self.client_auth
+                settings[f"{prefix}ssl.client.auth"] = self.client_auth
         if self.has_sasl:
-            found["sasl.enabled.mechanisms"] = ",".join(self.mechanisms)
+            settings["sasl.enabled.mechanisms"] = ",".join(self.mechanisms)
             users = user_options(self.users)
             for mechanism in self.mechanisms:
                 login = "" if mechanism == OAUTHBEARER else users
-                found[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = f"{_MODULES[mechanism]} required{login};"
-        return found
+                settings[f"{prefix}{mechanism.lower()}.sasl.jaas.config"] = f"{_MODULES[mechanism]} required{login};"
+        return settings
 
     def librdkafka(self, user: str | None = None) -> dict[str, str]:
         """Return the configuration of confluent-kafka and other clients based on librdkafka."""
-        found = {"security.protocol": self.protocol}
+        settings = {"security.protocol": self.protocol}
         files = self.certificates
         if files is not None:
-            found["ssl.ca.location"] = files.ca
+            settings["ssl.ca.location"] = files.ca
             if self.client_auth != "none":
-                found["ssl.certificate.location"] = files.client_certificate
-                found["ssl.key.location"] = files.client_key
+                settings["ssl.certificate.location"] = files.client_certificate
+                settings["ssl.key.location"] = files.client_key
         if user is not None and self.has_sasl:
             mechanism = {"sasl.mechanism": self._mechanism}
-            found |= {**mechanism, "sasl.username": user, "sasl.password": self._password(user)}
-        return found
+            settings |= {**mechanism, "sasl.username": user, "sasl.password": self._password(user)}
+        return settings
 
     def kafka_python(self, user: str | None = None) -> dict[str, Any]:
         """Return the configuration of kafka-python as keyword arguments."""
-        found: dict[str, Any] = self._python(user)
+        settings: dict[str, Any] = self._python(user)
         files = self.certificates
         if files is not None:
-            found["ssl_cafile"] = files.ca
+            settings["ssl_cafile"] = files.ca
             if self.client_auth != "none":
-                found["ssl_certfile"], found["ssl_keyfile"] = files.client_certificate, files.client_key
-        return found
+                settings["ssl_certfile"], settings["ssl_keyfile"] = files.client_certificate, files.client_key
+        return settings
 
     def aiokafka(self, user: str | None = None) -> dict[str, Any]:
         """Return the configuration of aiokafka as keyword arguments."""
-        found = self._python(user)
+        settings = self._python(user)
         if self.certificates is not None:
-            found["ssl_context"] = self.context()
-        return found
+            settings["ssl_context"] = self.context()
+        return settings
 
     def java(self, user: str | None = None) -> dict[str, str]:
         """Return the configuration of Kafka's own clients and tools."""
-        found = {"security.protocol": self.protocol}
+        settings = {"security.protocol": self.protocol}
         files = self.certificates
         if files is not None:
-            found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": files.ca}
+            settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": files.ca}
             if self.client_auth != "none":
-                found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": files.client_keystore}
+                settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": files.client_keystore}
         if user is not None and self.has_sasl:
-            found["sasl.mechanism"] = self._mechanism
+            settings["sasl.mechanism"] = self._mechanism
             login = f"username={quoted(user)} password={quoted(self._password(user))}"
-            found["sasl.jaas.config"] = f"{_MODULES[self._mechanism]} required {login};"
-        return found
+            settings["sasl.jaas.config"] = f"{_MODULES[self._mechanism]} required {login};"
+        return settings
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS context of a client that uses Python's `ssl`.
@@ -174,11 +174,11 @@ class Security:
         return self.users[user]
 
     def _python(self, user: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = {"security_protocol": self.protocol}
+        settings: dict[str, Any] = {"security_protocol": self.protocol}
         if user is not None and self.has_sasl:
-            found |= {"sasl_mechanism": self._mechanism, "sasl_plain_username": user}
-            found["sasl_plain_password"] = self._password(user)
-        return found
+            settings |= {"sasl_mechanism": self._mechanism, "sasl_plain_username": user}
+            settings["sasl_plain_password"] = self._password(user)
+        return settings
 
 
 def _certificates(owner: Security, hosts: Iterable[str]) -> Certificates:

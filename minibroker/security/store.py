@@ -28,12 +28,12 @@ class ScramCredentials:
 
     def find(self, mechanism: str, user: str) -> ScramCredential | None:
         """Return a user's credential for a mechanism, or None."""
-        found = self._stored().get(mechanism, {}).get(user)
-        return None if found is None else _read(found)
+        credential = self._stored().get(mechanism, {}).get(user)
+        return None if credential is None else _from_entry(credential)
 
     def of_user(self, user: str) -> dict[str, ScramCredential]:
         """Return all credentials of a user by mechanism."""
-        return {name: _read(users[user]) for name, users in self._stored().items() if user in users}
+        return {name: _from_entry(users[user]) for name, users in self._stored().items() if user in users}
 
     def users(self) -> list[str]:
         """Return the sorted names of all users with a credential."""
@@ -51,7 +51,7 @@ class ScramCredentials:
             if credential is None:
                 users.pop(user, None)
             else:
-                users[user] = _written(credential)
+                users[user] = _to_entry(credential)
         self._metadata.write(_SECTION, {mechanism: users for mechanism, users in stored.items() if users} or None)
 
     def _stored(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -59,12 +59,12 @@ class ScramCredentials:
         return stored
 
 
-def _read(found: Mapping[str, Any]) -> ScramCredential:
+def _from_entry(found: Mapping[str, Any]) -> ScramCredential:
     salt, stored_key, server_key = (base64.b64decode(found[key]) for key in ("salt", "stored_key", "server_key"))
     return ScramCredential(salt, stored_key, server_key, int(found["iterations"]))
 
 
-def _written(credential: ScramCredential) -> dict[str, Any]:
+def _to_entry(credential: ScramCredential) -> dict[str, Any]:
     return {
         name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
         for name, value in credential._asdict().items()

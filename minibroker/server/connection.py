@@ -33,7 +33,7 @@ from minibroker.server.requests.session import Session, address_in_kafka
 from minibroker.server.services import Services
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
-from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
+from minibroker_protocol.frame import FIRST_GRANT_BYTES, BufferPool, FrameReader
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.descriptors import is_shortage
 
@@ -233,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
             self._reader.grant = 0
 
     def _on_authenticated(self) -> None:
-        self._reader.grant = FIRST_GRANT
+        self._reader.grant = FIRST_GRANT_BYTES
         self._reader.max_size = self._services.core.config.integer("socket.request.max.bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
@@ -347,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         # Handlers are done with their views by now: the buffer may move its bytes, or go back to the pool.
         reader, parked = self._reader, self._parked
-        reader.settle(paused=parked is not None and not reader.is_cut)
+        reader.settle(paused=parked is not None and not reader.awaits_small_frame)
         if parked is not None and reader.pending:
             hasten(parked, reader, self._session)
         self._regulate()
@@ -494,7 +494,7 @@ class Connection(asyncio.BufferedProtocol):
         # Without bytes behind it a delayed request does not stop reading: that is how a closed connection is seen.
         # The rest of a request that has come in part is read, too: once complete it may end the delay.
         reader = self._reader
-        waits = self._state is not _READY and reader.pending > 0 and not reader.is_cut
+        waits = self._state is not _READY and reader.pending > 0 and not reader.awaits_small_frame
         stop = waits or self._outbox.is_blocked
         if stop is self._stopped or self._transport.is_closing():
             return

@@ -335,7 +335,7 @@ def _authorizer(core: Core) -> "Authorizer | None":
     """The authorizer that is configured. ConfigError."""
     if not core.config.text("authorizer.class.name"):
         return None
-    return authorizer.authorizer_of(core.config, core.metadata)
+    return authorizer.create_authorizer(core.config, core.metadata)
 
 
 def _log_failure(error: Exception) -> None:

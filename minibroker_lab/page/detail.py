@@ -87,7 +87,7 @@ def record_set_json(data: bytes, topic: str) -> dict[str, Any]:
 
 
 def _tree_json(tree: Node) -> dict[str, Any]:
-    return {"tree": tree_json(tree, most=_MOST_TEXT), "meanings": meanings_json(tree)}
+    return {"tree": tree_json(tree, max_value_bytes=_MOST_TEXT), "meanings": meanings_json(tree)}
 
 
 def mask_secrets(tree: Node, frame: bytearray) -> bool:

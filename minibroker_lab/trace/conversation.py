@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.server.inspection.exchanges import Exchange, Kind, Origin
-from minibroker_protocol.addresses import with_addresses
+from minibroker_protocol.addresses import replace_addresses
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages import messages_of
@@ -191,7 +191,7 @@ class Conversation:
 
         try:
             position = skip_tagged_fields(view, _BODY) if version in schema_of(cls).flexible else _BODY
-            changed = with_addresses(cls, version, view, position, translate)
+            changed = replace_addresses(cls, version, view, position, translate)
         except (DecodeError, ValueError) as error:
             reason = f"cannot be read: {error}" if isinstance(error, DecodeError) else "is unknown"
             name = ApiKey(exchange.api_key).message

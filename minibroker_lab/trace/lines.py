@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Final, TextIO
 
 from minibroker.clock import Clock
-from minibroker.security.principals import one_line
+from minibroker.security.principals import escape_for_log
 from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, Exchange, Kind, Ring
 from minibroker.server.inspection.message_forms import frame_without_secrets
 from minibroker.server.inspection.message_json import to_json
@@ -47,7 +47,9 @@ def line_of(reading: Reading) -> str:
     latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
     sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
     about, outcome = about_of(reading), outcome_of(reading)
-    return one_line(f"{at:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
+    return (
+        escape_for_log(f"{at:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
+    )
 
 
 @lru_cache(maxsize=10)

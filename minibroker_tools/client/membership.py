@@ -7,8 +7,8 @@ from typing import Any, Final
 from minibroker_protocol.coordinator_records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    RangeShares,
-    rank,
+    RangeSplitter,
+    member_sort_key,
 )
 from minibroker_protocol.coordinator_records.consumer_protocol import TopicPartition as Partitions
 from minibroker_protocol.coordinator_records.versioned import decode_versioned, encode_versioned
@@ -155,16 +155,16 @@ class Membership:
     def _shares(self, joined: joins.JoinGroupResponse) -> list[syncs.SyncGroupRequestAssignment]:
         """The assignment of each member, by Kafka's RangeAssignor: of each topic a range of partitions."""
         subscribed: dict[str, list[str]] = {}
-        for member in sorted(joined.members, key=lambda each: rank(each.member_id, each.group_instance_id)):
+        for member in sorted(joined.members, key=lambda each: member_sort_key(each.member_id, each.group_instance_id)):
             wishes = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))
             for topic in wishes.topics:
                 subscribed.setdefault(topic, []).append(member.member_id)
         shares: dict[str, list[Partitions]] = {member.member_id: [] for member in joined.members}
         counts = self._count_partitions(sorted(subscribed))
         for topic, members in subscribed.items():
-            pieces = RangeShares(counts.get(topic, 0), len(members))
+            pieces = RangeSplitter(counts.get(topic, 0), len(members))
             for member_id in members:
-                indexes = list(pieces.take())
+                indexes = list(pieces.next_range())
                 if indexes:
                     shares[member_id].append(Partitions(topic=topic, partitions=indexes))
         return [

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.config.properties import PropertiesError, parse_properties
-from minibroker_protocol.java_text import long_of, trim
+from minibroker_protocol.java_text import to_long, trim
 from minibroker_tools.failures import ToolError
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -52,7 +52,7 @@ class Settings:
         """A property in milliseconds, as seconds. ToolError for anything but a number."""
         value = self.get(key) or str(_DEFAULTS_MS[key])
         try:
-            return long_of(trim(value)) / 1000
+            return to_long(trim(value)) / 1000
         except ValueError:
             raise ToolError(f"Invalid value {value} for configuration {key}: Not a number of type INT") from None
 

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker_protocol.java_text import BITS_OF_INT, parse_integer
+from minibroker_protocol.java_text import INT_BITS, parse_integer
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import alter_configs, describe_configs, list_resources
@@ -74,7 +74,7 @@ def _check(values: Values) -> None:
 
 
 def _is_integer(text: str) -> bool:
-    return parse_integer(text, BITS_OF_INT) is not None
+    return parse_integer(text, INT_BITS) is not None
 
 
 def _alter(cluster: Cluster, values: Values) -> None:

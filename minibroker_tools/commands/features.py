@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from minibroker_protocol.java_text import long_of
+from minibroker_protocol.java_text import to_long
 from minibroker_protocol.messages import cluster as api
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minibroker_tools.client.cluster import Cluster
@@ -181,7 +181,7 @@ def _name_and_level(text: str) -> tuple[str, int]:
     if not equals:
         raise ToolError(f"Can't parse feature=level string {text}: equals sign not found.")
     try:
-        return name, long_of(level)
+        return name, to_long(level)
     except ValueError:
         raise ToolError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.") from None
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
-from minibroker_protocol.java_text import long_of
+from minibroker_protocol.java_text import to_long
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, list_offsets
 from minibroker_tools.client.settings import Settings, load_properties
@@ -84,7 +84,7 @@ def _time(text: str) -> int:
     if text in _TIMES:
         return _TIMES[text]
     try:
-        return long_of(text)
+        return to_long(text)
     except ValueError:
         raise ToolError(
             f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp / "
@@ -106,7 +106,7 @@ def _matcher(values: Values) -> Matches:
 
 def _numbers(text: str) -> set[int]:
     try:
-        return {long_of(number) for number in text.split(",") if number}
+        return {to_long(number) for number in text.split(",") if number}
     except ValueError:
         raise ToolError(
             f"--partitions expects a comma separated list of numeric partition ids, but received: {text}"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from minibroker_protocol.java_text import long_of
+from minibroker_protocol.java_text import to_long
 from minibroker_protocol.messages import log_dirs as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
@@ -29,7 +29,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     values.require("bootstrap-server", "describe")
     topics = _parts(values, "topic-list")
     try:
-        asked = [long_of(part) for part in _parts(values, "broker-list")]
+        asked = [to_long(part) for part in _parts(values, "broker-list")]
     except ValueError:
         raise ToolError(f"--broker-list: {values.text('broker-list')!r} is not a list of numbers") from None
     with cluster_of(values) as cluster:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.java_text import long_of, trim
+from minibroker_protocol.java_text import to_long, trim
 from minibroker_protocol.messages import cluster as api
 from minibroker_protocol.messages.cluster import (
     AddRaftVoterRequest,
@@ -243,7 +243,7 @@ def _controller_id(properties: Mapping[str, str]) -> int:
     if text is None:
         raise ToolError(f"node.id not found in configuration file. {_IS_IT_ONE}")
     try:
-        controller = long_of(trim(text))
+        controller = to_long(trim(text))
     except ValueError:
         raise ToolError(f"node.id: {text} is not a number") from None
     if controller < 0:

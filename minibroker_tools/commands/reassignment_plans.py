@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from minibroker_protocol.java_text import long_of
+from minibroker_protocol.java_text import to_long
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import BROKER, TOPIC, alter_configs
 from minibroker_tools.client.offsets import TopicPartition
@@ -84,7 +84,7 @@ def broker_ids(text: str) -> list[int]:
     found: list[int] = []
     for word in text.split(","):
         try:
-            found.append(long_of(word))
+            found.append(to_long(word))
         except ValueError:
             raise ToolError(f'For input string: "{word}"') from None
     double = _duplicates(found)

@@ -114,9 +114,11 @@ def _format_directory(
                 salt = base64.b64decode(fields["salt"]) if "salt" in fields else None
                 if "saltedpassword" in fields:
                     salted = base64.b64decode(fields["saltedpassword"])
-                    credential = scram.credential_of_salted(mechanism, salted, salt or b"", iterations)
+                    credential = scram.derive_salted_credential(mechanism, salted, salt or b"", iterations)
                 else:
-                    credential = scram.credential_of(mechanism, fields["password"], iterations=iterations, salt=salt)
+                    credential = scram.derive_credential(
+                        mechanism, fields["password"], iterations=iterations, salt=salt
+                    )
                 stored.alter({(mechanism, name): credential})
         finally:
             directory.release()

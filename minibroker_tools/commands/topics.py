@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
-from minibroker_protocol.java_text import long_of
+from minibroker_protocol.java_text import to_long
 from minibroker_protocol.messages.metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -190,7 +190,7 @@ def _assignment(values: Values) -> list[list[int]]:
     placed: list[list[int]] = []
     for index, part in enumerate(text.split(",")):
         try:
-            brokers = [long_of(broker) for broker in part.split(":")]
+            brokers = [to_long(broker) for broker in part.split(":")]
         except ValueError:
             raise ToolError(f"--replica-assignment: {part!r} is not a list of broker ids, such as 0:1") from None
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.java_text import double_of
+from minibroker_protocol.java_text import to_double
 from minibroker_protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterEntityData,
@@ -114,7 +114,7 @@ def alter_quotas(
     changes: list[OpData] = []
     for name, text in added.items():
         try:
-            changes.append(OpData(key=name, value=double_of(text), remove=False))
+            changes.append(OpData(key=name, value=to_double(text), remove=False))
         except ValueError:
             raise ToolError(f"Cannot parse quota configuration value for {name}: {text}") from None
     changes += [OpData(key=name, value=0.0, remove=True) for name in deleted]

@@ -1,6 +1,6 @@
 """Replacing the addresses in an encoded response.
 
-`with_addresses` changes only a field `host` that is followed by a field `port`, that port, and the sizes of tagged
+`replace_addresses` changes only a field `host` that is followed by a field `port`, that port, and the sizes of tagged
 fields around them. All other bytes are unchanged, including tagged fields that the message does not declare. The
 message is walked along its declaration, up to the last possible address.
 
@@ -50,7 +50,7 @@ _Finds = list[_Address | _Size]
 _Step = Callable[[memoryview, int, _Finds], int]
 
 
-def with_addresses(
+def replace_addresses(
     cls: type[Any], version: int, message: memoryview, position: int, translate: Translate
 ) -> bytearray | None:
     """Return a copy of a response with its addresses replaced, or None if no address changes.
@@ -68,26 +68,26 @@ def with_addresses(
     """
     finds: _Finds = []
     try:
-        end = _walk(cls, version)(message, position, finds)
+        end = _walk_for(cls, version)(message, position, finds)
     except (IndexError, struct.error):
         raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(message)} bytes") from None
     if end > len(message):
         raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(message)} bytes")
     if not finds:
         return None
-    edits = [edit for find in finds if isinstance(find, _Address) for edit in _edits(message, find, translate)]
+    edits = [edit for find in finds if isinstance(find, _Address) for edit in _find_edits(message, find, translate)]
     if not edits:
         return None
     for find in reversed(finds):
         if isinstance(find, _Size):
             growth = sum(
-                len(each.content) - (each.end - each.start) for each in edits if find.begin <= each.start < find.end
+                len(edit.content) - (edit.end - edit.start) for edit in edits if find.begin <= edit.start < find.end
             )
             edits.append(_Edit(find.start, find.begin, _uvarint(find.end - find.begin + growth)))
-    return _edited(message, sorted(edits))
+    return _apply_edits(message, sorted(edits))
 
 
-def _edits(message: memoryview, address: _Address, translate: Translate) -> Sequence[_Edit]:
+def _find_edits(message: memoryview, address: _Address, translate: Translate) -> Sequence[_Edit]:
     try:
         if address.is_compact:
             length, begin = read_uvarint(message, address.start)
@@ -97,16 +97,16 @@ def _edits(message: memoryview, address: _Address, translate: Translate) -> Sequ
     except UnicodeDecodeError:
         return ()  # Clients cannot connect to such a host.
     port: int = _INT32.unpack_from(message, address.port_at)[0]
-    other = translate(host, port)
-    if other is None:
+    replacement = translate(host, port)
+    if replacement is None:
         return ()
-    encoded = other[0].encode()
-    head = _uvarint(len(encoded) + 1) if address.is_compact else _INT16.pack(len(encoded))
+    encoded = replacement[0].encode()
+    length_bytes = _uvarint(len(encoded) + 1) if address.is_compact else _INT16.pack(len(encoded))
     end = address.port_at + _INT32.size
-    return (_Edit(address.start, end, head + encoded + _INT32.pack(other[1])),)
+    return (_Edit(address.start, end, length_bytes + encoded + _INT32.pack(replacement[1])),)
 
 
-def _edited(message: memoryview, edits: Sequence[_Edit]) -> bytearray:
+def _apply_edits(message: memoryview, edits: Sequence[_Edit]) -> bytearray:
     out = bytearray()
     position = 0
     for edit in edits:
@@ -126,18 +126,18 @@ def _uvarint(value: int) -> bytes:
 _WALKS: Final[dict[tuple[type[Any], int], _Step]] = {}
 
 
-def _walk(cls: type[Any], version: int) -> _Step:
-    known = _WALKS.get((cls, version))
-    if known is None:
-        known = _WALKS[cls, version] = _new_walk(cls, version)
-    return known
+def _walk_for(cls: type[Any], version: int) -> _Step:
+    walk = _WALKS.get((cls, version))
+    if walk is None:
+        walk = _WALKS[cls, version] = _build_walk(cls, version)
+    return walk
 
 
-def _new_walk(cls: type[Any], version: int) -> _Step:
+def _build_walk(cls: type[Any], version: int) -> _Step:
     schema = schema_of(cls)
     if version not in schema.versions:
         raise ValueError(f"{cls.__name__} has no version {version}")
-    steps = _Steps(version, flexible=version in schema.flexible).of(cls)
+    steps = _Steps(version, flexible=version in schema.flexible).build(cls)
     while steps and not steps[-1][1]:
         steps.pop()  # The fields after the last address do not matter.
     return _chain([step for step, _ in steps])
@@ -150,7 +150,7 @@ class _Steps:
         self._version = version
         self._flexible = flexible
 
-    def of(self, cls: type[Any]) -> list[tuple[_Step, bool]]:
+    def build(self, cls: type[Any]) -> list[tuple[_Step, bool]]:
         """Return the steps of a message or a structure."""
         steps: list[tuple[_Step, bool]] = []
         tags: dict[int, tuple[_Step, bool]] = {}
@@ -165,12 +165,12 @@ class _Steps:
             elif field.name != "port":
                 steps.append(self._field(field))
         if self._flexible:
-            found = {tag: step for tag, (step, finds) in tags.items() if finds}
-            steps.append((_tags_step(found), bool(found)))
+            address_tags = {tag: step for tag, (step, finds) in tags.items() if finds}
+            steps.append((_tags_step(address_tags), bool(address_tags)))
         return steps
 
     def _structure(self, cls: type[Any]) -> tuple[_Step, bool]:
-        steps = self.of(cls)
+        steps = self.build(cls)
         return _chain([step for step, _ in steps]), any(finds for _, finds in steps)
 
     def _field(self, field: Field, *, in_tag: bool = False) -> tuple[_Step, bool]:
@@ -204,8 +204,8 @@ def _chain(steps: Sequence[_Step]) -> _Step:
         return steps[0]
 
     def step(data: memoryview, position: int, finds: _Finds) -> int:
-        for each in steps:
-            position = each(data, position, finds)
+        for link in steps:
+            position = link(data, position, finds)
         return position
 
     return step

@@ -55,7 +55,7 @@ def decoder_for(cls: type[Any], version: int) -> Decoder:
     """
     decoder = _DECODERS.get((cls, version))
     if decoder is None:
-        decoder = _DECODERS[cls, version] = compile_decoder(_checked(cls, version), version)
+        decoder = _DECODERS[cls, version] = compile_decoder(_check_version(cls, version), version)
     return decoder
 
 
@@ -67,7 +67,7 @@ def encoder_for(cls: type[Any], version: int) -> Encoder:
     """
     encoder = _ENCODERS.get((cls, version))
     if encoder is None:
-        encoder = _ENCODERS[cls, version] = compile_encoder(_checked(cls, version), version)
+        encoder = _ENCODERS[cls, version] = compile_encoder(_check_version(cls, version), version)
     return encoder
 
 
@@ -79,7 +79,7 @@ def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool)
     """
     encoder = _RESPONSE_ENCODERS.get((cls, version))
     if encoder is None:
-        encoder = compile_response_encoder(_checked(cls, version), version, flexible_header=flexible_header)
+        encoder = compile_response_encoder(_check_version(cls, version), version, flexible_header=flexible_header)
         _RESPONSE_ENCODERS[cls, version] = encoder
     return encoder
 
@@ -91,23 +91,23 @@ def plain_codec_for(
     codec = _PLAIN.get((request, version))
     if codec is None:
         codec = _PLAIN[request, version] = (
-            compile_plain_decoder(_checked(request, version), version),
+            compile_plain_decoder(_check_version(request, version), version),
             compile_plain_response_encoder(response, version, flexible_header=flexible_header),
         )
     return codec
 
 
 def decode(
-    cls: type[T], buffer: memoryview, version: int, position: int = 0, most_elements: int = NO_LIMIT
+    cls: type[T], buffer: memoryview, version: int, position: int = 0, max_elements: int = NO_LIMIT
 ) -> tuple[T, int]:
     """Decode one message and return it with the position after it.
 
     Raises:
         DecodeError: the bytes are invalid; the error names the message, the version and the fault.
-        TooManyElementsError: the arrays of the message have more than `most_elements` elements in total.
+        TooManyElementsError: the arrays of the message have more than `max_elements` elements in total.
     """
     try:
-        return decoder_for(cls, version)(buffer, position, len(buffer), most_elements)
+        return decoder_for(cls, version)(buffer, position, len(buffer), max_elements)
     except UNDECODABLE as error:
         raise decode_error(cls, version, error, len(buffer) - position) from None
 
@@ -149,25 +149,25 @@ def source(cls: type[Any], version: int) -> str:
     return generated_source(cls, version)
 
 
-def message_of(cls: type[T], values: Sequence[Any]) -> T:
+def message_from_values(cls: type[T], values: Sequence[Any]) -> T:
     """Return the message with these plain-shape values."""
-    return _message_of(cls, iter(values))
+    return _message_from_values(cls, iter(values))
 
 
-def _message_of(cls: type[T], values: Iterator[Any]) -> T:
-    given: dict[str, Any] = {}
+def _message_from_values(cls: type[T], values: Iterator[Any]) -> T:
+    arguments: dict[str, Any] = {}
     for field in fields_of(cls):
         if field.tag >= 0 or not (field.is_array or isinstance(field.kind, WireType)):
             continue
         if not field.is_array:
-            given[field.name] = next(values)
+            arguments[field.name] = next(values)
         elif field.required:
             assert not isinstance(field.kind, WireType)
-            given[field.name] = [_message_of(field.kind, values)]
-    return cls(**given)
+            arguments[field.name] = [_message_from_values(field.kind, values)]
+    return cls(**arguments)
 
 
-def _checked(cls: type[Any], version: int) -> type[Any]:
+def _check_version(cls: type[Any], version: int) -> type[Any]:
     if version not in schema_of(cls).versions:
         raise ValueError(f"{cls.__name__} has no version {version}")
     return cls
@@ -181,12 +181,12 @@ def shallow_copy(message: T) -> T:
     cls = cast("type[Any]", type(message))
     copier = _COPIERS.get(cls)
     if copier is None:
-        copier = _COPIERS[cls] = _compiled(cls)
-    made: T = copier(message)
-    return made
+        copier = _COPIERS[cls] = _compile_copier(cls)
+    copy: T = copier(message)
+    return copy
 
 
-def _compiled(cls: type[Any]) -> Callable[[Any], Any]:
+def _compile_copier(cls: type[Any]) -> Callable[[Any], Any]:
     lines = ["def copy(message):", "    made = new(cls)"]
     lines += [f"    made.{field.name} = message.{field.name}" for field in fields_of(cls)]
     namespace: dict[str, Any] = {"cls": cls, "new": object.__new__}

@@ -2,7 +2,7 @@
 
 Rules of the generated code:
 
-- A decoder is called as `decode(buffer, position, end, most_elements)` and returns (value, position after it). It
+- A decoder is called as `decode(buffer, position, end, max_elements)` and returns (value, position after it). It
   copies text only. Bytes and records are slices of the given memoryview, and are valid as long as the caller's buffer.
 - Every length is checked against the remaining bytes before anything is allocated for it.
 - Tagged fields that the class does not declare are skipped (KIP-482).
@@ -27,7 +27,7 @@ from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElements
 from minibroker_protocol.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 from minibroker_protocol.schema import NEVER, Field, fields_of, schema_of
 
-_CUT_TO_FIT: Final = frozenset(("error_message", "batch_index_error_message"))
+_TRUNCATED_FIELDS: Final = frozenset(("error_message", "batch_index_error_message"))
 """Fields with text for people, which can repeat a client's input. Text that is too long is truncated, not rejected."""
 _LITERALS: Final = (int, float, str, bytes)
 """Types of defaults that the generated code contains as literals."""
@@ -92,16 +92,16 @@ class _Generator:
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
-    def fresh(self, prefix: str) -> str:
+    def new_name(self, prefix: str) -> str:
         self.counter += 1
         return f"{prefix}{self.counter}"
 
     def bind(self, prefix: str, value: object) -> str:
         """Return a global name for `value` in the generated function. The same value always gets the same name."""
-        for name, known in self.names.items():
-            if known is value:
+        for name, bound in self.names.items():
+            if bound is value:
                 return name
-        name = self.fresh(prefix)
+        name = self.new_name(prefix)
         self.names[name] = value
         return name
 
@@ -114,7 +114,7 @@ class _Generator:
         self.names.setdefault(name, getattr(struct.Struct(">" + formats), method))
         return name
 
-    def here(self, field: Field) -> bool:
+    def is_ordinary(self, field: Field) -> bool:
         """Return whether this version has the field as an ordinary (untagged) field."""
         return self.version in field.present and not self.is_tagged(field)
 
@@ -160,12 +160,12 @@ class _Decoder(_Generator):
         """Emit code that reads a structure into a variable."""
         bound, fields = self.bind("C", cls), fields_of(cls)
         if cls.__dataclass_params__.frozen:
-            values = {field.name: self.fresh("v") for field in fields}
+            values = {field.name: self.new_name("v") for field in fields}
         else:
             values = {field.name: f"{target}.{field.name}" for field in fields}
             self.line(f"{target} = new({bound})")
         for field in fields:
-            if self.here(field):
+            if self.is_ordinary(field):
                 self.field(field, values[field.name])
             else:
                 self.line(f"{values[field.name]} = {self.default(field)}")
@@ -203,9 +203,9 @@ class _Decoder(_Generator):
 
         A nullable structure starts with an int8: -1 is null and 1 is present. In a tagged field, 0 is null.
         """
-        name = target if target.isidentifier() else self.fresh("s")
+        name = target if target.isidentifier() else self.new_name("s")
         if null:
-            flag = self.fresh("n")
+            flag = self.new_name("n")
             self.fixed("b", flag)
             self.flush()
             self.line(f"{target} = None")
@@ -220,7 +220,7 @@ class _Decoder(_Generator):
 
     def length(self, prefix: str) -> str:
         """Emit code that reads a length or count; null is -1. Flexible versions encode it plus one."""
-        length = self.fresh("n")
+        length = self.new_name("n")
         self.fixed("B" if self.flexible else prefix, length)
         self.flush()
         if self.flexible:
@@ -235,7 +235,7 @@ class _Decoder(_Generator):
         self.line(f"q = p + {length}")
         # The compact form allows longer strings, but Kafka limits them to the maximum of the plain form.
         fits = (
-            f"p <= q <= end and {length} <= {p.LONGEST_STRING}"
+            f"p <= q <= end and {length} <= {p.MAX_STRING_BYTES}"
             if kind is p.STRING and self.flexible
             else "p <= q <= end"
         )
@@ -246,7 +246,7 @@ class _Decoder(_Generator):
         self.line(f"else: raise DecodeError(f'{name}: length {{{length}}} with {{end - p}} bytes left')")
 
     def array(self, field: Field, target: str, *, null: bool) -> None:
-        count, values, element = self.length("i"), self.fresh("a"), self.fresh("e")
+        count, values, element = self.length("i"), self.new_name("a"), self.new_name("e")
         if self.flexible:
             self.line(f"{count} -= 1")
         # Every element takes at least one byte, so a count above the number of remaining bytes is invalid.
@@ -268,7 +268,7 @@ class _Decoder(_Generator):
             )
             self.line(f"    p += {count} * {width}")
             return
-        self.line(f"for {self.fresh('i')} in range({count}):")
+        self.line(f"for {self.new_name('i')} in range({count}):")
         self.depth += 1
         self.field(field._replace(is_array=False, nullable=NEVER), element)
         self.flush()
@@ -277,17 +277,17 @@ class _Decoder(_Generator):
 
     def tagged_section(self, cls: type[Any], values: dict[str, str]) -> None:
         declared = [field for field in fields_of(cls) if self.is_tagged(field)]
-        count = self.fresh("t")
+        count = self.new_name("t")
         self.fixed("B", count)
         self.flush()
         if not declared:
             self.line(f"if {count}: p = skip_tagged_fields(buf, p - 1)")
             return
-        tag, size, after = (self.fresh("t") for _ in range(3))
+        tag, size, after = (self.new_name("t") for _ in range(3))
         self.line(f"if {count}:")
         self.depth += 1
-        self.line(f"if {count} > {p.MOST_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
-        self.line(f"for {self.fresh('i')} in range({count}):")
+        self.line(f"if {count} > {p.MAX_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
+        self.line(f"for {self.new_name('i')} in range({count}):")
         self.depth += 1
         self.line(f"{tag}, p = read_uvarint(buf, p)")
         self.line(f"{size}, p = read_uvarint(buf, p)")
@@ -346,7 +346,7 @@ class _Encoder(_Generator):
 
     def structure(self, cls: type[Any], owner: str) -> None:
         for field in fields_of(cls):
-            if self.here(field):
+            if self.is_ordinary(field):
                 self.field(field, f"{owner}.{field.name}")
         if self.flexible:
             self.tagged_section(cls, owner)
@@ -369,7 +369,7 @@ class _Encoder(_Generator):
     def nested(self, cls: type[Any], expression: str, *, null: int | None) -> None:
         owner = expression
         if not owner.isidentifier():
-            owner = self.fresh("s")
+            owner = self.new_name("s")
             self.line(f"{owner} = {expression}")
         if null is None:
             self.structure(cls, owner)
@@ -413,20 +413,20 @@ class _Encoder(_Generator):
         self.depth += 1
 
     def sized(self, name: str, kind: p.WireType, expression: str, *, null: bool) -> None:
-        value = self.fresh("v")
+        value = self.new_name("v")
         self.line(f"{value} = {expression}")
         guarded = null or kind is not p.STRING  # A None fails in .encode() anyway.
         if guarded:
             self.guard_null(name, value, kind.prefix, null=null)
         if kind is p.STRING:
             self.line(f"{value} = {value}.encode()")
-            if name in _CUT_TO_FIT:
-                shortened = self.bind("shortened", p.shortened)
-                self.line(f"if len({value}) > {p.LONGEST_STRING}: {value} = {shortened}({value})")
+            if name in _TRUNCATED_FIELDS:
+                shortened = self.bind("shortened", p.shorten_text)
+                self.line(f"if len({value}) > {p.MAX_STRING_BYTES}: {value} = {shortened}({value})")
         if kind is p.RECORDS:
             self.records(value, kind)
         else:
-            length = self.fresh("n")
+            length = self.new_name("n")
             self.line(f"{length} = len({value})")
             self.length(kind.prefix, length)
             self.flush()
@@ -435,7 +435,7 @@ class _Encoder(_Generator):
             self.depth -= 1
 
     def records(self, value: str, kind: p.WireType) -> None:
-        length = self.fresh("n")
+        length = self.new_name("n")
         in_memory = self.bind("in_memory", (bytes, bytearray, memoryview))
         self.line(f"{length} = len({value}) if isinstance({value}, {in_memory}) else {value}.size")
         self.length(kind.prefix, length)
@@ -445,7 +445,7 @@ class _Encoder(_Generator):
         self.line(f"elif {length}: splices.append((len(out), {value})){counted}")
 
     def array(self, field: Field, expression: str, *, null: bool) -> None:
-        values, count, element = self.fresh("a"), self.fresh("n"), self.fresh("e")
+        values, count, element = self.new_name("a"), self.new_name("n"), self.new_name("e")
         self.line(f"{values} = {expression}")
         if null:
             self.guard_null(field.name, values, "i", null=null)
@@ -461,19 +461,19 @@ class _Encoder(_Generator):
             self.depth -= 1
 
     def tagged_section(self, cls: type[Any], owner: str) -> None:
-        known = sorted((field for field in fields_of(cls) if self.is_tagged(field)), key=lambda field: field.tag)
-        if not known:
+        tagged = sorted((field for field in fields_of(cls) if self.is_tagged(field)), key=lambda field: field.tag)
+        if not tagged:
             self.fixed("x", "")
             return
         self.flush()
         # Tagged fields are encoded separately, because each is preceded by its size. Most messages do not need any of
         # them.
-        values = [(field, f"{owner}.{field.name}", self.bind("default", field.default())) for field in known]
+        values = [(field, f"{owner}.{field.name}", self.bind("default", field.default())) for field in tagged]
         absent = " and ".join(f"({value} is {default} or {value} == {default})" for _, value, default in values)
         self.line(f"if {absent}: out.append(0)")
         self.line("else:")
         self.depth += 1
-        parts, outer = self.fresh("t"), self.fresh("o")
+        parts, outer = self.new_name("t"), self.new_name("o")
         self.line(f"{parts} = []")
         self.line(f"{outer} = out")
         for field, value, default in values:
@@ -486,7 +486,7 @@ class _Encoder(_Generator):
             self.depth -= 1
         self.line(f"out = {outer}")
         self.line(f"write_uvarint(out, len({parts}))")
-        tag, content = self.fresh("k"), self.fresh("c")
+        tag, content = self.new_name("k"), self.new_name("c")
         self.line(f"for {tag}, {content} in {parts}:")
         self.line(f"    write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
         self.depth -= 1
@@ -507,20 +507,20 @@ class _PlainDecoder(_Decoder):
             kind = field.kind
             if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
                 continue  # Messages with a plain shape have nested structures in tagged fields only.
-            if field.is_array and self.here(field):
+            if field.is_array and self.is_ordinary(field):
                 count = self.length("i")
                 self.line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")
             if field.is_array:
                 if field.required:
                     assert not isinstance(kind, p.WireType)
                     self.plain(kind)
-            elif self.here(field):
-                self.values.append(self.fresh("v"))
+            elif self.is_ordinary(field):
+                self.values.append(self.new_name("v"))
                 self.field(field, self.values[-1])
             else:
                 self.values.append(self.default(field))
         if self.flexible:
-            count = self.fresh("t")
+            count = self.new_name("t")
             self.fixed("B", count)
             self.flush()
             self.line(f"if {count}: return None")
@@ -542,7 +542,7 @@ class _PlainEncoder(_Encoder):
             if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
                 continue
             if field.is_array or (not field.required and kind is p.STRING and field.default() is None):
-                if self.here(field):
+                if self.is_ordinary(field):
                     length = int(field.required) if field.required or field.default() is not None else -1
                     prefix = "i" if field.is_array else "h"
                     self.fixed("B" if self.flexible else prefix, str(length + int(self.flexible)))
@@ -550,8 +550,8 @@ class _PlainEncoder(_Encoder):
                     assert not isinstance(kind, p.WireType)
                     self.plain(kind)
                 continue
-            self.values.append(self.fresh("v"))
-            if self.here(field):
+            self.values.append(self.new_name("v"))
+            if self.is_ordinary(field):
                 self.field(field, self.values[-1])
         if self.flexible:
             self.fixed("x", "")

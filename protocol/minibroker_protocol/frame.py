@@ -10,9 +10,9 @@ connection owns memory only while it has an incomplete frame. Idle connections t
 100 MB alone allocates nothing of that size. With one buffer per connection, a thousand idle connections would take a
 gigabyte of address space, and the processor's cache would be cold.
 
-A frame of more than `FIRST_GRANT` bytes gets address space for all of it, and the system provides memory page by page
-as bytes arrive. A buffer that doubles would copy them. A `bytearray` would be filled with zeros first, which takes 100
-ms for 64 MiB. Such a frame is received in parts of `SCRATCH_SIZE`, to let other connections proceed.
+A frame of more than `FIRST_GRANT_BYTES` gets address space for all of it, and the system provides memory page by page
+as bytes arrive. A buffer that doubles would copy them. A `bytearray` would be filled with zeros first, which takes
+100 ms for 64 MiB. Such a frame is received in parts of `SCRATCH_SIZE`, to let other connections proceed.
 
 A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills it.
 After one of its requests is delayed, it starts small again: bytes that follow a delayed request must be stored, so each
@@ -29,7 +29,7 @@ from minibroker_protocol.errors import DecodeError
 SCRATCH_SIZE: Final = 1 << 20
 """Large enough for a Produce request with a batch of librdkafka's default size (1,000,000 bytes)."""
 
-SMALLEST_READ: Final = 1 << 14
+MIN_READ_BYTES: Final = 1 << 14
 """Bytes per read of a new connection, or of one with a delayed request."""
 _READ_GROWTH: Final = 4
 
@@ -38,8 +38,8 @@ _LENGTH_SIZE: Final = _LENGTH.size
 _REQUEST_START: Final = struct.Struct(">hhih")
 _CLIENT_ID_LENGTH: Final = 2
 _CONTROLLED_SHUTDOWN: Final = 7
-_SMALLEST_BUFFER: Final = 1 << 12
-FIRST_GRANT: Final = 1 << 21
+_MIN_BUFFER_BYTES: Final = 1 << 12
+FIRST_GRANT_BYTES: Final = 1 << 21
 """Bytes of memory that an authenticated client is granted before it sends them."""
 _POOLED_BYTES: Final = 1 << 23
 
@@ -86,14 +86,14 @@ class BufferPool:
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))
         # The start of the scratch buffer, for connections that start with small reads.
-        self.small = self.scratch[:SMALLEST_READ]
+        self.small = self.scratch[:MIN_READ_BYTES]
         self._free: dict[int, list[memoryview]] = {}
         self._free_bytes = 0
 
     def acquire(self, size: int) -> memoryview:
         """Return a buffer of at least `size` bytes with undefined contents."""
         # Sizes are powers of two: with few sizes, a free buffer is likely to fit.
-        capacity = max(_SMALLEST_BUFFER, 1 << (size - 1).bit_length())
+        capacity = max(_MIN_BUFFER_BYTES, 1 << (size - 1).bit_length())
         free = self._free.get(capacity)
         if free:
             self._free_bytes -= capacity
@@ -138,7 +138,7 @@ class FrameReader:
     def __init__(self, pool: BufferPool, max_size: int) -> None:
         self._pool = pool
         self.max_size = max_size
-        self.grant = FIRST_GRANT
+        self.grant = FIRST_GRANT_BYTES
         self._own: memoryview | None = None  # A buffer of this connection only, while a frame is incomplete.
         self._offer = pool.small  # The part of the scratch buffer that the next read can fill.
         self._view = pool.scratch  # The buffer being parsed: `_own` or the scratch buffer.
@@ -192,7 +192,7 @@ class FrameReader:
         return self._view[start:stop]
 
     @property
-    def is_cut(self) -> bool:
+    def awaits_small_frame(self) -> bool:
         """Whether the next frame is incomplete, and small enough to be received while no frames are taken."""
         return 0 < self.pending < self._frame_size() <= SCRATCH_SIZE
 
@@ -211,9 +211,9 @@ class FrameReader:
         """
         if paused:
             self._offer = self._pool.small
-        left = self.pending
+        pending = self.pending
         own = self._own
-        if left == 0:
+        if pending == 0:
             if own is not None:
                 self._pool.release(own)
                 self._own = None
@@ -223,22 +223,22 @@ class FrameReader:
         if own is not None and self._start == 0 and (self._end < len(own) or paused):
             return
         if paused:
-            kept = memoryview(bytearray(self._view[self._start : self._end]))
+            buffer = memoryview(bytearray(self._view[self._start : self._end]))
         else:
-            kept = self._grant(left)
-            kept[:left] = self._view[self._start : self._end]
+            buffer = self._grant(pending)
+            buffer[:pending] = self._view[self._start : self._end]
         if own is not None:
             self._pool.release(own)
-        self._own = self._view = kept
-        self._start, self._end = 0, left
+        self._own = self._view = buffer
+        self._start, self._end = 0, pending
 
-    def _grant(self, left: int) -> memoryview:
+    def _grant(self, received: int) -> memoryview:
         """Return a buffer for the first frame, of which `left` bytes have been received."""
         size = self._frame_size()
-        if self.grant and size > FIRST_GRANT and (reserved := self._pool.reserve(size)) is not None:
+        if self.grant and size > FIRST_GRANT_BYTES and (reserved := self._pool.reserve(size)) is not None:
             return reserved
         # A peer gets at most twice the memory of what it has sent, so a length alone costs no memory.
-        return self._pool.acquire(max(left + 1, min(size, max(self.grant, 2 * left))))
+        return self._pool.acquire(max(received + 1, min(size, max(self.grant, 2 * received))))
 
     def keep(self, frame: memoryview) -> memoryview:
         """Return the frame that was taken last, in writable memory that outlives the round."""

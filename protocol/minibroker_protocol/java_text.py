@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-BITS_OF_INT: Final = 31
-BITS_OF_LONG: Final = 63
+INT_BITS: Final = 31
+LONG_BITS: Final = 63
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 _DOUBLE: Final = re.compile(
     r"[+-]?(?:NaN|Infinity|(?P<decimal>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"
@@ -40,7 +40,7 @@ def utf16_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def parse_integer(text: str, bits: int = BITS_OF_LONG) -> int | None:
+def parse_integer(text: str, bits: int = LONG_BITS) -> int | None:
     """Parse a signed integer with at most `bits` bits, or return None (`Integer.parseInt`, `Long.parseLong`).
 
     Java accepts the digits of all scripts if they are single UTF-16 units, but no spaces or underscores.
@@ -55,7 +55,7 @@ def parse_integer(text: str, bits: int = BITS_OF_LONG) -> int | None:
     return number if -1 << bits <= number < 1 << bits else None
 
 
-def long_of(text: str) -> int:
+def to_long(text: str) -> int:
     """Parse a long.
 
     Raises:
@@ -82,7 +82,7 @@ def parse_double(text: str) -> float | None:
         return float(f"{sign}inf")
 
 
-def double_of(text: str) -> float:
+def to_double(text: str) -> float:
     """Parse a double.
 
     Raises:

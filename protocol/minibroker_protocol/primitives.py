@@ -29,11 +29,11 @@ from minibroker_protocol.errors import DecodeError, EncodeError
 ZERO_UUID: Final = bytes(16)
 """The topic id that means "no topic id"."""
 
-LONGEST_STRING: Final = 0x7FFF
+MAX_STRING_BYTES: Final = 0x7FFF
 """The longest string that clients can read in either form, in bytes."""
 _ELLIPSIS: Final = b"..."
 
-MOST_TAGGED_FIELDS: Final = 127
+MAX_TAGGED_FIELDS: Final = 127
 """The maximum number of tagged fields in a section; longer sections are rejected.
 
 Each field takes time in Python, and no message declares a tenth of this number. It is the largest count that fits in
@@ -110,11 +110,11 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
     """Skip a section of unknown tagged fields (KIP-482) and return the position after it.
 
     Raises:
-        DecodeError: the section is truncated, or has more than `MOST_TAGGED_FIELDS`.
+        DecodeError: the section is truncated, or has more than `MAX_TAGGED_FIELDS`.
     """
     start = position
     count, position = read_uvarint(buffer, position)
-    if count > MOST_TAGGED_FIELDS:
+    if count > MAX_TAGGED_FIELDS:
         raise DecodeError(too_many_tagged_fields(buffer, start))
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
@@ -126,12 +126,12 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
 
 
 def too_many_tagged_fields(buffer: memoryview, position: int) -> str:
-    """Return the error message for a section at `position` with more than `MOST_TAGGED_FIELDS` tagged fields."""
+    """Return the error message for a section at `position` with more than `MAX_TAGGED_FIELDS` tagged fields."""
     count, _ = read_uvarint(buffer, position)
-    return f"{count} tagged fields in one section, more than {MOST_TAGGED_FIELDS}"
+    return f"{count} tagged fields in one section, more than {MAX_TAGGED_FIELDS}"
 
 
-def shortened(text: bytes) -> bytes:
-    """Shorten UTF-8 text to `LONGEST_STRING` bytes, including an ellipsis, without splitting a character."""
-    start = text[: LONGEST_STRING - len(_ELLIPSIS)]
+def shorten_text(text: bytes) -> bytes:
+    """Shorten UTF-8 text to `MAX_STRING_BYTES` bytes, including an ellipsis, without splitting a character."""
+    start = text[: MAX_STRING_BYTES - len(_ELLIPSIS)]
     return start.decode(errors="ignore").encode() + _ELLIPSIS

@@ -100,7 +100,7 @@ ALWAYS: Final = VersionRange(0, _NO_UPPER_BOUND)
 NEVER: Final = VersionRange(1, 0)
 
 
-class _Note:
+class _Annotation:
     """The base of a field's annotations.
 
     Annotations are compared by identity. Older Pythons cache `Annotated` forms by equality, and would merge equal
@@ -113,15 +113,15 @@ class _Note:
         self.range = where
 
 
-class _Presence(_Note):
+class _Presence(_Annotation):
     __slots__ = ()
 
 
-class _Nullable(_Note):
+class _Nullable(_Annotation):
     __slots__ = ()
 
 
-class _Tagged(_Note):
+class _Tagged(_Annotation):
     __slots__ = ("tag",)
 
     def __init__(self, tag: int, where: VersionRange) -> None:
@@ -190,13 +190,13 @@ _FIELDS: dict[type[Any], tuple[Field, ...]] = {}
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def structure(cls: type[T]) -> type[T]:
     """Declare a nested structure, whose versions and form are those of its message."""
-    return _declared(cls)
+    return _declare(cls)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen_structure(cls: type[T]) -> type[T]:
     """Declare an immutable nested structure, whose instances can be the default of a field in every message."""
-    _describe(cls)
+    _set_docstring(cls)
     return dataclasses.dataclass(slots=True, kw_only=True, frozen=True)(cls)
 
 
@@ -206,19 +206,19 @@ def message(*, versions: str, flexible: str | None = None) -> Callable[[type[T]]
     schema = Schema(VersionRange.parse(versions), VersionRange.parse(flexible) if flexible else NEVER)
 
     def declare(cls: type[T]) -> type[T]:
-        declared = _declared(cls)
+        declared = _declare(cls)
         _SCHEMAS[declared] = schema
         return declared
 
     return declare
 
 
-def _declared(cls: type[T]) -> type[T]:
+def _declare(cls: type[T]) -> type[T]:
     """Create a dataclass with slots in a third of the usual time.
 
     `__init__` is compiled with the first message of the class. `__eq__` and `__repr__` are not compiled.
     """
-    _describe(cls)
+    _set_docstring(cls)
     declared: Any = dataclasses.dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(cls)
     names = tuple(declared.__dataclass_fields__)
     values: Callable[[Any], Any] = attrgetter(*names) if names else lambda _: ()
@@ -233,7 +233,7 @@ def _declared(cls: type[T]) -> type[T]:
     declared.__init__ = first
     declared.__eq__ = equals
     declared.__hash__ = None
-    declared.__repr__ = _text_of
+    declared.__repr__ = _repr_of
     return cast("type[T]", declared)
 
 
@@ -255,18 +255,18 @@ def _constructor(cls: type[Any]) -> Callable[..., None]:
         lines.append(f"  self.{name} = {value}")
     text = "\n".join([f"def __init__(self{parameters and ', *'}{parameters}):", *lines])
     exec(text, namespace)  # noqa: S102 - our own text
-    made: Callable[..., None] = namespace["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made
+    constructor: Callable[..., None] = namespace["__init__"]
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+    return constructor
 
 
-def _describe(cls: type[Any]) -> None:
+def _set_docstring(cls: type[Any]) -> None:
     """Set a docstring. Otherwise `dataclasses` generates one from the signature, which takes a third of its time."""
     if cls.__doc__ is None:
         cls.__doc__ = f"{cls.__name__}: see Kafka's definition."
 
 
-def _text_of(self: Any) -> str:
+def _repr_of(self: Any) -> str:
     """Return the same text as `__repr__` of a dataclass."""
     values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
     return f"{self.__class__.__qualname__}({values})"
@@ -283,14 +283,14 @@ def schema_of(cls: type[Any]) -> Schema:
 
 def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     """Return the declared fields of a message or structure class, in wire order."""
-    known = _FIELDS.get(cls)
-    if known is None:
+    fields = _FIELDS.get(cls)
+    if fields is None:
         declared = dataclasses.fields(cls)
-        hints = {each.name: each.type for each in declared}
+        hints = {field.name: field.type for field in declared}
         if any(isinstance(hint, str) for hint in hints.values()):  # With `from __future__ import annotations`.
             hints = get_type_hints(cls, include_extras=True)
-        known = _FIELDS[cls] = tuple(_field(each, hints[each.name]) for each in declared)
-    return known
+        fields = _FIELDS[cls] = tuple(_field(field, hints[field.name]) for field in declared)
+    return fields
 
 
 def first_version(cls: type[Any], field: str) -> int:

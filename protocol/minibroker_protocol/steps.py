@@ -24,7 +24,7 @@ def collect(items: Iterable[T], per_step: int = 1) -> Steps[list[T]]:
     """Return all items as a list, reading `per_step` items per step."""
     collected: list[T] = []
     iterator = iter(items)
-    while some := list(islice(iterator, per_step)):
-        collected += some
+    while chunk := list(islice(iterator, per_step)):
+        collected += chunk
         yield
     return collected

@@ -14,7 +14,7 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import CODEC_MASK, MAGIC_V2, RECORD_BATCH_OVERHEAD, BatchHeader
 from minibroker_protocol.records.legacy import LegacyRecordBatch
-from minibroker_protocol.records.record_times import FIRST_FIELDS_SIZE, read_times, records_in, time_and_offset
+from minibroker_protocol.records.record_times import MAX_FIRST_FIELDS_BYTES, read_times, records_in, time_and_offset
 from minibroker_protocol.steps import Steps, collect
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.segment import LogSegment
@@ -96,7 +96,7 @@ def _first_record(
     if not is_plain or header.base_timestamp < timestamp or header.base_offset < start_offset:
         return None
     try:
-        fields = os.pread(segment.log.fd(), FIRST_FIELDS_SIZE, position + RECORD_BATCH_OVERHEAD)
+        fields = os.pread(segment.log.fd(), MAX_FIRST_FIELDS_BYTES, position + RECORD_BATCH_OVERHEAD)
         time, offset = time_and_offset(fields, header)
     except DecodeError:
         return None
@@ -119,7 +119,7 @@ def search_batch(
 ) -> Steps[TimestampOffset | None]:
     """Return the first record of a batch with at least the given timestamp and offset, or None."""
     batch = LegacyRecordBatch(data) if header.magic < MAGIC_V2 else RecordBatch(data)
-    content = b"".join((yield from collect(batch.pieces())))
+    content = b"".join((yield from collect(batch.chunks())))
     if header.magic < MAGIC_V2:
         stretches = iter([batch.read(content)])
     else:

@@ -15,7 +15,7 @@ from minibroker_protocol.errors import (
     UnsupportedMagicError,
 )
 from minibroker_protocol.records.header import CompressionCodec, TimestampType, stamp
-from minibroker_protocol.records.log_validator import AppendPolicy, Prepared, prepare
+from minibroker_protocol.records.log_validator import AppendPolicy, PreparedRecords, prepare
 from tests.kafka.generated import FORMATS, descriptions, name_of
 from tests.kafka.oracle import Append, Appended, BatchLine, Description, Oracle, Refusal
 from tests.kafka.our_side import accepted, lines, written
@@ -57,7 +57,7 @@ def append_of(chance: random.Random, case: Description) -> Append:
     )
 
 
-def prepared(case: Append) -> Prepared:
+def prepared(case: Append) -> PreparedRecords:
     policy = AppendPolicy(
         magic=case.magic,
         codec=None if case.codec < 0 else CompressionCodec(case.codec),

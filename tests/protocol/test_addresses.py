@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker_protocol.addresses import with_addresses
+from minibroker_protocol.addresses import replace_addresses
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.cluster import DescribeClusterResponse
@@ -56,17 +56,17 @@ def encoded(message: object, version: int) -> bytes:
     return bytes(out)
 
 
-def replace_addresses(value: Any) -> Any:
+def replace_in_place(value: Any) -> Any:
     """Replace the addresses of a message or structure in place."""
     if isinstance(value, list):
         for each in value:
-            replace_addresses(each)
+            replace_in_place(each)
     elif hasattr(value, "__dataclass_fields__"):
         names = {field.name for field in fields_of(type(value))}
         if "host" in names and (other := proxied(value.host, value.port)) is not None:
             value.host, value.port = other
         for name in names:
-            replace_addresses(getattr(value, name))
+            replace_in_place(getattr(value, name))
     return value
 
 
@@ -79,10 +79,10 @@ def test_only_addresses_change(cls: type[Any], version: int) -> None:
     def check(message: Any) -> None:
         before = encoded(message, version)
         decoded = decode(cls, memoryview(before), version, len(HEADER))[0]
-        after = encoded(replace_addresses(decoded), version)
-        found = with_addresses(cls, version, memoryview(before), len(HEADER), proxied)
+        after = encoded(replace_in_place(decoded), version)
+        found = replace_addresses(cls, version, memoryview(before), len(HEADER), proxied)
         assert (before if found is None else bytes(found)) == after
-        assert with_addresses(cls, version, memoryview(before), len(HEADER), lambda *_: None) is None
+        assert replace_addresses(cls, version, memoryview(before), len(HEADER), lambda *_: None) is None
 
     check()
 
@@ -102,8 +102,8 @@ def test_unknown_tagged_fields_stay(cls: type[Any], version: int) -> None:
             return bytes(data + content)
 
         before = with_unknown(message)
-        after = with_unknown(replace_addresses(message))
-        found = with_addresses(cls, version, memoryview(before), len(HEADER), proxied)
+        after = with_unknown(replace_in_place(message))
+        found = replace_addresses(cls, version, memoryview(before), len(HEADER), proxied)
         assert (before if found is None else bytes(found)) == after
 
     check()
@@ -118,7 +118,7 @@ def test_sizes_of_tagged_fields_follow_their_content() -> None:
         node_endpoints=[NodeEndpoint(node_id=2, host="b", port=9092)],
     )
     before = encoded(response, 11)
-    after = with_addresses(ProduceResponse, 11, memoryview(before), len(HEADER), lambda *_: ("h" * 300, 1))
+    after = replace_addresses(ProduceResponse, 11, memoryview(before), len(HEADER), lambda *_: ("h" * 300, 1))
     assert after is not None
     endpoint = decode(ProduceResponse, memoryview(after), 11, len(HEADER))[0].node_endpoints[0]
     assert (endpoint.host, endpoint.port, len(after) - len(before)) == ("h" * 300, 1, 299 + 2)
@@ -133,9 +133,9 @@ def test_bytes_that_are_cut_are_refused_or_have_all_addresses(cls: type[Any], ve
         cut = whole[: data.draw(st.integers(len(HEADER), len(whole)))]
         seen: list[tuple[str, int]] = []
         seen_in_whole: list[tuple[str, int]] = []
-        with_addresses(cls, version, memoryview(whole), len(HEADER), lambda *each: seen_in_whole.append(each))
+        replace_addresses(cls, version, memoryview(whole), len(HEADER), lambda *each: seen_in_whole.append(each))
         try:
-            with_addresses(cls, version, memoryview(cut), len(HEADER), lambda *each: seen.append(each))
+            replace_addresses(cls, version, memoryview(cut), len(HEADER), lambda *each: seen.append(each))
         except DecodeError:
             assert len(cut) < len(whole)
         else:
@@ -148,7 +148,7 @@ def test_bytes_that_are_cut_are_refused_or_have_all_addresses(cls: type[Any], ve
 def test_random_bytes_are_refused_or_walked(data: bytes, kind: tuple[type[Any], int]) -> None:
     cls, version = kind
     try:
-        with_addresses(cls, version, memoryview(data), 0, proxied)
+        replace_addresses(cls, version, memoryview(data), 0, proxied)
     except DecodeError:
         return
 
@@ -156,9 +156,9 @@ def test_random_bytes_are_refused_or_walked(data: bytes, kind: tuple[type[Any], 
 def test_a_host_that_is_not_text_stays() -> None:
     broker = MetadataResponseBroker(node_id=1, host="AB", port=9092)
     data = encoded(MetadataResponse(brokers=[broker], topics=[]), 12).replace(b"AB", b"\xff\xfe")
-    assert with_addresses(MetadataResponse, 12, memoryview(data), len(HEADER), lambda *_: ("h", 1)) is None
+    assert replace_addresses(MetadataResponse, 12, memoryview(data), len(HEADER), lambda *_: ("h", 1)) is None
 
 
 def test_a_version_that_nobody_knows_is_an_error() -> None:
     with pytest.raises(ValueError, match="MetadataResponse has no version 99"):
-        with_addresses(MetadataResponse, 99, memoryview(b""), 0, proxied)
+        replace_addresses(MetadataResponse, 99, memoryview(b""), 0, proxied)

@@ -26,7 +26,7 @@ from minibroker_protocol.coordinator_records import (
     encode_versioned,
     read_group_key,
 )
-from minibroker_protocol.coordinator_records.consumer_protocol import RangeShares, rank
+from minibroker_protocol.coordinator_records.consumer_protocol import RangeSplitter, member_sort_key
 from minibroker_protocol.errors import DecodeError, EncodeError
 
 
@@ -259,12 +259,12 @@ def test_what_cannot_be_written_is_our_fault() -> None:
 
 
 def test_the_first_members_have_one_partition_more() -> None:
-    shares = RangeShares(7, 3)
-    assert [list(shares.take()) for _ in range(3)] == [[0, 1, 2], [3, 4], [5, 6]]
-    few = RangeShares(1, 2)
-    assert [list(few.take()) for _ in range(2)] == [[0], []]
+    shares = RangeSplitter(7, 3)
+    assert [list(shares.next_range()) for _ in range(3)] == [[0, 1, 2], [3, 4], [5, 6]]
+    few = RangeSplitter(1, 2)
+    assert [list(few.next_range()) for _ in range(2)] == [[0], []]
 
 
 def test_static_members_come_first_by_their_instance_ids() -> None:
     members = {"a": None, "z": "1", "b": None, "y": "2"}
-    assert sorted(members, key=lambda member: rank(member, members[member])) == ["z", "y", "a", "b"]
+    assert sorted(members, key=lambda member: member_sort_key(member, members[member])) == ["z", "y", "a", "b"]

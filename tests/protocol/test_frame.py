@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from minibroker_protocol.codec import response_encoder_for
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import (
+    MIN_READ_BYTES,
     SCRATCH_SIZE,
-    SMALLEST_READ,
     BufferPool,
     FrameReader,
     read_request_header,
@@ -289,9 +289,9 @@ def test_a_connection_is_read_from_in_larger_pieces_once_it_fills_the_small_ones
     for _ in range(5):
         sizes.append(len(peer.reader.buffer()))
         peer.send(framed(bytes(sizes[-1] - 4)))
-    assert sizes == [SMALLEST_READ, 4 * SMALLEST_READ, 16 * SMALLEST_READ, SCRATCH_SIZE, SCRATCH_SIZE]
+    assert sizes == [MIN_READ_BYTES, 4 * MIN_READ_BYTES, 16 * MIN_READ_BYTES, SCRATCH_SIZE, SCRATCH_SIZE]
     peer.reader.settle(paused=True)
-    assert len(peer.reader.buffer()) == SMALLEST_READ
+    assert len(peer.reader.buffer()) == MIN_READ_BYTES
 
 
 def test_bytes_behind_a_delayed_request_take_a_buffer_of_their_size() -> None:

@@ -179,7 +179,7 @@ def _store(services: "Services", question: Question, name: str | None) -> Answer
     stored = services.security.scram
     if name is None and user in stored.users():
         return refusal(HTTPStatus.BAD_REQUEST, f"the user {user!r} exists")
-    return _alter(services, {(mechanism, user): scram.credential_of(mechanism, secret)})
+    return _alter(services, {(mechanism, user): scram.derive_credential(mechanism, secret)})
 
 
 def _alter(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:

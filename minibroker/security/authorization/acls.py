@@ -112,7 +112,7 @@ SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
 """The operations considered when a client requests its authorized operations (`AclEntry.supportedOperations`)."""
 
 
-def bits_of(operations: "tuple[Operation, ...] | list[Operation]") -> int:
+def to_bit_field(operations: "tuple[Operation, ...] | list[Operation]") -> int:
     """Return operations as a 32-bit field, with one bit per operation number (KIP-430)."""
     return sum(1 << operation for operation in operations)
 
@@ -185,7 +185,7 @@ class AclFilter(NamedTuple):
             raise InvalidAclError("Unknown entryFilter.")
 
     @property
-    def only(self) -> AclBinding | None:
+    def only_match(self) -> AclBinding | None:
         """The only rule that can match, or None if several can."""
         name, principal, host = self.resource_name, self.principal, self.host
         if (

@@ -22,7 +22,7 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.security.principals import BROKER, one_line
+from minibroker.security.principals import BROKER, escape_for_log
 from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ _SERVED_CLASSES: Final = frozenset(
 )
 """Authorizer classes that use ACLs: the current one, and the two that stored them in ZooKeeper."""
 
-_EVERYBODY: Final = "User:*"
-_REMEMBERED: Final = 10_000
-_LONGEST_REMEMBERED: Final = 500
+_EVERY_USER: Final = "User:*"
+_MAX_CACHED_DECISIONS: Final = 10_000
+_MAX_CACHED_NAME_LENGTH: Final = 500
 """Maximum length of a resource name in a cached decision, in characters. Clients can ask about names of any length."""
-_ANY_NAME: Final = "hardcode"
+_UNUSED_NAME: Final = "hardcode"
 """A resource name that no rule contains. Kafka's interface uses it to ask about all resources of a type."""
 
 _GRANTING: Final = {
@@ -69,12 +69,12 @@ _GRANTING: Final = {
 }
 """The operations whose ALLOW rules also allow each operation. DENY rules imply nothing."""
 
-_Question = tuple[Any, str, Operation, ResourceType, str]
+_DecisionKey = tuple[Any, str, Operation, ResourceType, str]
 _Entry = dict[str, str]
 """A rule as stored in the metadata."""
 
 
-def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer:
+def create_authorizer(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer:
     """Return the configured authorizer.
 
     Kafka also fails to start if it cannot load the class. Without an authorizer, every request would be allowed.
@@ -94,9 +94,9 @@ class Authorizer:
 
     def __init__(self, config: BrokerConfig, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
-        self._super_users = _super_users(config.optional_text(_SUPER_USERS) or "")
+        self._super_users = _parse_super_users(config.optional_text(_SUPER_USERS) or "")
         self._default = config.boolean("allow.everyone.if.no.acl.found")
-        self._decisions: dict[_Question, bool] = {}
+        self._decisions: dict[_DecisionKey, bool] = {}
         #: The number of changes to the rules.
         self.changes = 0
         metadata.subscribe(_SECTION, self._load)
@@ -109,8 +109,8 @@ class Authorizer:
             return True
         question = session.principal, session.client_host, operation, resource_type, name
         # The same few questions come with each request. A change of the rules clears all cached decisions.
-        known = self._decisions.get(question)
-        return self._decide(question) if known is None else known
+        decision = self._decisions.get(question)
+        return self._decide(question) if decision is None else decision
 
     def allows_somewhere(self, session: Client, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the client is allowed an operation on any existing or possible resource of a type.
@@ -119,14 +119,14 @@ class Authorizer:
         """
         # Kafka's default `authorizeByResourceType` asks about an unused name, to include wildcards and
         # `allow.everyone.if.no.acl.found`.
-        if self.allows(session, operation, resource_type, _ANY_NAME):
+        if self.allows(session, operation, resource_type, _UNUSED_NAME):
             return True
         allowing: list[AclBinding] = []
         denied: set[tuple[PatternType, str]] = set()
         principal, host = str(session.principal), _address(session.client_host)
         for acl in self._by_type.get(resource_type, ()):
             if (
-                acl.principal not in {principal, _EVERYBODY}
+                acl.principal not in {principal, _EVERY_USER}
                 or acl.host not in {host, WILDCARD}
                 or acl.operation not in {operation, Operation.ALL}
             ):
@@ -154,13 +154,13 @@ class Authorizer:
         self, session: Client, resource_type: ResourceType, name: str, supported: Collection[Operation]
     ) -> list[Operation]:
         """Return the supported operations that the client is allowed to perform on a resource (KIP-430)."""
-        return [each for each in supported if self._may(session, each, resource_type, name)]
+        return [operation for operation in supported if self._is_allowed(session, operation, resource_type, name)]
 
     def find(self, acl_filter: AclFilter) -> list[AclBinding]:
         """Return the rules that match a filter, in creation order."""
-        only = acl_filter.only
-        if only is not None:
-            return [only] if only in self._entries else []
+        only_match = acl_filter.only_match
+        if only_match is not None:
+            return [only_match] if only_match in self._entries else []
         return [acl for acl in self._entries if acl_filter.matches(acl)]
 
     def add(self, acls: Iterable[AclBinding]) -> None:
@@ -174,9 +174,9 @@ class Authorizer:
         for acl in acls:
             acl.check()
             if acl not in self._entries and acl not in added:
-                added[acl] = _written(acl, uuid_text(new_uuid()))
+                added[acl] = _to_entry(acl, uuid_text(new_uuid()))
         if added:
-            self._keep({**self._entries, **added})
+            self._store({**self._entries, **added})
             for acl in added:
                 self._by_type.setdefault(acl.resource_type, _Rules()).add(acl)
 
@@ -188,29 +188,29 @@ class Authorizer:
         """
         removed = {acl for acl in acls if acl in self._entries}
         if removed:
-            self._keep({acl: entry for acl, entry in self._entries.items() if acl not in removed})
+            self._store({acl: entry for acl, entry in self._entries.items() if acl not in removed})
             for acl in removed:
                 self._by_type[acl.resource_type].remove(acl)
 
-    def _keep(self, entries: dict[AclBinding, _Entry]) -> None:
+    def _store(self, entries: dict[AclBinding, _Entry]) -> None:
         # Written to disk before it takes effect: after a crash, an enforced rule must still exist.
         self._metadata.write(_SECTION, list(entries.values()))
         self._entries = entries
         self._forget_decisions()
 
-    def _may(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def _is_allowed(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return self._decision(str(session.principal), _address(session.client_host), operation, resource_type, name)
 
-    def _decide(self, question: _Question) -> bool:
+    def _decide(self, question: _DecisionKey) -> bool:
         principal, host, operation, resource_type, name = question
         allowed = self._decision(str(principal), _address(host), operation, resource_type, name)
         if not allowed:
             message = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
-            _logger.info("%s", one_line(message))
+            _logger.info("%s", escape_for_log(message))
         # 10,000 names of 32 KiB would take 300 MB.
-        if len(name) > _LONGEST_REMEMBERED:
+        if len(name) > _MAX_CACHED_NAME_LENGTH:
             return allowed
-        if len(self._decisions) >= _REMEMBERED:
+        if len(self._decisions) >= _MAX_CACHED_DECISIONS:
             self._decisions.clear()
         self._decisions[question] = allowed
         return allowed
@@ -222,23 +222,23 @@ class Authorizer:
             return True
         rules = self._by_type.get(resource_type)
         granting = _GRANTING[operation]
-        found = allowed = False
-        for acl in () if rules is None else rules.about(name):
+        has_rules = allowed = False
+        for acl in () if rules is None else rules.matching(name):
             # Even a rule for another principal disables `allow.everyone.if.no.acl.found` for the resource.
-            found = True
-            if acl.principal not in {principal, _EVERYBODY} or acl.host not in {host, WILDCARD}:
+            has_rules = True
+            if acl.principal not in {principal, _EVERY_USER} or acl.host not in {host, WILDCARD}:
                 continue
             if acl.permission_type is PermissionType.ALLOW:
                 allowed = allowed or acl.operation in granting
             elif acl.operation in {operation, Operation.ALL}:
                 # A DENY rule takes precedence, so the remaining rules need not be read.
                 return False
-        return allowed if found else self._default
+        return allowed if has_rules else self._default
 
     def _load(self) -> None:
         """Load the rules from the metadata."""
-        kept: list[_Entry] = self._metadata.read(_SECTION) or []
-        self._entries = {_read(entry): entry for entry in kept}
+        entries: list[_Entry] = self._metadata.read(_SECTION) or []
+        self._entries = {_from_entry(entry): entry for entry in entries}
         self._by_type: dict[ResourceType, _Rules] = {}
         for acl in self._entries:
             self._by_type.setdefault(acl.resource_type, _Rules()).add(acl)
@@ -249,17 +249,17 @@ class Authorizer:
         self._decisions.clear()
 
 
-def _super_users(text: str) -> frozenset[str]:
+def _parse_super_users(text: str) -> frozenset[str]:
     """Parse a list of principals separated by semicolons (`SecurityUtils.parseKafkaPrincipal`).
 
     Raises:
         ConfigError: an element is not a principal.
     """
-    found = frozenset(name for each in text.split(";") if (name := each.strip()))
-    for name in found:
+    principals = frozenset(name for element in text.split(";") if (name := element.strip()))
+    for name in principals:
         if ":" not in name:
             raise refused(_SUPER_USERS, text, f"expected a string in format principalType:principalName but got {name}")
-    return found
+    return principals
 
 
 def _address(host: str) -> str:
@@ -289,26 +289,26 @@ class _Rules:
     def add(self, acl: AclBinding) -> None:
         """Add a rule."""
         name = acl.resource_name
-        named = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
-        if name not in named:
-            named[name] = {}
-            if named is self.prefixed:
+        rules_by_name = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
+        if name not in rules_by_name:
+            rules_by_name[name] = {}
+            if rules_by_name is self.prefixed:
                 self.lengths[len(name)] += 1
-        named[name][acl] = None
+        rules_by_name[name][acl] = None
 
     def remove(self, acl: AclBinding) -> None:
         """Remove an existing rule."""
         name = acl.resource_name
-        named = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
-        del named[name][acl]
-        if not named[name]:
-            del named[name]
-            if named is self.prefixed:
+        rules_by_name = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
+        del rules_by_name[name][acl]
+        if not rules_by_name[name]:
+            del rules_by_name[name]
+            if rules_by_name is self.prefixed:
                 self.lengths[len(name)] -= 1
                 if not self.lengths[len(name)]:
                     del self.lengths[len(name)]
 
-    def about(self, name: str) -> Iterator[AclBinding]:
+    def matching(self, name: str) -> Iterator[AclBinding]:
         """Yield the rules that apply to a resource. As in Kafka, a wildcard does not match names beginning with `*`."""
         yield from self.literal.get(name, ())
         if not name.startswith(WILDCARD):
@@ -318,12 +318,12 @@ class _Rules:
                 yield from self.prefixed.get(name[:length], ())
 
     def __iter__(self) -> Iterator[AclBinding]:
-        for named in (self.literal, self.prefixed):
-            for rules in named.values():
+        for rules_by_name in (self.literal, self.prefixed):
+            for rules in rules_by_name.values():
                 yield from rules
 
 
-def _written(acl: AclBinding, id_: str) -> _Entry:
+def _to_entry(acl: AclBinding, id_: str) -> _Entry:
     return {
         "id": id_,
         "resourceType": acl.resource_type.name,
@@ -336,7 +336,7 @@ def _written(acl: AclBinding, id_: str) -> _Entry:
     }
 
 
-def _read(entry: _Entry) -> AclBinding:
+def _from_entry(entry: _Entry) -> AclBinding:
     return AclBinding(
         ResourceType[entry["resourceType"]],
         entry["resourceName"],

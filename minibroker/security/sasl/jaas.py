@@ -44,8 +44,8 @@ class JaasLogin(NamedTuple):
 
 def login_config_of(java_options: str) -> str | None:
     """Return the path in the option `java.security.auth.login.config` of Java options such as KAFKA_OPTS."""
-    found = _LOGIN_CONFIG.search(java_options)
-    return None if found is None else found[1].strip("\"'")
+    match = _LOGIN_CONFIG.search(java_options)
+    return None if match is None else match[1].strip("\"'")
 
 
 def parse_jaas(text: str) -> JaasLogin:
@@ -92,12 +92,12 @@ def server_logins(text: str) -> dict[str, str]:
     Raises:
         JaasError: the file is invalid or has no such section.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for login in filter(str.strip, _LOGINS.findall(section_of(text, "KafkaServer"))):
         module = parse_jaas(login).name
         for mechanism in _MECHANISMS.get(module, ()):
-            found[f"{mechanism}.sasl.jaas.config"] = " ".join(login.split())
-    return found
+            settings[f"{mechanism}.sasl.jaas.config"] = " ".join(login.split())
+    return settings
 
 
 def user_logins(passwords: Mapping[str, str]) -> dict[str, str]:
@@ -123,17 +123,17 @@ def quoted(text: str) -> str:
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
     """Return the words and signs of a text. The flag of each tells whether it is a sign (= or ;)."""
-    found: list[tuple[str, bool]] = []
+    tokens: list[tuple[str, bool]] = []
     position = 0
     while True:
         match = _TOKEN.match(text, position)
         if match is None:
             raise JaasError("a quotation mark has no counterpart")
         if match["end"] is not None:
-            return found
+            return tokens
         position = match.end()
         quoted = match["double"] if match["double"] is not None else match["single"]
         if quoted is not None:
-            found.append((_ESCAPE.sub(lambda each: _ESCAPED.get(each[1], each[1]), quoted), False))
+            tokens.append((_ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), quoted), False))
         else:
-            found.append((match["word"] or match["sign"], match["sign"] is not None))
+            tokens.append((match["word"] or match["sign"], match["sign"] is not None))

@@ -75,16 +75,16 @@ class OAuthBearerServer(SaslServer):
         if auth is None or auth["scheme"].lower() != "bearer":
             raise SaslError("Invalid OAUTHBEARER client first message: it has no bearer token")
         try:
-            found = self._validate(auth["token"])
+            bearer = self._validate(auth["token"])
         except TokenError as error:
             self._error = _refusal(error.scope)
             return self._error.encode()
-        if match["wanted"] and match["wanted"] != found.principal:
+        if match["wanted"] and match["wanted"] != bearer.principal:
             raise SaslAuthenticationError(
                 f"Authentication failed: Client requested an authorization id ({match['wanted']}) that is different "
-                f"from the token's principal name ({found.principal})"
+                f"from the token's principal name ({bearer.principal})"
             )
-        self.user, self.expires_ms = found
+        self.user, self.expires_ms = bearer
         return b""
 
 
@@ -141,9 +141,9 @@ def scopes_of(claims: Claims, name: str) -> list[str]:
     if isinstance(value, str):
         return value.split()
     if isinstance(value, list):
-        words = cast("list[object]", value)
-        if all(isinstance(each, str) for each in words):
-            return [each for each in (str(word).strip() for word in words) if each]
+        elements = cast("list[object]", value)
+        if all(isinstance(scope, str) for scope in elements):
+            return [scope for scope in (str(element).strip() for element in elements) if scope]
     raise TokenError(f"the claim {name} is neither a text nor a list of texts")
 
 
@@ -202,14 +202,14 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
 
 
 def _keys(jwt: ModuleType, url: str) -> list[Any]:
-    parts = urlsplit(url)
-    if parts.scheme != "file":
+    split_url = urlsplit(url)
+    if split_url.scheme != "file":
         raise ValueError(f"{_URL}: {url!r} is not supported: it must be a file, such as file:///etc/kafka/jwks.json")
-    with open(url2pathname(parts.path), "rb") as file:
+    with open(url2pathname(split_url.path), "rb") as file:
         try:
             return list(jwt.PyJWKSet.from_dict(json.load(file)).keys)
         except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{_URL}: {parts.path} holds no keys that can be used: {error}") from None
+            raise ValueError(f"{_URL}: {split_url.path} holds no keys that can be used: {error}") from None
 
 
 def _signed_claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules) -> dict[str, Any]:
@@ -264,11 +264,11 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
 
     def validate(token: str) -> BearerToken:
         claims = _claims(token)
-        found = bearer_token(claims, principal_claim, now_ms(), skew_ms)
+        bearer = bearer_token(claims, principal_claim, now_ms(), skew_ms)
         scopes = scopes_of(claims, scope_claim)
-        if any(each not in scopes for each in required):
+        if any(scope not in scopes for scope in required):
             raise TokenError(f"the scope {scopes} lacks one of {required}", scope=f"[{', '.join(required)}]")
-        return found
+        return bearer
 
     return validate
 

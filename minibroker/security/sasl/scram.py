@@ -23,8 +23,8 @@ from minibroker.security.sasl.mechanism import (
 )
 
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
-LEAST_ITERATIONS: Final = 4096
-MOST_ITERATIONS: Final = 16384
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
 """The limits of Kafka's controller. A client computes this many iterations for each login."""
 
 _BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
@@ -67,16 +67,16 @@ FindAccount = Callable[[str, bool], ScramAccount | None]
 """Finds the account of a user name, or of a delegation token's id if the flag is true. Returns None if none exists."""
 
 
-def credential_of(
-    mechanism: str, password: str, *, iterations: int = LEAST_ITERATIONS, salt: bytes | None = None
+def derive_credential(
+    mechanism: str, password: str, *, iterations: int = MIN_ITERATIONS, salt: bytes | None = None
 ) -> ScramCredential:
     """Derive the credential of a password, with a random salt by default."""
     salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
     salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
-    return credential_of_salted(mechanism, salted, salt, iterations)
+    return derive_salted_credential(mechanism, salted, salt, iterations)
 
 
-def credential_of_salted(mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+def derive_salted_credential(mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
     """Derive the credential of a salted password, as sent in AlterUserScramCredentials."""
     name = HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", name)
@@ -115,7 +115,7 @@ class ScramServer(SaslServer):
         if match is None:
             raise SaslError("Invalid SCRAM client first message format")
         name = match["name"].replace("=2C", ",").replace("=3D", "=")
-        extensions = dict(each.split("=", 1) for each in match["extensions"].split(",") if each)
+        extensions = dict(extension.split("=", 1) for extension in match["extensions"].split(",") if extension)
         self.is_token = extensions.get("tokenauth", "").lower() == "true"
         account = self._find(name, self.is_token)
         if account is None:
@@ -143,12 +143,14 @@ class ScramServer(SaslServer):
         proof = base64.b64decode(match["proof"])
         if len(proof) != len(signature):
             raise SaslError("Invalid client credentials")
-        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        client_key = bytes(
+            proof_byte ^ signature_byte for proof_byte, signature_byte in zip(proof, signature, strict=True)
+        )
         if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), credential.stored_key):
             raise SaslError("Invalid client credentials")
         self.user, self.expires_ms = account.user, account.expires_ms
         return "v=" + base64.b64encode(hmac.digest(credential.server_key, auth_message, self._hash)).decode()
 
 
-NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
-NAMES: Final = {number: name for name, number in NUMBERS.items()}
+MECHANISM_NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
+MECHANISM_NAMES: Final = {number: name for name, number in MECHANISM_NUMBERS.items()}

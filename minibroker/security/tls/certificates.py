@@ -16,9 +16,9 @@ with lazy:
 PASSWORD: Final = "minibroker"  # noqa: S105 - of key stores whose keys lie beside them in the clear
 """The default password of the PKCS12 files. Java requires a password."""
 
-_ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
-_SECRET: Final = 0o600
-_PUBLIC: Final = 0o644
+_LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+_PRIVATE_MODE: Final = 0o600
+_PUBLIC_MODE: Final = 0o644
 
 
 class Certificates(NamedTuple):
@@ -69,26 +69,26 @@ def write_certificates(
     if len(password) < 6:  # noqa: PLR2004 - what Java's keytool wants
         raise ValueError("the password of key stores has at least six characters")
     paths = paths_of(directory, password)
-    names = [signing.general_name(each) for each in dict.fromkeys((*_ALWAYS, *hosts))]
+    names = [signing.general_name(host) for host in dict.fromkeys((*_LOOPBACK_HOSTS, *hosts))]
     if os.path.exists(paths.ca):
         raise FileExistsError(17, "there are certificates already, which clients may trust", paths.ca)
     os.makedirs(directory, exist_ok=True)
     authority = sign("minibroker CA")
     server = sign("localhost", authority, names)
-    of_client = sign(client, authority)
-    _write(paths.ca, signing.pem(authority), _PUBLIC)
+    client_signed = sign(client, authority)
+    _write(paths.ca, signing.pem(authority), _PUBLIC_MODE)
     for signed, certificate_path, key_path, key_store_path in (
         (server, paths.server_certificate, paths.server_key, paths.server_keystore),
-        (of_client, paths.client_certificate, paths.client_key, paths.client_keystore),
+        (client_signed, paths.client_certificate, paths.client_key, paths.client_keystore),
     ):
         chain = signing.pem(signed) + signing.pem(authority)
         key = signing.key_pem(signed)
-        _write(certificate_path, chain, _PUBLIC)
-        _write(key_path, key, _SECRET)
-        _write(key_store_path, key + chain, _SECRET)
-    _write(paths.server_keystore_p12, signing.key_store("server", server, authority, password), _SECRET)
-    _write(paths.client_keystore_p12, signing.key_store("client", of_client, authority, password), _SECRET)
-    _write(paths.truststore_p12, signing.trust_store(authority, password), _PUBLIC)
+        _write(certificate_path, chain, _PUBLIC_MODE)
+        _write(key_path, key, _PRIVATE_MODE)
+        _write(key_store_path, key + chain, _PRIVATE_MODE)
+    _write(paths.server_keystore_p12, signing.key_store("server", server, authority, password), _PRIVATE_MODE)
+    _write(paths.client_keystore_p12, signing.key_store("client", client_signed, authority, password), _PRIVATE_MODE)
+    _write(paths.truststore_p12, signing.trust_store(authority, password), _PUBLIC_MODE)
     return paths
 
 

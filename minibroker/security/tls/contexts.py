@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from minibroker.security.tls.key_stores import KeyStore, KeyStoreError, normalized, read_key_store, read_trust_store
+from minibroker.security.tls.key_stores import KeyStore, KeyStoreError, normalize_pem, read_key_store, read_trust_store
 
 if TYPE_CHECKING:
     from minibroker.security.settings import ListenerSettings
@@ -22,9 +22,9 @@ _TLS_1_3_SUITES: Final = ("TLS_AES_", "TLS_CHACHA20_")
 _ADVICE: Final = "`minibroker certificates DIR` writes some for tests"
 
 
-_WEAK: Final = frozenset({"CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "EE_KEY_TOO_SMALL"})
+_WEAK_REASONS: Final = frozenset({"CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "EE_KEY_TOO_SMALL"})
 """Reasons for which OpenSSL rejects certificates that Java accepts: SHA-1 or MD5 signatures, and short keys."""
-_UNREADABLE: Final = frozenset({None, "", "BAD_DECRYPT", "BAD_PASSWORD_READ", "NO_START_LINE"})
+_UNREADABLE_REASONS: Final = frozenset({None, "", "BAD_DECRYPT", "BAD_PASSWORD_READ", "NO_START_LINE"})
 _ENCRYPTED: Final = (b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 
 
@@ -55,14 +55,14 @@ def server_context(settings: "ListenerSettings", *, may_ask: bool) -> ssl.SSLCon
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     suites = settings.items("ssl.cipher.suites")
     if suites:
-        _choose(context, suites)
+        _choose_suites(context, suites)
     _load(context, _key_store(settings), settings)
-    asked = settings.text("ssl.client.auth") or "none"
-    asks = asked != "none" and may_ask
-    if asks:
-        context.verify_mode = ssl.CERT_REQUIRED if asked == "required" else ssl.CERT_OPTIONAL
+    client_auth = settings.text("ssl.client.auth") or "none"
+    requests_certificates = client_auth != "none" and may_ask
+    if requests_certificates:
+        context.verify_mode = ssl.CERT_REQUIRED if client_auth == "required" else ssl.CERT_OPTIONAL
     # As in Kafka, an unreadable store is an error even if no client certificates are requested.
-    if asks or settings.text("ssl.truststore.location") is not None:
+    if requests_certificates or settings.text("ssl.truststore.location") is not None:
         _trust(context, settings)
     return context
 
@@ -71,7 +71,7 @@ def _key_store(settings: "ListenerSettings") -> KeyStore:
     key, chain = settings.text("ssl.keystore.key"), settings.text("ssl.keystore.certificate.chain")
     password = settings.text("ssl.key.password")
     if key is not None and chain is not None:
-        return KeyStore(normalized(f"{key}\n{chain}\n".encode()), password.encode() if password else None)
+        return KeyStore(normalize_pem(f"{key}\n{chain}\n".encode()), password.encode() if password else None)
     path = settings.text("ssl.keystore.location")
     if path is None:
         raise TlsError(f"ssl.keystore.location is missing: TLS takes a key and a certificate, and {_ADVICE}")
@@ -96,32 +96,32 @@ def _load(context: ssl.SSLContext, store: KeyStore, settings: "ListenerSettings"
             try:
                 load()
             except ssl.SSLError as error:
-                if error.reason not in _WEAK:
+                if error.reason not in _WEAK_REASONS:
                     raise
                 _allow_weak(context)
                 load()
         except ssl.SSLError as error:
-            raise KeyStoreError(f"{source}: {_explained(error.reason, store)}") from None
+            raise KeyStoreError(f"{source}: {_explain_error(error.reason, store)}") from None
 
 
-def _explained(reason: str | None, store: KeyStore) -> str:
+def _explain_error(reason: str | None, store: KeyStore) -> str:
     """Explain why a key cannot be loaded.
 
     Many versions of OpenSSL and Python do not distinguish a wrong password from data that is not PEM.
     """
     if reason == "KEY_VALUES_MISMATCH":
         return "the private key does not belong to the first certificate"
-    if reason in _UNREADABLE:
+    if reason in _UNREADABLE_REASONS:
         if not any(mark in store.pem for mark in _ENCRYPTED):
             return "it holds no private key with a certificate in PEM"
-        given = "cannot be decrypted" if store.password else "is encrypted, and there is no ssl.key.password"
-        return f"the private key {given}. Is ssl.key.password right?"
+        problem = "cannot be decrypted" if store.password else "is encrypted, and there is no ssl.key.password"
+        return f"the private key {problem}. Is ssl.key.password right?"
     return reason or ""
 
 
 def _allow_weak(context: ssl.SSLContext) -> None:
     """Accept the same weak keys and signatures of certificates as Java. The ciphers do not change."""
-    ciphers = [each["name"] for each in context.get_ciphers() if not each["name"].startswith("TLS_")]
+    ciphers = [cipher["name"] for cipher in context.get_ciphers() if not cipher["name"].startswith("TLS_")]
     context.set_ciphers(":".join([*ciphers, "@SECLEVEL=0"]))
 
 
@@ -136,14 +136,14 @@ def _trust(context: ssl.SSLContext, settings: "ListenerSettings") -> None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         return
     try:
-        context.load_verify_locations(cadata=normalized(trusted.encode()).decode())
+        context.load_verify_locations(cadata=normalize_pem(trusted.encode()).decode())
     except (ssl.SSLError, ValueError):
         raise KeyStoreError(f"{path or 'ssl.truststore.certificates'} holds no certificates in PEM") from None
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # As in Java, trust each certificate in the store.
     _allow_weak(context)
 
 
-def _choose(context: ssl.SSLContext, suites: list[str]) -> None:
+def _choose_suites(context: ssl.SSLContext, suites: list[str]) -> None:
     """Enable the named TLS 1.2 cipher suites. Python's `ssl` cannot choose among those of TLS 1.3."""
     older = [_openssl_name(name) for name in suites if not name.startswith(_TLS_1_3_SUITES)]
     if not older:

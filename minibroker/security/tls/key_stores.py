@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MAGICS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PRIVATE_KEY, _CERTIFICATE, _SECRET_KEY = 1, 2, 3
 _WHITENER: Final = b"Mighty Aphrodite"
-_OF_JKS: Final = bytes.fromhex("2b060104012a02110101")
-_OF_JCEKS: Final = bytes.fromhex("2b060104012a021301")
+_JKS_ALGORITHM: Final = bytes.fromhex("2b060104012a02110101")
+_JCEKS_ALGORITHM: Final = bytes.fromhex("2b060104012a021301")
 _DIGEST_BYTES: Final = 20
 
 
@@ -85,9 +85,9 @@ def private_key(protected: bytes, password: str) -> bytes | None:
     """
     (_, algorithm), (_, data) = list(_der(next(_der(protected))[1]))[:2]
     parts = list(_der(algorithm))
-    if parts[0][1] == _OF_JKS:
+    if parts[0][1] == _JKS_ALGORITHM:
         return _from_jks(data, _utf_16(password))
-    if parts[0][1] == _OF_JCEKS:
+    if parts[0][1] == _JCEKS_ALGORITHM:
         (_, salt), (_, iterations) = list(_der(parts[1][1]))[:2]
         return _from_jceks(data, password.encode("latin-1", "replace"), salt, int.from_bytes(iterations, "big"))
     raise JavaKeyStoreError(f"its private key is protected in a way that is not known ({parts[0][1].hex()})")
@@ -99,7 +99,7 @@ def _from_jks(data: bytes, password: bytes) -> bytes | None:
     while len(stream) < len(hidden):
         block = hashlib.sha1(password + block).digest()  # noqa: S324 - the format's
         stream += block
-    key = bytes(one ^ other for one, other in zip(hidden, stream, strict=False))
+    key = bytes(hidden_byte ^ stream_byte for hidden_byte, stream_byte in zip(hidden, stream, strict=False))
     return key if hashlib.sha1(password + key).digest() == check else None  # noqa: S324 - the format's
 
 
@@ -139,8 +139,8 @@ class _Reader:
         """Return the next `count` bytes."""
         if count > len(self._data):
             raise JavaKeyStoreError("the store is cut short")
-        taken, self._data = self._data[:count], self._data[count:]
-        return taken
+        field, self._data = self._data[:count], self._data[count:]
+        return field
 
     def number(self, count: int) -> int:
         """Return the next number, which has `count` bytes."""
@@ -190,9 +190,9 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
         OSError: the file cannot be read.
     """
     source = f"ssl.keystore.location: {path}"
-    content = _content(source, path, kind)
+    content = _read_content(source, path, kind)
     if kind == "PEM":
-        return KeyStore(normalized(content), key_password.encode() if key_password else None)
+        return KeyStore(normalize_pem(content), key_password.encode() if key_password else None)
     with _extra("A key store in PKCS12 or JKS"):
         from cryptography.hazmat.primitives.asymmetric.dsa import DSAPrivateKey  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - an extra
@@ -202,7 +202,7 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
             load_der_private_key,
             pkcs12,
         )
-    with _explained(source, "ssl.keystore.password"):
+    with _convert_errors(source, "ssl.keystore.password"):
         if content.startswith(MAGICS):
             entry = next((each for each in read_entries(content, store_password) if each.key is not None), None)
             if entry is None or entry.key is None or not entry.chain:
@@ -215,8 +215,8 @@ def read_key_store(path: str, kind: str, store_password: str | None, key_passwor
             store = pkcs12.load_pkcs12(content, store_password.encode() if store_password else None)
             if store.key is None or store.cert is None:
                 raise KeyStoreError(f"{source} holds no private key with a certificate")
-            others = [each.certificate for each in store.additional_certs]
-            chain = _chain(store.cert.certificate, others)
+            additional = [each.certificate for each in store.additional_certs]
+            chain = _chain(store.cert.certificate, additional)
             key, certificates = store.key, [each.public_bytes(Encoding.PEM).decode() for each in chain]
     if isinstance(key, DSAPrivateKey):
         raise KeyStoreError(f"{source}: the private key is one of DSA, which only Java serves; make one of RSA or EC")
@@ -232,26 +232,26 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
         OSError: the file cannot be read.
     """
     source = f"ssl.truststore.location: {path}"
-    content = _content(source, path, kind)
+    content = _read_content(source, path, kind)
     if kind == "PEM":
-        return normalized(content).decode("ascii", errors="replace")
+        return normalize_pem(content).decode("ascii", errors="replace")
     with _extra("A trust store in PKCS12 or JKS"):
         from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415 - an extra
-    with _explained(source, "ssl.truststore.password"):
+    with _convert_errors(source, "ssl.truststore.password"):
         if content.startswith(MAGICS):
-            found = [ssl.DER_cert_to_PEM_cert(each.chain[0]) for each in read_entries(content, password)]
+            pem_certificates = [ssl.DER_cert_to_PEM_cert(each.chain[0]) for each in read_entries(content, password)]
         else:
             store = pkcs12.load_pkcs12(content, password.encode() if password else None)
             certificates = [each.certificate for each in store.additional_certs]
             if store.cert is not None and store.key is None:
                 certificates.insert(0, store.cert.certificate)
-            found = [each.public_bytes(Encoding.PEM).decode() for each in certificates]
-    if not found:
+            pem_certificates = [each.public_bytes(Encoding.PEM).decode() for each in certificates]
+    if not pem_certificates:
         raise KeyStoreError(f"{source} holds no trusted certificates")
-    return "".join(found)
+    return "".join(pem_certificates)
 
 
-def normalized(pem: bytes) -> bytes:
+def normalize_pem(pem: bytes) -> bytes:
     """Return PEM with line breaks for OpenSSL. Kafka also accepts spaces instead, as in property files."""
     blocks = [
         b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n" % (name, _head(head), _in_lines(body), name)
@@ -273,7 +273,14 @@ def _chain(leaf: "Certificate", others: "Sequence[Certificate]") -> "list[Certif
     """Return a certificate followed by those of its issuers. A store can also contain certificates of other keys."""
     chain = [leaf]
     while chain[-1].issuer != chain[-1].subject:
-        issuer = next((each for each in others if each.subject == chain[-1].issuer and each not in chain), None)
+        issuer = next(
+            (
+                certificate
+                for certificate in others
+                if certificate.subject == chain[-1].issuer and certificate not in chain
+            ),
+            None,
+        )
         if issuer is None:
             break
         chain.append(issuer)
@@ -289,7 +296,7 @@ def _extra(feature: str) -> Generator[None]:
 
 
 @contextmanager
-def _explained(source: str, password: str) -> Generator[None]:
+def _convert_errors(source: str, password: str) -> Generator[None]:
     """Convert a library's error to a KeyStoreError."""
     try:
         yield
@@ -302,7 +309,7 @@ def _explained(source: str, password: str) -> Generator[None]:
         raise KeyStoreError(f"{source}: {error}{hint}") from None
 
 
-def _content(source: str, path: str, kind: str) -> bytes:
+def _read_content(source: str, path: str, kind: str) -> bytes:
     if kind not in _TYPES:
         raise KeyStoreError(f"{source}: the type {kind!r} is not one of {', '.join(_TYPES)}")
     with open(path, "rb") as file:

@@ -48,7 +48,7 @@ def subject_of(certificate: bytes) -> str:
     except ImportError:
         raise missing_extra("The name in a client's certificate", "cryptography") from None
     subject = x509.load_der_x509_certificate(certificate).subject
-    return ",".join("+".join(map(_attribute, each)) for each in reversed(subject.rdns))
+    return ",".join("+".join(map(_attribute, rdn)) for rdn in reversed(subject.rdns))
 
 
 def _attribute(attribute: "NameAttribute[str | bytes]") -> str:
@@ -64,7 +64,7 @@ def _attribute(attribute: "NameAttribute[str | bytes]") -> str:
 
 
 def _escaped(blanks: str) -> str:
-    return "".join("\\" + each for each in blanks)
+    return "".join("\\" + blank for blank in blanks)
 
 
 def _der(attribute: "NameAttribute[str | bytes]") -> bytes:
@@ -121,7 +121,9 @@ def _rule(match: re.Match[str]) -> tuple[re.Pattern[str], str, str]:
         pattern = re.compile(match["pattern"])
     except re.error as error:
         raise MappingRuleError(f"ssl.principal.mapping.rules: {match['pattern']!r}: {error}") from None
-    groups = [int(each[2]) for each in _BACK_REFERENCE.finditer(match["replacement"]) if each[2] is not None]
+    groups = [
+        int(reference[2]) for reference in _BACK_REFERENCE.finditer(match["replacement"]) if reference[2] is not None
+    ]
     if max(groups, default=0) > pattern.groups:
         raise MappingRuleError(f"ssl.principal.mapping.rules: {match['pattern']!r} has no group {max(groups)}")
     return pattern, _BACK_REFERENCE.sub(_reference, match["replacement"]), match["case"]

@@ -53,7 +53,7 @@ def _find(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode,
     token = tokens.with_hmac(bytes(proof))
     if token is None:
         return ErrorCode.DELEGATION_TOKEN_NOT_FOUND, None
-    if tokens.is_over(token):
+    if tokens.is_expired(token):
         return ErrorCode.DELEGATION_TOKEN_EXPIRED, None
     if not token.may_be_renewed_by(call.principal):
         return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, None

@@ -9,11 +9,11 @@ from minibroker.cluster.topic_admin import MAX_RECORDS
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.sasl import scram as scram_mechanisms
 from minibroker.security.sasl.scram import (
-    LEAST_ITERATIONS,
-    MOST_ITERATIONS,
-    NUMBERS,
+    MAX_ITERATIONS,
+    MECHANISM_NUMBERS,
+    MIN_ITERATIONS,
     ScramCredential,
-    credential_of_salted,
+    derive_salted_credential,
 )
 from minibroker.security.store import ScramCredentials
 from minibroker.server.requests.call import Call
@@ -73,7 +73,7 @@ def _result(stored: ScramCredentials, user: str, times: int) -> DescribeUserScra
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
     else:
         infos = [
-            CredentialInfo(mechanism=NUMBERS[name], iterations=each.iterations)
+            CredentialInfo(mechanism=MECHANISM_NUMBERS[name], iterations=each.iterations)
             for name, each in stored.of_user(user).items()
         ]
         if not infos:
@@ -132,7 +132,7 @@ def alter_user_scram_credentials(
         else:
             refusal = _refusal(each, stored) if has_scram else _TOO_EARLY
         if refusal is None:
-            changes[each.name] = scram_mechanisms.NAMES[each.mechanism], _credential(each)
+            changes[each.name] = scram_mechanisms.MECHANISM_NAMES[each.mechanism], _credential(each)
         else:
             refused[each.name] = refusal
             changes.pop(each.name, None)
@@ -154,7 +154,7 @@ def alter_user_scram_credentials(
 def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
     if not change.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-    mechanism = scram_mechanisms.NAMES.get(change.mechanism)
+    mechanism = scram_mechanisms.MECHANISM_NAMES.get(change.mechanism)
     if mechanism is None:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     if isinstance(change, ScramCredentialDeletion):
@@ -165,9 +165,9 @@ def _refusal(change: _Change, stored: ScramCredentials) -> _Refusal | None:
 
 
 def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
-    if change.iterations < LEAST_ITERATIONS:
+    if change.iterations < MIN_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
-    if change.iterations > MOST_ITERATIONS:
+    if change.iterations > MAX_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
     if not change.salted_password:
         return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka stumbles over an empty key
@@ -180,4 +180,4 @@ def _credential(change: _Change) -> ScramCredential | None:
     if isinstance(change, ScramCredentialDeletion):
         return None
     salted, salt = bytes(change.salted_password), bytes(change.salt)
-    return credential_of_salted(scram_mechanisms.NAMES[change.mechanism], salted, salt, change.iterations)
+    return derive_salted_credential(scram_mechanisms.MECHANISM_NAMES[change.mechanism], salted, salt, change.iterations)

@@ -23,7 +23,7 @@ from minibroker.server.inspection.message_json import (
 from minibroker.server.requests.targets import implied_targets, targets_of
 from minibroker_protocol import primitives as p
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.codec import UNDECODABLE, decode, encode, message_of, shallow_copy
+from minibroker_protocol.codec import UNDECODABLE, decode, encode, message_from_values, shallow_copy
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.schema import fields_of, schema_of
@@ -192,7 +192,7 @@ def decoded_request(endpoint: Endpoint, form: Any) -> Any:
         return detached(form.message)
     if type(form) is tuple:
         values, counts = cast("tuple[Any, Any]", form)
-        return message_of(endpoint.request, (*values, counts and RecordsSummary(*counts)))
+        return message_from_values(endpoint.request, (*values, counts and RecordsSummary(*counts)))
     return form
 
 

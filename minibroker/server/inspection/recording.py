@@ -29,7 +29,7 @@ from minibroker.server.inspection.message_forms import (
 from minibroker.server.inspection.message_json import detached, memory_of
 from minibroker.server.requests.dispatch import SlicedRequest
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.codec import message_of
+from minibroker_protocol.codec import message_from_values
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
 from minibroker_storage.errors import StorageError
@@ -137,7 +137,7 @@ class RecordedRequest(Entry):
         """Keep a message in the plain shape, whose values were decoded from `frame`."""
         self._request_form, self.memory = plain_request_form(frame, values)
         if call.api_version in call.endpoint.with_ids:
-            self._keep_targets(call, message_of(call.endpoint.request, values))
+            self._keep_targets(call, message_from_values(call.endpoint.request, values))
 
     def _keep_targets(self, call: Call, request: Any) -> None:
         targets = self._targets = targets_now(call, request)

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from minibroker.security.principals import one_line
+from minibroker.security.principals import escape_for_log
 from minibroker.server.inspection.recording import RecordedRequest, recording_of
 from minibroker.server.services import Services
 
@@ -37,7 +37,7 @@ def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
         "Slow request: %s v%d from %s %s took %.1f ms%s%s",
         request.api or "unreadable request",
         request.version,
-        "a client without an id" if request.client_id is None else one_line(request.client_id),
+        "a client without an id" if request.client_id is None else escape_for_log(request.client_id),
         request.connection,
         took_ms,
         f", {waited_ms:.1f} ms of them waiting for other clients" if waited_ms else "",

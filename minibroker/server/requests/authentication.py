@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.cluster.advice import FAILED_LOGINS
 from minibroker.cluster.routing.outcomes import NO_ANSWER, Answer, DelayedResponse, Waiting
 from minibroker.cluster.routing.routes import UnservedRequestError
-from minibroker.security.principals import USER, Principal, one_line
+from minibroker.security.principals import USER, Principal, escape_for_log
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError, SaslServer
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -261,7 +261,7 @@ class Authentication:
     def _fail(self, reason: str, response: Any) -> DelayedResponse:
         """Return a delayed response that reports the failure and closes the connection."""
         kind = FAILED_LOGINS.format("no mechanism" if self._exchange is None else self._exchange.mechanism)
-        message = f"{self._session.client_host} failed to authenticate: {one_line(reason)}"
+        message = f"{self._session.client_host} failed to authenticate: {escape_for_log(reason)}"
         self._session.services.core.advised.advise(kind, message, message)
         self._state = _State.FAILED
         self._exchange = None

@@ -15,7 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from minibroker.security.authorization.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType, bits_of
+from minibroker.security.authorization.acls import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    Operation,
+    ResourceType,
+    to_bit_field,
+)
 from minibroker.server.requests.call import Call
 from minibroker_protocol.error_codes import ErrorCode
 
@@ -165,7 +171,7 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
     if resource_type is ResourceType.GROUP and call.services.is_before("4.0"):
         operations = tuple(each for each in operations if each not in _OF_GROUPS_SINCE_4_0)
     authorizer = call.services.authorizer
-    return bits_of(
+    return to_bit_field(
         operations if authorizer is None else authorizer.operations(call.session, resource_type, name, operations)
     )
 

@@ -51,14 +51,14 @@ class ConsumerProtocolAssignment:
     user_data: NullableBytes = None
 
 
-class RangeShares:
+class RangeSplitter:
     """Splits the partitions of a topic into ranges for its subscribers. The first ranges can be larger by one."""
 
     def __init__(self, partitions: int, subscribers: int) -> None:
         self._size, self._larger = divmod(partitions, subscribers)
         self._next = 0
 
-    def take(self) -> range:
+    def next_range(self) -> range:
         """Return the next range."""
         first = self._next
         self._next += self._size
@@ -68,6 +68,6 @@ class RangeShares:
         return range(first, self._next)
 
 
-def rank(member_id: str, instance_id: str | None) -> tuple[bool, bytes]:
+def member_sort_key(member_id: str, instance_id: str | None) -> tuple[bool, bytes]:
     """Return a sort key for members: static members first, by instance id, then all others by member id."""
     return instance_id is None, utf16_order(member_id if instance_id is None else instance_id)

@@ -61,11 +61,11 @@ def decode_versioned(cls: type[T], data: bytes | bytearray | memoryview) -> T:
     Raises:
         DecodeError: the message has no such version (see `later_versions_only_append`), or the bytes are truncated.
     """
-    version, known = version_of(data, cls.__name__), schema_of(cls).versions
-    if version > known.last and cls in _READ_IN_NEWEST_FORM:
-        version = known.last
-    if version not in known:
-        raise DecodeError(f"{cls.__name__}: version {version} is unknown, {_range_text(known)}")
+    version, versions = version_of(data, cls.__name__), schema_of(cls).versions
+    if version > versions.last and cls in _READ_IN_NEWEST_FORM:
+        version = versions.last
+    if version not in versions:
+        raise DecodeError(f"{cls.__name__}: version {version} is unknown, {_range_text(versions)}")
     message, _ = decode(cls, memoryview(data), version, _INT16.size)
     return message
 
@@ -91,17 +91,17 @@ def fields_by_name(message: Any, version: int) -> dict[str, Any]:
         value = getattr(message, field.name)
         if version not in field.present or (version in field.tagged_in and value == field.default()):
             continue
-        fields[camel_case(field.name)] = uuid_text(value) if field.kind is p.UUID else _plain(value, version)
+        fields[camel_case(field.name)] = uuid_text(value) if field.kind is p.UUID else _plain_value(value, version)
     return fields
 
 
-def _plain(value: Any, version: int) -> Any:
+def _plain_value(value: Any, version: int) -> Any:
     if value is None or isinstance(value, (str, int)):
         return value
     if _is_bytes(value):
         return bytes(value)
     if is_array(value):
-        return [_plain(each, version) for each in value]
+        return [_plain_value(element, version) for element in value]
     return fields_by_name(value, version)
 
 

@@ -29,11 +29,11 @@ from minibroker_protocol.fields.tree import (
     UNKNOWN,
     Budget,
     Cursor,
+    DecompressedSpace,
     Limits,
     Node,
     Note,
-    Space,
-    refuse,
+    raise_decode_error,
 )
 from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import (
@@ -44,7 +44,7 @@ from minibroker_protocol.records.header import (
     MAGIC_AT,
     MAGIC_V0,
     MAGIC_V2,
-    MARKERS,
+    MARKER_TYPES,
     MIN_MESSAGE_LENGTH,
     RECORD_BATCH_OVERHEAD,
     BatchHeader,
@@ -66,11 +66,11 @@ def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> N
     try:
         header = read_entry_header(cursor.data[start : cursor.end])
     except DecodeError as error:
-        parent.add(cursor.failed(error))
+        parent.add(cursor.error_leaf(error))
         return
     is_wrapper = header.attributes & CODEC_MASK != 0
     offset = "of the last message in it" if is_wrapper else "set by the broker"
-    node = parent.add(message_node(cursor, name, header, offset, notes.moment))
+    node = parent.add(message_node(cursor, name, header, offset, notes.format_time))
     if is_wrapper and node.children and node.children[-1].name == "value":
         _open_wrapper(cursor, limits, node.children[-1], header)
 
@@ -81,9 +81,9 @@ def message_node(cursor: Cursor, name: str, header: BatchHeader, offset: str, ti
     try:
         _add_fields(cursor, node, header, offset, timestamp)
         if cursor.left:
-            node.add(cursor.rest("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the value"))
+            node.add(cursor.remaining_leaf("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the value"))
     except DecodeError as error:
-        node.add(cursor.failed(error))
+        node.add(cursor.error_leaf(error))
     return node
 
 
@@ -95,7 +95,7 @@ def _add_fields(cursor: Cursor, node: Node, header: BatchHeader, offset: str, ti
     if computed != header.crc:
         crc.fault = f"crc: stored {header.crc}, but the bytes have {computed}"
     node.add(cursor.number("magic", INT8, "Message.magic", f"message format v{header.magic}"))
-    bits = notes.message_attributes(header)
+    bits = notes.message_attributes_note(header)
     node.add(cursor.number("attributes", INT8, "Message.attributes", lambda value: f"{bits}; bits {value & 0xFF:b}"))
     if header.magic != MAGIC_V0:
         node.add(cursor.number("timestamp", INT64, "Message.timestamp", timestamp))
@@ -130,9 +130,9 @@ def _open_wrapper(cursor: Cursor, limits: Limits, value: Node, header: BatchHead
     except DecodeError as error:
         payload.fault = str(error)
         return
-    payload.inside = Space(data, [])
-    inner = Cursor(memoryview(data), 0, len(data), cursor.budget)
-    payload.inside.children.extend(wrapped_nodes(inner, header))
+    payload.inside = DecompressedSpace(data, [])
+    messages_cursor = Cursor(memoryview(data), 0, len(data), cursor.budget)
+    payload.inside.children.extend(wrapped_nodes(messages_cursor, header))
 
 
 def _decompressed(payload: Node, header: BatchHeader, limits: Limits) -> bytes:
@@ -147,24 +147,24 @@ def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
     """Yield the messages in a wrapper's decompressed bytes, and a final leaf for bytes that are not a message."""
     last = _last_offset(cursor)
     base = wrapper.base_offset - last if wrapper.magic != MAGIC_V0 and wrapper.base_offset else 0
-    timestamp: Note = "not in force: the wrapper's is" if wrapper.timestamp_type else notes.moment
+    timestamp: Note = "not in force: the wrapper's is" if wrapper.timestamp_type else notes.format_time
     index = 0
     while cursor.left:
         if cursor.is_used_up:
-            yield cursor.not_opened(f"{cursor.left} bytes of messages: the tree would be too large")
+            yield cursor.unopened_leaf(f"{cursor.left} bytes of messages: the tree would be too large")
             return
         try:
             header = read_entry_header(cursor.data[cursor.at : cursor.end])
-            part = cursor.part(header.size_in_bytes, f"message {index}")
+            message_cursor = cursor.sub_cursor(header.size_in_bytes, f"message {index}")
         except DecodeError:
-            yield cursor.failed(
+            yield cursor.error_leaf(
                 DecodeError(f"{cursor.left} bytes after the last message, at +{cursor.at}, are not a whole one")
             )
             return
         offset = f"relative: {base + header.base_offset} in the log"
         if wrapper.magic == MAGIC_V0:
             offset = "absolute, as always in v0"
-        node = message_node(part, f"[{index}]", header, offset, timestamp)
+        node = message_node(message_cursor, f"[{index}]", header, offset, timestamp)
         node.value = base + header.base_offset
         yield node
         index += 1
@@ -191,13 +191,13 @@ _HEADER: Final[tuple[tuple[str, Struct, Callable[[BatchHeader], str]], ...]] = (
     ("partition_leader_epoch", INT32, lambda _: "set by the broker"),
     ("magic", INT8, lambda _: "message format v2"),
     ("crc", UINT32, lambda _: "CRC-32C of what follows"),
-    ("attributes", INT16, notes.attributes),
+    ("attributes", INT16, notes.attributes_note),
     ("last_offset_delta", INT32, lambda header: f"the last offset is {header.last_offset}"),
-    ("base_timestamp", INT64, notes.base_timestamp),
-    ("max_timestamp", INT64, notes.max_timestamp),
+    ("base_timestamp", INT64, notes.base_timestamp_note),
+    ("max_timestamp", INT64, notes.max_timestamp_note),
     ("producer_id", INT64, lambda header: "of an idempotent producer" if header.has_producer_id else "none"),
     ("producer_epoch", INT16, lambda header: "its epoch" if header.has_producer_id else "none"),
-    ("base_sequence", INT32, notes.sequence),
+    ("base_sequence", INT32, notes.sequence_note),
     ("record_count", INT32, lambda _: "records that follow"),
 )
 assert sum(layout.size for _, layout, _ in _HEADER) == RECORD_BATCH_OVERHEAD
@@ -211,24 +211,28 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
     number = 0
     while cursor.left:
         if cursor.is_used_up:
-            parent.add(cursor.not_opened(f"{cursor.left} bytes of batches: the tree would be too large"))
+            parent.add(cursor.unopened_leaf(f"{cursor.left} bytes of batches: the tree would be too large"))
             return
         size = _entry_size(cursor)
         if not MIN_MESSAGE_LENGTH + LOG_OVERHEAD <= size <= cursor.left:
             reason = f"the beginning of a batch: {cursor.left} of {size} bytes" if size else f"{cursor.left} bytes"
-            is_cut = not is_whole and (not size or size > cursor.left)
-            parent.add(cursor.not_opened(f"{reason}, cut by the fetch") if is_cut else _no_batch(cursor, size))
+            is_truncated = not is_whole and (not size or size > cursor.left)
+            parent.add(
+                cursor.unopened_leaf(f"{reason}, cut by the fetch")
+                if is_truncated
+                else _invalid_batch_leaf(cursor, size)
+            )
             return
         magic = cursor.data[cursor.at + MAGIC_AT]
         if magic > MAGIC_V2:
-            parent.add(cursor.failed(DecodeError(f"magic: {magic}, which no message format has")))
+            parent.add(cursor.error_leaf(DecodeError(f"magic: {magic}, which no message format has")))
             return
-        part = cursor.part(size, "batch")
+        batch_cursor = cursor.sub_cursor(size, "batch")
         if magic == MAGIC_V2:
-            node = parent.add(Node(f"[{number}]", BATCH, part.at, part.end, about="RecordBatch"))
-            batch_fields(part, limits, node)
+            node = parent.add(Node(f"[{number}]", BATCH, batch_cursor.at, batch_cursor.end, about="RecordBatch"))
+            batch_fields(batch_cursor, limits, node)
         else:
-            message_fields(part, limits, f"[{number}]", parent)
+            message_fields(batch_cursor, limits, f"[{number}]", parent)
         number += 1
 
 
@@ -239,10 +243,10 @@ def _entry_size(cursor: Cursor) -> int:
     return LOG_OVERHEAD + int(INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
 
 
-def _no_batch(cursor: Cursor, size: int) -> Node:
+def _invalid_batch_leaf(cursor: Cursor, size: int) -> Node:
     if not size or size > cursor.left:
-        return cursor.failed(DecodeError(f"batch: cut short after {cursor.left} bytes"))
-    return cursor.failed(DecodeError(f"batch length: {size - LOG_OVERHEAD}, less than the smallest message takes"))
+        return cursor.error_leaf(DecodeError(f"batch: cut short after {cursor.left} bytes"))
+    return cursor.error_leaf(DecodeError(f"batch length: {size - LOG_OVERHEAD}, less than the smallest message takes"))
 
 
 def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
@@ -253,7 +257,7 @@ def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
             _add_compressed(cursor, header, limits, node)
             return
     except DecodeError as error:
-        node.add(cursor.failed(error))
+        node.add(cursor.error_leaf(error))
         return
     for record in record_nodes(cursor, header, limits.first_record):
         node.add(record)
@@ -284,9 +288,9 @@ def _add_compressed(cursor: Cursor, header: BatchHeader, limits: Limits, node: N
     except DecodeError as error:
         payload.fault = str(error)
         return
-    payload.inside = Space(data, [])
-    inner = Cursor(memoryview(data), 0, len(data), cursor.budget)
-    payload.inside.children.extend(record_nodes(inner, header, limits.first_record))
+    payload.inside = DecompressedSpace(data, [])
+    records_cursor = Cursor(memoryview(data), 0, len(data), cursor.budget)
+    payload.inside.children.extend(record_nodes(records_cursor, header, limits.first_record))
 
 
 def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterator[Node]:
@@ -294,42 +298,44 @@ def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterato
 
     Records before number `first` are skipped, and represented by leaves with their numbers.
     """
-    passed = 0
-    while passed < min(first, header.record_count) and cursor.left:
-        count = min(first - passed, header.record_count - passed, _RECORDS_PER_LEAF)
-        yield _passed(cursor, passed, count)
-        passed += count
-    for index in range(passed, max(header.record_count, 0)):
+    skipped = 0
+    while skipped < min(first, header.record_count) and cursor.left:
+        count = min(first - skipped, header.record_count - skipped, _RECORDS_PER_LEAF)
+        yield _skip_records(cursor, skipped, count)
+        skipped += count
+    for index in range(skipped, max(header.record_count, 0)):
         if cursor.is_used_up:
-            yield cursor.not_opened(f"{header.record_count - index} records: the tree would be too large")
+            yield cursor.unopened_leaf(f"{header.record_count - index} records: the tree would be too large")
             return
         node = Node(f"[{index}]", RECORD, cursor.at, cursor.at, about="Record")
         try:
             length = cursor.varint(LENGTH, "Record.length", "bytes that follow")
             node.add(length)
             node.end = cursor.at
-            part = cursor.part(length.value, f"record {index}")
+            record_cursor = cursor.sub_cursor(length.value, f"record {index}")
         except DecodeError as error:
             if node.children is None:
-                yield cursor.failed(error)
+                yield cursor.error_leaf(error)
                 return
             node.end = cursor.end
-            node.add(cursor.failed(error))
+            node.add(cursor.error_leaf(error))
             yield node
             return
-        node.end = part.end
+        node.end = record_cursor.end
         try:
-            _add_record(part, header, node)
-            if part.left:
-                refuse(f"record {index}: {part.left} bytes are left")
+            _add_record(record_cursor, header, node)
+            if record_cursor.left:
+                raise_decode_error(f"record {index}: {record_cursor.left} bytes are left")
         except DecodeError as error:
-            node.add(part.failed(error))
+            node.add(record_cursor.error_leaf(error))
         yield node
     if header.record_count < 0 or cursor.left:
-        yield cursor.failed(DecodeError(f"record count: {header.record_count}, and then {cursor.left} bytes are left"))
+        yield cursor.error_leaf(
+            DecodeError(f"record count: {header.record_count}, and then {cursor.left} bytes are left")
+        )
 
 
-def _passed(cursor: Cursor, first: int, count: int) -> Node:
+def _skip_records(cursor: Cursor, first: int, count: int) -> Node:
     """Skip some records by their lengths and return a leaf for them.
 
     If one of them is invalid, the leaf is an error that contains all remaining bytes.
@@ -340,9 +346,9 @@ def _passed(cursor: Cursor, first: int, count: int) -> Node:
             length, begin = decode_varint(cursor.data[: cursor.end], at)
             at = begin + length
             if length < 0 or at > cursor.end:
-                refuse("length")
+                raise_decode_error("length")
     except DecodeError as error:
-        return cursor.failed(DecodeError(f"a record from {first} to {first + count - 1}: {error}"))
+        return cursor.error_leaf(DecodeError(f"a record from {first} to {first + count - 1}: {error}"))
     start, cursor.at = cursor.at, at
     return Node("(not opened)", NOT_OPENED, start, at, f"records {first} to {first + count - 1}")
 
@@ -350,7 +356,9 @@ def _passed(cursor: Cursor, first: int, count: int) -> Node:
 def _add_record(part: Cursor, header: BatchHeader, node: Node) -> None:
     node.add(part.number("attributes", INT8, "Record.attributes", "no bit is in use"))
     node.add(
-        part.varlong("timestamp_delta", "Record.timestamp_delta", lambda delta: notes.record_timestamp(delta, header))
+        part.varlong(
+            "timestamp_delta", "Record.timestamp_delta", lambda delta: notes.record_timestamp_note(delta, header)
+        )
     )
     delta = node.add(
         part.varint("offset_delta", "Record.offset_delta", lambda delta: f"offset {header.base_offset + delta}")
@@ -360,7 +368,7 @@ def _add_record(part: Cursor, header: BatchHeader, node: Node) -> None:
     if header.is_control and key is not None and len(key) == CONTROL_KEY.size:
         _open_marker_key(part, node.find("key"), node)
     value = _add_bytes(part, node, "value")
-    is_marker = header.is_control and key is not None and control_type(bytes(key))[0] in MARKERS
+    is_marker = header.is_control and key is not None and control_type(bytes(key))[0] in MARKER_TYPES
     if is_marker and value is not None and len(value) == _MARKER_VALUE:
         _open_marker_value(part, node.find("value"))
     _add_headers(part, node)
@@ -387,9 +395,9 @@ def _add_bytes(part: Cursor, parent: Node, name: str, about: str = "") -> memory
 def _open_marker_key(part: Cursor, key: Node, record: Node) -> None:
     assert key.children is not None
     content = key.children.pop()
-    inner = Cursor(part.data, content.start, content.end, part.budget)
-    key.add(inner.number("version", INT16, "ControlRecord.version", "of the control record's key"))
-    kind = key.add(inner.number("type", INT16, "ControlRecord.type"))
+    key_cursor = Cursor(part.data, content.start, content.end, part.budget)
+    key.add(key_cursor.number("version", INT16, "ControlRecord.version", "of the control record's key"))
+    kind = key.add(key_cursor.number("type", INT16, "ControlRecord.type"))
     kind.note = control_type(bytes(part.data[content.start : content.end]))[0]
     record.note = kind.note
 
@@ -397,10 +405,10 @@ def _open_marker_key(part: Cursor, key: Node, record: Node) -> None:
 def _open_marker_value(part: Cursor, value: Node) -> None:
     assert value.children is not None
     content = value.children.pop()
-    inner = Cursor(part.data, content.start, content.end, part.budget)
-    value.add(inner.number("version", INT16, "EndTransactionMarker.version", "of the marker's value"))
+    value_cursor = Cursor(part.data, content.start, content.end, part.budget)
+    value.add(value_cursor.number("version", INT16, "EndTransactionMarker.version", "of the marker's value"))
     value.add(
-        inner.number(
+        value_cursor.number(
             "coordinator_epoch",
             INT32,
             "EndTransactionMarker.coordinator_epoch",
@@ -428,8 +436,8 @@ def _add_headers(part: Cursor, record: Node) -> None:
 
 
 def _retype_as_text(node: Node) -> None:
-    for each in (node, *(child for child in node.children or () if child.name == CONTENT)):
-        each.type = TEXT if each is not node else "STRING"
+    for text_node in (node, *(child for child in node.children or () if child.name == CONTENT)):
+        text_node.type = TEXT if text_node is not node else "STRING"
 
 
 def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:

@@ -51,16 +51,16 @@ def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> No
     if kinds is None:
         return
     budget = Budget(limits.record_fields)
-    waiting = [(root, data)]
-    while waiting:
-        node, space = waiting.pop()
+    pending = [(root, data)]
+    while pending:
+        node, space = pending.pop()
         if node.type == RECORD:
             _open_record(node, space, kinds, budget)
             continue
-        waiting += [(child, space) for child in node.children or ()]
+        pending += [(child, space) for child in node.children or ()]
         if node.inside is not None:
-            inner = memoryview(node.inside.data)
-            waiting += [(child, inner) for child in node.inside.children]
+            inside_data = memoryview(node.inside.data)
+            pending += [(child, inside_data) for child in node.inside.children]
 
 
 def _open_record(record: Node, data: memoryview, kinds: _Kinds, budget: Budget) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.fields.structures import Walk, place_of, tagged_fields
+from minibroker_protocol.fields.structures import MessageWalker, declaration_path, tagged_fields
 from minibroker_protocol.fields.tree import (
     CONTENT,
     DEFAULT_LIMITS,
@@ -22,7 +22,7 @@ from minibroker_protocol.fields.tree import (
     Cursor,
     Limits,
     Node,
-    refuse,
+    raise_decode_error,
 )
 from minibroker_protocol.messages import Messages, messages_of
 from minibroker_protocol.schema import schema_of
@@ -55,10 +55,10 @@ def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAU
             header.end = cursor.at
         root.name = f"{_name(key)} v{version} request"
         if declared is None or version not in schema_of(declared.request).versions:
-            refuse(f"{_name(key)} v{version} is not known here")
+            raise_decode_error(f"{_name(key)} v{version} is not known here")
         _add_body(cursor, root, declared.request, version, limits)
     except DecodeError as error:
-        root.add(cursor.failed(error))
+        root.add(cursor.error_leaf(error))
     return root
 
 
@@ -84,12 +84,12 @@ def response_fields(
             version = 0
             root.name = f"{_name(api_key)} v0 response"
         if declared is None or version not in schema_of(declared.response).versions:
-            refuse(f"{_name(api_key)} v{version} is not known here")
+            raise_decode_error(f"{_name(api_key)} v{version} is not known here")
         if api_key != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
             _add_header_tags(cursor, header)
         _add_body(cursor, root, declared.response, version, limits)
     except DecodeError as error:
-        root.add(cursor.failed(error))
+        root.add(cursor.error_leaf(error))
     return root
 
 
@@ -139,17 +139,17 @@ def _is_flexible(cls: type[Any], version: int) -> bool:
 
 def _add_header_tags(cursor: Cursor, header: Node) -> None:
     try:
-        tagged_fields(cursor, header, {}, Walk(0, flexible=True, limits=DEFAULT_LIMITS))
+        tagged_fields(cursor, header, {}, MessageWalker(0, flexible=True, limits=DEFAULT_LIMITS))
     finally:
         header.end = cursor.at
 
 
 def _add_body(cursor: Cursor, root: Node, cls: type[Any], version: int, limits: Limits) -> None:
-    body = root.add(Node("body", STRUCT, cursor.at, cursor.at, about=place_of(cls)))
-    walk = Walk(version, flexible=version in schema_of(cls).flexible, limits=limits)
+    body = root.add(Node("body", STRUCT, cursor.at, cursor.at, about=declaration_path(cls)))
+    walk = MessageWalker(version, flexible=version in schema_of(cls).flexible, limits=limits)
     try:
         walk.structure(cursor, body, cls)
     finally:
         body.end = cursor.at
     if cursor.left:
-        root.add(cursor.rest("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the last field"))
+        root.add(cursor.remaining_leaf("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the last field"))

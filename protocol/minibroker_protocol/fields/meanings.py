@@ -13,13 +13,13 @@ time, a topic id, a leader epoch.
 `tree_json` converts trees to JSON. A node is `{"name", "type", "start", "end"}`, and these keys if they apply:
 
 - `value`: numbers beyond 2**53 are strings, because JavaScript cannot represent them. UUIDs are 22 characters. Bytes
-  are a string if they are printable, or else `{"base64": ...}`. Text and bytes are truncated after `most` bytes, and
-  `cut` is then their full size. Null has no value, and the note "null".
+  are a string if they are printable, or else `{"base64": ...}`. Text and bytes are truncated after `max_value_bytes`
+  bytes, and `cut` is then their full size. Null has no value, and the note "null".
 - `note`: a remark on the value. `fault`: a sentence about an error.
 - `about`: the key of the field's meaning.
 - `children`: consecutive nodes that cover all bytes of this node.
 - `inside`: `{"size", "base64", "cut", "children"}`, the decompressed content of compressed bytes. Positions count from
-  its first byte. `base64` has at most its first `most_inside` bytes.
+  its first byte. `base64` has at most its first `max_inside_bytes` bytes.
 """
 
 import base64
@@ -119,78 +119,80 @@ def _walk(cls: type[Any], least: int, versions: dict[str, int]) -> None:
             _walk(field.kind, first, versions)
 
 
-MOST: Final = 1024
-MOST_INSIDE: Final = 1 << 16
+MAX_VALUE_BYTES: Final = 1024
+MAX_INSIDE_BYTES: Final = 1 << 16
 
 
-def tree_json(root: Node, *, most: int = MOST, most_inside: int = MOST_INSIDE) -> dict[str, Any]:
+def tree_json(
+    root: Node, *, max_value_bytes: int = MAX_VALUE_BYTES, max_inside_bytes: int = MAX_INSIDE_BYTES
+) -> dict[str, Any]:
     """Return a tree as a JSON object for `json.dumps`."""
-    made = _node_json(root, most, most_inside)
-    waiting = [(root, made)]
-    while waiting:
-        node, shown = waiting.pop()
+    root_json = _node_json(root, max_value_bytes, max_inside_bytes)
+    pending = [(root, root_json)]
+    while pending:
+        node, node_json = pending.pop()
         for children, holder in (
-            (node.children, shown),
-            (node.inside.children if node.inside else None, shown.get("inside", {})),
+            (node.children, node_json),
+            (node.inside.children if node.inside else None, node_json.get("inside", {})),
         ):
             if children is None:
                 continue
             listed: list[dict[str, Any]] = []
             holder["children"] = listed
             for child in children:
-                child_shown = _node_json(child, most, most_inside)
-                listed.append(child_shown)
+                child_json = _node_json(child, max_value_bytes, max_inside_bytes)
+                listed.append(child_json)
                 if child.children is not None or child.inside is not None:
-                    waiting.append((child, child_shown))
-    return made
+                    pending.append((child, child_json))
+    return root_json
 
 
-def _node_json(node: Node, most: int, most_inside: int) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _node_json(node: Node, max_value_bytes: int, max_inside_bytes: int) -> dict[str, Any]:
+    node_json: dict[str, Any] = {
         "name": node.name if node.name.startswith(("(", "[")) else camel_case(node.name),
         "type": node.type,
         "start": node.start,
         "end": node.end,
     }
     if node.value is not None:
-        _add_value(shown, node, most)
+        _add_value(node_json, node, max_value_bytes)
     for name in ("note", "fault", "about"):
         text = getattr(node, name)
         if text:
-            shown[name] = text
+            node_json[name] = text
     if node.inside is not None:
         data = node.inside.data
-        shown["inside"] = {"size": len(data), "base64": base64.b64encode(data[:most_inside]).decode()}
-        if len(data) > most_inside:
-            shown["inside"]["cut"] = len(data)
-    return shown
+        node_json["inside"] = {"size": len(data), "base64": base64.b64encode(data[:max_inside_bytes]).decode()}
+        if len(data) > max_inside_bytes:
+            node_json["inside"]["cut"] = len(data)
+    return node_json
 
 
-def _add_value(shown: dict[str, Any], node: Node, most: int) -> None:
+def _add_value(node_json: dict[str, Any], node: Node, max_value_bytes: int) -> None:
     value = node.value
     if isinstance(value, str):
         encoded = value.encode(errors="surrogatepass")
-        if len(encoded) > most:
-            shown["cut"] = len(encoded)
-            value = encoded[:most].decode(errors="ignore")
+        if len(encoded) > max_value_bytes:
+            node_json["cut"] = len(encoded)
+            value = encoded[:max_value_bytes].decode(errors="ignore")
     elif node.type == "UUID":
         value = uuid_text(value)
     elif isinstance(value, memoryview):
         view = cast("memoryview", value)
         size = view.nbytes
-        if size > most:
-            shown["cut"] = size
-        value = _beginning(bytes(view[:most]), is_cut=size > most)
+        if size > max_value_bytes:
+            node_json["cut"] = size
+        value = _truncated_bytes_json(bytes(view[:max_value_bytes]), is_truncated=size > max_value_bytes)
     elif isinstance(value, float):
         value = value if math.isfinite(value) else str(value)
     elif not isinstance(value, bool):
         value = number_json(value)
-    shown["value"] = value
+    node_json["value"] = value
 
 
-def _beginning(data: bytes, *, is_cut: bool) -> str | dict[str, str]:
+def _truncated_bytes_json(data: bytes, *, is_truncated: bool) -> str | dict[str, str]:
     """Return the start of a value as JSON, without a character that is truncated at its end."""
-    if is_cut:
+    if is_truncated:
         text = data.decode(errors="ignore").encode()
         if len(text) > len(data) - 4 and data.startswith(text):
             data = text

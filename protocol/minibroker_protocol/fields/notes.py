@@ -16,7 +16,7 @@ from minibroker_protocol.records.header import (
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def moment(timestamp: int) -> str:
+def format_time(timestamp: int) -> str:
     """Format a timestamp in milliseconds as a date and time in UTC."""
     if timestamp == -1:
         return "no time"
@@ -31,16 +31,16 @@ def length_note(field: str) -> Note:
     return lambda length: f"bytes of the {field}" if length >= 0 else f"no {field}: null"
 
 
-def attributes(header: BatchHeader) -> str:
+def attributes_note(header: BatchHeader) -> str:
     """Describe the attribute bits of a batch."""
-    parts = [f"codec {codec_name(header)}", TIMESTAMP_TYPES[header.timestamp_type]]
-    parts += ["transactional"] if header.is_transactional else []
-    parts += ["control batch"] if header.is_control else []
-    parts += ["delete horizon set"] if header.attributes & DELETE_HORIZON_FLAG else []
-    return ", ".join(parts) + f"; bits {header.attributes & 0xFFFF:b}"
+    descriptions = [f"codec {codec_name(header)}", TIMESTAMP_TYPES[header.timestamp_type]]
+    descriptions += ["transactional"] if header.is_transactional else []
+    descriptions += ["control batch"] if header.is_control else []
+    descriptions += ["delete horizon set"] if header.attributes & DELETE_HORIZON_FLAG else []
+    return ", ".join(descriptions) + f"; bits {header.attributes & 0xFFFF:b}"
 
 
-def message_attributes(header: BatchHeader) -> str:
+def message_attributes_note(header: BatchHeader) -> str:
     """Describe the attribute bits of a message."""
     codec = f"codec {codec_name(header)}"
     if header.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
@@ -48,29 +48,30 @@ def message_attributes(header: BatchHeader) -> str:
     return f"{codec}, {TIMESTAMP_TYPES[header.timestamp_type]}"
 
 
-def base_timestamp(header: BatchHeader) -> str:
+def base_timestamp_note(header: BatchHeader) -> str:
     """Describe the base timestamp, to which the timestamp deltas are relative."""
+    time = format_time(header.base_timestamp)
     if header.delete_horizon_ms is not None:
-        return f"{moment(header.base_timestamp)}: delete horizon, from when on tombstones may go; deltas count from it"
-    return f"{moment(header.base_timestamp)}; deltas count from it"
+        return f"{time}: delete horizon, from when on tombstones may go; deltas count from it"
+    return f"{time}; deltas count from it"
 
 
-def max_timestamp(header: BatchHeader) -> str:
+def max_timestamp_note(header: BatchHeader) -> str:
     """Describe the max timestamp, which is the highest one, or that of all records."""
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        return f"{moment(header.max_timestamp)}; all records have it"
-    return f"{moment(header.max_timestamp)}"
+        return f"{format_time(header.max_timestamp)}; all records have it"
+    return f"{format_time(header.max_timestamp)}"
 
 
-def sequence(header: BatchHeader) -> str:
+def sequence_note(header: BatchHeader) -> str:
     """Describe the sequence number of the last record."""
     if header.base_sequence == NO_SEQUENCE:
         return "no sequence numbers"
     return f"the last record has {header.last_sequence}"
 
 
-def record_timestamp(delta: int, header: BatchHeader) -> str:
+def record_timestamp_note(delta: int, header: BatchHeader) -> str:
     """Describe the timestamp of a record."""
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return "not in force: max timestamp is"
-    return f"{header.base_timestamp + delta}, {moment(header.base_timestamp + delta)}"
+    return f"{header.base_timestamp + delta}, {format_time(header.base_timestamp + delta)}"

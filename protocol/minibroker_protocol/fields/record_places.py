@@ -20,11 +20,11 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.varint import decode_varint, decode_varlong
 
-MOST_DECOMPRESSED: Final = 1 << 24
+MAX_DECOMPRESSED_BYTES: Final = 1 << 24
 """Maximum decompressed size of a batch that is searched, in bytes."""
-_MOST_RECORDS: Final = 100_000
+_MAX_RECORDS: Final = 100_000
 """Maximum record count of a batch that is searched. More records take longer than 200 ms."""
-_LIMITS: Final = Limits(record_fields=_MOST_RECORDS, decompressed=MOST_DECOMPRESSED)
+_LIMITS: Final = Limits(record_fields=_MAX_RECORDS, decompressed=MAX_DECOMPRESSED_BYTES)
 
 
 class RecordPlace(NamedTuple):
@@ -88,8 +88,8 @@ def record_in_set(data: memoryview, number: int) -> RecordPlace | None:
         else:
             header = read_header(entry)
             if number <= header.last_offset_delta:
-                found = _in_v2(entry, header, number)
-                return None if found is None else _moved(found, at)
+                place = _in_v2(entry, header, number)
+                return None if place is None else _moved(place, at)
             number -= header.last_offset_delta + 1
         at += size
     return None
@@ -107,14 +107,14 @@ def _moved(place: RecordPlace, by: int) -> RecordPlace:
 
 
 def _in_v2(entry: memoryview, header: BatchHeader, delta: int) -> RecordPlace | None:
-    if header.record_count > _MOST_RECORDS:
-        raise DecodeError(f"record count: {header.record_count}, which is more than {_MOST_RECORDS}")
+    if header.record_count > _MAX_RECORDS:
+        raise DecodeError(f"record count: {header.record_count}, which is more than {_MAX_RECORDS}")
     size = header.size_in_bytes
     is_inside = header.codec is not CompressionCodec.NONE
     data, at = entry[:size], RECORD_BATCH_OVERHEAD
     if is_inside:
         packed = entry[RECORD_BATCH_OVERHEAD:size]
-        data, at = memoryview(decompress(header.codec, packed, max_size=MOST_DECOMPRESSED)), 0
+        data, at = memoryview(decompress(header.codec, packed, max_size=MAX_DECOMPRESSED_BYTES)), 0
     for _ in range(header.record_count):
         length, begin = decode_varint(data, at)
         _, behind = decode_varlong(data, begin + 1)
@@ -140,7 +140,9 @@ def _v2_place(data: memoryview, at: int, header: BatchHeader, *, is_inside: bool
         header.max_timestamp if is_stamped else header.base_timestamp + delta,
         _bytes(node.find("key")),
         _bytes(node.find("value")),
-        tuple(_header(each) for each in node.find("headers").children or () if each.type == STRUCT),
+        tuple(
+            _header(header_node) for header_node in node.find("headers").children or () if header_node.type == STRUCT
+        ),
     )
 
 
@@ -161,15 +163,15 @@ def _messages(entry: memoryview) -> list[tuple[int, int, Node]]:
         raise DecodeError(f"message size: {size - LOG_OVERHEAD} with {len(entry)} bytes")
     cursor = Cursor(entry, 0, size, Budget(_LIMITS.record_fields))
     message_fields(cursor, _LIMITS, "[0]", root)
-    outer = (root.children or [root])[0]
-    for payload in outer.leaves():
+    outer_message = (root.children or [root])[0]
+    for payload in outer_message.leaves():
         if payload.inside is not None:
             if payload.inside.children and payload.inside.children[-1].type == NOT_OPENED:
                 raise DecodeError(payload.inside.children[-1].value)
             return [(-1, size, node) for node in payload.inside.children if node.value is not None]
         if payload.fault:
             raise DecodeError(payload.fault)
-    return [(0, size, outer)]
+    return [(0, size, outer_message)]
 
 
 def _message_place(start: int, end: int, node: Node) -> RecordPlace:

@@ -13,7 +13,7 @@ from minibroker_protocol.coordinator_records.consumer_protocol import (
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.batches import record_set
-from minibroker_protocol.fields.notes import moment
+from minibroker_protocol.fields.notes import format_time
 from minibroker_protocol.fields.tree import (
     ARRAY,
     BYTES,
@@ -36,9 +36,9 @@ from minibroker_protocol.fields.tree import (
     Limits,
     Node,
     TooManyFieldsError,
-    refuse,
+    raise_decode_error,
 )
-from minibroker_protocol.primitives import MOST_TAGGED_FIELDS
+from minibroker_protocol.primitives import MAX_TAGGED_FIELDS
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
 _PAYLOADS: Final[dict[str, type[Any]]] = {
@@ -57,7 +57,7 @@ _TIMES: Final = frozenset(
 """Fields with a point in time in milliseconds. Negative numbers have special meanings."""
 
 
-def place_of(cls: type[Any]) -> str:
+def declaration_path(cls: type[Any]) -> str:
     """Return the module and the name of a message class, such as "fetch.FetchRequest"."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
@@ -67,7 +67,7 @@ def _layout(fmt: str) -> struct.Struct:
     return struct.Struct(">" + fmt)
 
 
-class Walk:
+class MessageWalker:
     """One walk over a message in one version.
 
     `record_budget` counts the nodes of all its records.
@@ -90,14 +90,14 @@ class Walk:
             if self.flexible and self.version in field.tagged_in:
                 tagged[field.tag] = field
             elif self.version in field.present:
-                about = f"{place_of(cls)}.{field.name}"
+                about = f"{declaration_path(cls)}.{field.name}"
                 if _is_plain(field):
                     node.add(self._fixed(cursor, field.name, field.kind, about))
                 else:
                     self.field(cursor, node, field, about)
         if self.flexible:
-            known = {tag: (field, f"{place_of(cls)}.{field.name}") for tag, field in tagged.items()}
-            tagged_fields(cursor, node, known, self)
+            tagged_places = {tag: (field, f"{declaration_path(cls)}.{field.name}") for tag, field in tagged.items()}
+            tagged_fields(cursor, node, tagged_places, self)
 
     def field(self, cursor: Cursor, parent: Node, field: Field, about: str, *, in_tag: bool = False) -> None:
         """Add a field that has no fixed size."""
@@ -139,21 +139,21 @@ class Walk:
         try:
             prefix, size = self._length(cursor, LENGTH, kind.prefix)
             node.add(prefix)
-            is_too_long = kind is p.STRING and self.flexible and size > p.LONGEST_STRING
+            is_too_long = kind is p.STRING and self.flexible and size > p.MAX_STRING_BYTES
             if size < -1 or size > cursor.left or is_too_long or (size < 0 and not may_be_null):
                 raise DecodeError(f"{field.name}: length {size} with {cursor.left} bytes left")
             if size < 0:
                 node.note = "null"
                 return
-            part = cursor.part(size, field.name)
+            content_cursor = cursor.sub_cursor(size, field.name)
             if kind is p.RECORDS:
-                inner = Cursor(part.data, part.at, part.end, self.record_budget)
-                record_set(inner, self.limits, node)
+                records_cursor = Cursor(content_cursor.data, content_cursor.at, content_cursor.end, self.record_budget)
+                record_set(records_cursor, self.limits, node)
             elif kind is p.STRING:
-                _add_text(part, node)
+                _add_text(content_cursor, node)
             else:
-                node.value = part.data[part.at : part.end]
-                _add_bytes(part, node, about)
+                node.value = content_cursor.data[content_cursor.at : content_cursor.end]
+                _add_bytes(content_cursor, node, about)
         finally:
             node.end = cursor.at
 
@@ -200,13 +200,13 @@ class Walk:
             node.end = cursor.at
 
 
-def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> None:
+def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field, str]], walk: MessageWalker) -> None:
     """Add a section of tagged fields (KIP-482): known fields by name, others as bytes."""
     section = parent.add(Node("tagged_fields", TAGGED_FIELDS, cursor.at, cursor.at, about="(tagged fields)"))
     try:
         count = section.add(cursor.uvarint(COUNT))
-        if count.value > MOST_TAGGED_FIELDS:
-            raise DecodeError(f"{count.value} tagged fields in one section, more than {MOST_TAGGED_FIELDS}")
+        if count.value > MAX_TAGGED_FIELDS:
+            raise DecodeError(f"{count.value} tagged fields in one section, more than {MAX_TAGGED_FIELDS}")
         section.value = count.value
         for _ in range(count.value):
             node = section.add(Node("tagged_field", TAGGED_FIELD, cursor.at, cursor.at))
@@ -218,24 +218,24 @@ def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field,
         section.end = cursor.at
 
 
-def _add_tagged_field(cursor: Cursor, node: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> None:
+def _add_tagged_field(cursor: Cursor, node: Node, known: Mapping[int, tuple[Field, str]], walk: MessageWalker) -> None:
     tag = node.add(cursor.uvarint(TAG))
     node.value = tag.value
     size = node.add(cursor.uvarint(SIZE))
-    part = cursor.part(size.value, f"tag {tag.value}")
+    field_cursor = cursor.sub_cursor(size.value, f"tag {tag.value}")
     if tag.value not in known:
         node.name = f"tag {tag.value}"
         node.note = "unknown tag"
-        node.add(part.rest(CONTENT, UNKNOWN, "a tagged field that is not known here"))
+        node.add(field_cursor.remaining_leaf(CONTENT, UNKNOWN, "a tagged field that is not known here"))
         return
     field, about = known[tag.value]
     node.name = field.name
     try:
-        walk.field(part, node, field, about, in_tag=True)
-        if part.left:
-            refuse(f"tag {field.name}: its size is not what its content takes")
+        walk.field(field_cursor, node, field, about, in_tag=True)
+        if field_cursor.left:
+            raise_decode_error(f"tag {field.name}: its size is not what its content takes")
     except DecodeError as error:
-        node.add(part.failed(error))
+        node.add(field_cursor.error_leaf(error))
 
 
 def _is_plain(field: Field) -> bool:
@@ -271,21 +271,21 @@ def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
 
     A version above the latest known one is read as the latest, and additional bytes belong to no field.
     """
-    node = Node(CONTENT, STRUCT, cursor.at, cursor.end, about=place_of(cls))
+    node = Node(CONTENT, STRUCT, cursor.at, cursor.end, about=declaration_path(cls))
     try:
-        version = node.add(cursor.number("version", INT16, f"{place_of(cls)}.version"))
-        known = schema_of(cls).versions
-        read_as = min(version.value, known.last)
-        walk = Walk(read_as, flexible=read_as in schema_of(cls).flexible, limits=DEFAULT_LIMITS)
-        if version.value < 0 or walk.version not in known:
+        version = node.add(cursor.number("version", INT16, f"{declaration_path(cls)}.version"))
+        versions = schema_of(cls).versions
+        read_as = min(version.value, versions.last)
+        walk = MessageWalker(read_as, flexible=read_as in schema_of(cls).flexible, limits=DEFAULT_LIMITS)
+        if version.value < 0 or walk.version not in versions:
             return None
         walk.structure(cursor, node, cls)
     except DecodeError:
         return None
     if cursor.left:
-        if version.value <= known.last:
+        if version.value <= versions.last:
             return None
-        node.add(cursor.rest(CONTENT, UNKNOWN, "fields of a later version"))
+        node.add(cursor.remaining_leaf(CONTENT, UNKNOWN, "fields of a later version"))
     return node
 
 
@@ -298,5 +298,5 @@ def _note(about: str, value: Any) -> str:
         except ValueError:
             return "an error that is not known here"
     if name in _TIMES and isinstance(value, int) and value >= 0:
-        return moment(value)
+        return format_time(value)
     return ""

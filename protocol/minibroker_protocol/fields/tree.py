@@ -43,7 +43,7 @@ UINT32: Final = Struct(">I")
 INT64: Final = Struct(">q")
 _TYPES: Final = {INT8: "INT8", INT16: "INT16", INT32: "INT32", UINT32: "UINT32", INT64: "INT64"}
 
-_OVERSHOOT: Final = 2_000
+_MAX_EXCESS_LEAVES: Final = 2_000
 """The number of leaves that a record or structure is allowed to have after the limit is reached."""
 
 Note = str | Callable[[int], str]
@@ -69,7 +69,7 @@ class Limits(NamedTuple):
 DEFAULT_LIMITS: Final = Limits()
 
 
-def refuse(text: str) -> NoReturn:
+def raise_decode_error(text: str) -> NoReturn:
     """Raise a DecodeError with this message."""
     raise DecodeError(text)
 
@@ -87,7 +87,7 @@ class TooManyFieldsError(DecodeError):
     """Raised when the budget of leaves is exhausted."""
 
 
-class Space(NamedTuple):
+class DecompressedSpace(NamedTuple):
     """Decompressed bytes and their nodes, whose positions count from the first of these bytes."""
 
     data: bytes
@@ -122,7 +122,7 @@ class Node:
         self.about = about
         self.note = ""
         self.fault = ""
-        self.inside: Space | None = None
+        self.inside: DecompressedSpace | None = None
 
     def add(self, child: "Node") -> "Node":
         """Append a child and return it."""
@@ -153,10 +153,10 @@ class Node:
         """
         node = self
         for name in names:
-            found = next((child for child in node.children or () if child.name == name), None)
-            if found is None:
+            child_node = next((child for child in node.children or () if child.name == name), None)
+            if child_node is None:
                 raise KeyError(name)
-            node = found
+            node = child_node
         return node
 
     def __repr__(self) -> str:
@@ -187,21 +187,21 @@ class Cursor:
         """Whether the limit of leaves has been reached."""
         return self.budget.left <= 0
 
-    def spend(self) -> None:
+    def count_leaf(self) -> None:
         """Count one leaf.
 
         Raises:
             TooManyFieldsError: the limit is far exceeded. A record or structure that has begun can exceed it slightly.
         """
         self.budget.left -= 1
-        if self.budget.left < -_OVERSHOOT:
+        if self.budget.left < -_MAX_EXCESS_LEAVES:
             raise TooManyFieldsError("too many fields")
 
     def leaf(self, name: str, kind: str, size: int, value: Any = None, about: str = "") -> Node:
         """Return a leaf of the next `size` bytes."""
         if not 0 <= size <= self.left:
-            raise DecodeError(f"{_words(name, about)}: {size} bytes, where {self.left} are left")
-        self.spend()
+            raise DecodeError(f"{_as_words(name, about)}: {size} bytes, where {self.left} are left")
+        self.count_leaf()
         start, self.at = self.at, self.at + size
         return Node(name, kind, start, self.at, value, about)
 
@@ -229,34 +229,34 @@ class Cursor:
         try:
             value, end = (decode_varint if kind == VARINT else decode_varlong)(self.data[: self.end], self.at)
         except DecodeError:
-            raise DecodeError(f"{_words(name, about)}: no varint, where {self.left} bytes are left") from None
+            raise DecodeError(f"{_as_words(name, about)}: no varint, where {self.left} bytes are left") from None
         node = self.leaf(name, kind, end - self.at, value, about)
         node.note = note if isinstance(note, str) else note(value)
         return node
 
-    def part(self, size: int, name: str) -> "Cursor":
+    def sub_cursor(self, size: int, name: str) -> "Cursor":
         """Return a cursor over the next `size` bytes that shares this budget, and advance this cursor after them."""
         if not 0 <= size <= self.left:
             raise DecodeError(f"{name}: {size} bytes, where {self.left} are left")
         start, self.at = self.at, self.at + size
         return Cursor(self.data, start, self.at, self.budget)
 
-    def rest(self, name: str, kind: str, value: str) -> Node:
+    def remaining_leaf(self, name: str, kind: str, value: str) -> Node:
         """Return a leaf of all remaining bytes, possibly none."""
         start, self.at = self.at, self.end
         return Node(name, kind, start, self.at, value)
 
-    def failed(self, error: Exception) -> Node:
+    def error_leaf(self, error: Exception) -> Node:
         """Return a leaf of all remaining bytes, for an error."""
         if isinstance(error, TooManyFieldsError):
-            return self.not_opened("the tree would be too large")
-        return self.rest("(error)", ERROR, str(error))
+            return self.unopened_leaf("the tree would be too large")
+        return self.remaining_leaf("(error)", ERROR, str(error))
 
-    def not_opened(self, reason: str) -> Node:
+    def unopened_leaf(self, reason: str) -> Node:
         """Return a leaf of all remaining bytes, which are not read."""
-        return self.rest("(not opened)", NOT_OPENED, reason)
+        return self.remaining_leaf("(not opened)", NOT_OPENED, reason)
 
 
-def _words(name: str, about: str) -> str:
+def _as_words(name: str, about: str) -> str:
     """Return a field name as words, such as "key length"."""
     return (about.rpartition(".")[2] or name).replace("_", " ")

@@ -19,7 +19,7 @@ from minibroker_protocol.messages import Messages
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import Field, fields_of, schema_of
 
-MOST_ELEMENTS: Final = 5_000
+MAX_ELEMENTS: Final = 5_000
 """Maximum number of array elements in a message that is converted."""
 _LENGTH: Final = struct.Struct(">i")
 _REQUEST_START: Final = struct.Struct(">hhi")
@@ -107,7 +107,7 @@ def _declared(api_key: int, version: int) -> Messages:
 def _decoded(cls: type[Any], view: memoryview, version: int, position: int) -> Any:
     if version not in schema_of(cls).versions:
         raise DecodeError(f"{cls.__name__} v{version} is not known here")
-    return decode(cls, view, version, position, MOST_ELEMENTS)[0]
+    return decode(cls, view, version, position, MAX_ELEMENTS)[0]
 
 
 def _encoded(message: Any, version: int, out: bytearray) -> Translation:
@@ -133,8 +133,8 @@ def _lost(value: Any, version: int, path: str, *, flexible: bool) -> Iterator[st
         elif content is None and version not in field.nullable:
             raise EncodeError(f"{name}: null, which version {version} does not know")
         elif not isinstance(field.kind, p.WireType) and content is not None:
-            for each in cast("Sequence[Any]", content) if field.is_array else (content,):
-                yield from _lost(each, version, f"{name}.", flexible=flexible)
+            for structure in cast("Sequence[Any]", content) if field.is_array else (content,):
+                yield from _lost(structure, version, f"{name}.", flexible=flexible)
 
 
 def _is_empty(field: Field, content: Any) -> bool:

@@ -72,9 +72,9 @@ class RecordBatch:
 
     def records_data(self) -> bytes:
         """Return the encoded records, decompressed. Raises the same errors as `decompress`."""
-        return b"".join(self.pieces())
+        return b"".join(self.chunks())
 
-    def pieces(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """Like `records_data`, but return the data in chunks, each decompressed in a few milliseconds."""
         codec = self.header.codec
         data = self.buffer[RECORD_BATCH_OVERHEAD:]

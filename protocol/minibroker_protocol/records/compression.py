@@ -28,7 +28,7 @@ _MODULES: Final = {
     CompressionCodec.LZ4: "lz4_codec",
     CompressionCodec.ZSTD: "zstd_codec",
 }
-_FEW_PACKED: Final = 32 * 1024
+_SMALL_DATA_BYTES: Final = 32 * 1024
 _loaded: Final[dict[CompressionCodec, Any]] = {}
 
 
@@ -62,8 +62,8 @@ def compressed(
     level = _checked_level(codec, level)
     module = _module(codec)
     is_v0 = magic == MAGIC_V0 and codec is CompressionCodec.LZ4
-    pieces: Iterator[bytes] = (module.compressed_v0 if is_v0 else module.compressed)(data, level)
-    return pieces
+    chunks: Iterator[bytes] = (module.compressed_v0 if is_v0 else module.compressed)(data, level)
+    return chunks
 
 
 def _checked_level(codec: CompressionCodec, level: int | None) -> int:
@@ -100,8 +100,8 @@ def decompressed(
         return iter((bytes(data),))
     module = _module(codec)
     is_v0 = magic == MAGIC_V0 and codec is CompressionCodec.LZ4
-    pieces: Iterator[bytes] = (module.decompressed_v0 if is_v0 else module.decompressed)(data, max_size)
-    return pieces
+    chunks: Iterator[bytes] = (module.decompressed_v0 if is_v0 else module.decompressed)(data, max_size)
+    return chunks
 
 
 def check_header(codec: CompressionCodec, data: memoryview) -> None:
@@ -121,7 +121,7 @@ def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryv
     Raises:
         InvalidRecordError: the data is malformed.
     """
-    if codec is CompressionCodec.ZSTD and len(data) > _FEW_PACKED and zstd_codec.has_many_blocks(data):
+    if codec is CompressionCodec.ZSTD and len(data) > _SMALL_DATA_BYTES and zstd_codec.has_many_blocks(data):
         return None
     try:
         return decompress(codec, data, max_size=budget)

@@ -40,11 +40,11 @@ from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_protocol.steps import Steps, collect
 
-CONVERTED_RECORDS: Final = 100_000
+MAX_CONVERTED_RECORDS: Final = 100_000
 """Records after which a converted set is returned. The reader fetches the remaining ones later."""
-PIECE_RECORDS: Final = 16_384
+MAX_PIECE_RECORDS: Final = 16_384
 """Maximum number of records converted together. Batches of a typical size are smaller and become one wrapper."""
-_PIECE_BYTES: Final = 16 * 1024 * 1024
+_MAX_PIECE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of keys and values converted together, which one more record can exceed."""
 _UINT32: Final = Struct(">I")
 _OFFSET_AND_SIZE: Final = Struct(">qi")
@@ -75,7 +75,7 @@ def up_convert(records: Sequence[Record]) -> tuple[BatchHeader, bytes]:
     Raises:
         InvalidTimestampError: a timestamp is negative and not `NO_TIMESTAMP`.
     """
-    batch = build_batch(_writable(records))
+    batch = build_batch(_to_new_records(records))
     return read_header(batch), bytes(memoryview(batch)[RECORD_BATCH_OVERHEAD:])
 
 
@@ -106,7 +106,7 @@ def to_message_set(
     while True:
         base = base_offset()
         message_set = build_message_set(
-            _writable(records),
+            _to_new_records(records),
             magic=magic,
             base_offset=0 if is_relative else base,
             timestamp_type=TimestampType.CREATE_TIME if append_time is None else TimestampType.LOG_APPEND_TIME,
@@ -125,7 +125,7 @@ def to_message_set(
     )
 
 
-def _writable(records: Sequence[Record]) -> list[NewRecord]:
+def _to_new_records(records: Sequence[Record]) -> list[NewRecord]:
     lowest = min([record.timestamp for record in records])
     if lowest < NO_TIMESTAMP:
         raise InvalidTimestampError(f"timestamp: {lowest}, which no record may have that is written again")
@@ -138,14 +138,14 @@ def down_convert(
     """Convert batches of any format to a message set for a reader of format `magic` (0 or 1).
 
     Batches of this format or an older one are copied. Converted records keep their offsets, timestamps and codec.
-    Records of an uncompressed batch begin at `first_offset`, because some clients do not expect earlier ones; in a
-    wrapper they skip them. A batch of more than `PIECE_RECORDS` records or 16 MiB is converted in pieces, beginning
-    with the piece that contains `first_offset`, to have only one piece in memory. Kafka makes a single wrapper of it.
+    Records of an uncompressed batch begin at `first_offset`, because some clients do not expect earlier ones. In a
+    wrapper, clients skip earlier records. A batch of more than `MAX_PIECE_RECORDS` records or 16 MiB is converted in
+    pieces, beginning with the piece that contains `first_offset`, to have only one piece in memory. Kafka makes a
+    single wrapper of it.
 
     The set ends before the batch or piece that would make it larger than `max_bytes`, but contains at least one. It
-    also ends after `CONVERTED_RECORDS`, because a few bytes can contain many records, and at a truncated batch. It can
-    be empty. A step processes one piece, or 1 MiB of it. Iterating over corrupt batches raises the same errors as
-    elsewhere.
+    also ends after `MAX_CONVERTED_RECORDS`, because a few bytes can contain many records, and at a truncated batch.
+    It can be empty. A step processes one piece, or 1 MiB of it. Corrupt batches raise the same errors as iteration.
 
     Raises:
         UnsupportedCodecError: the first batch to convert is compressed with zstd. A later one ends the set.
@@ -166,10 +166,10 @@ def down_convert(
             message_set += batch.buffer
             yield
             continue
-        unread = batch.read(b"".join((yield from collect(batch.pieces()))))
+        unread = batch.read(b"".join((yield from collect(batch.chunks()))))
         while records := _next_piece(unread):
             yield
-            if records := _wanted(records, header, first_offset):
+            if records := _select_records(records, header, first_offset):
                 piece = _message_set(records, header, magic)
                 if header.codec is not CompressionCodec.NONE:
                     packed = yield from collect(compressed(header.codec, piece, magic=magic))
@@ -178,7 +178,7 @@ def down_convert(
                     return message_set
                 message_set += piece
                 count += len(records)
-                if count >= CONVERTED_RECORDS:
+                if count >= MAX_CONVERTED_RECORDS:
                     return message_set
     return message_set
 
@@ -190,12 +190,12 @@ def _next_piece(records: Iterator[Record]) -> list[Record]:
     for record in records:
         piece.append(record)
         size += len(record.key or b"") + len(record.value or b"")
-        if len(piece) == PIECE_RECORDS or size >= _PIECE_BYTES:
+        if len(piece) == MAX_PIECE_RECORDS or size >= _MAX_PIECE_BYTES:
             break
     return piece
 
 
-def _wanted(records: list[Record], header: BatchHeader, first_offset: int) -> list[Record]:
+def _select_records(records: list[Record], header: BatchHeader, first_offset: int) -> list[Record]:
     """Return the records of a piece that a reader starting at `first_offset` needs."""
     if header.codec is CompressionCodec.NONE:
         return [record for record in records if record.offset >= first_offset]
@@ -207,7 +207,7 @@ def _append_time(header: BatchHeader, magic: int) -> int | None:
     return header.max_timestamp if by_append else None
 
 
-def _times(records: Sequence[Record]) -> list[int]:
+def _valid_timestamps(records: Sequence[Record]) -> list[int]:
     """Return the timestamps, replacing negative ones from a broken clock, for which Kafka would reject the fetch."""
     return [max(record.timestamp, NO_TIMESTAMP) for record in records]
 
@@ -218,7 +218,10 @@ def _message_set(records: Sequence[Record], header: BatchHeader, magic: int) -> 
     base = records[0].offset if is_relative else 0
     try:
         return build_message_set(
-            [NewRecord(record.key, record.value, time) for record, time in zip(records, _times(records), strict=True)],
+            [
+                NewRecord(record.key, record.value, time)
+                for record, time in zip(records, _valid_timestamps(records), strict=True)
+            ],
             magic=magic,
             base_offset=records[0].offset - base,
             offsets=[record.offset - base for record in records],
@@ -238,7 +241,7 @@ def _wrapper(packed: bytes, records: Sequence[Record], header: BatchHeader, magi
         header.codec,
         magic=magic,
         last_offset=records[-1].offset,
-        time=max(_times(records)) if append_time is None else append_time,
+        time=max(_valid_timestamps(records)) if append_time is None else append_time,
         by_append=append_time is not None,
     )
 

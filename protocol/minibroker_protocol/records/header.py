@@ -335,7 +335,7 @@ CONTROL_TYPES: Final = (
     "KRAFT_VOTERS",
 )
 """Names of control record types, indexed by the second int16 of the key (Kafka's `ControlRecordType`)."""
-MARKERS: Final = CONTROL_TYPES[:2]
+MARKER_TYPES: Final = CONTROL_TYPES[:2]
 _UNKNOWN: Final = "UNKNOWN"
 _MARKER_VALUE: Final = Struct(">hi")
 

@@ -124,9 +124,9 @@ class LegacyRecordBatch:
         Raises:
             InvalidRecordError: the wrapper has no value, or uses zstd, which these formats do not support.
         """
-        return b"".join(self.pieces())
+        return b"".join(self.chunks())
 
-    def pieces(self) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """Like `records_data`, but return the data in chunks, each decompressed in a few milliseconds."""
         if not self.is_compressed:
             return iter((bytes(self.buffer),))
@@ -145,16 +145,16 @@ class LegacyRecordBatch:
     def __iter__(self) -> Iterator[Record]:
         return self.read(self.records_data() if self.is_compressed else b"")
 
-    def read(self, data: bytes, *, most: int = INT32_MAX, checks_crcs: bool = False) -> Iterator[Record]:
+    def read(self, data: bytes, *, max_messages: int = INT32_MAX, verifies_crcs: bool = False) -> Iterator[Record]:
         """Return the records of the entry, given its `records_data`.
 
-        A wrapper with more than `most` records is rejected. If `checks_crcs` is true, a wrong CRC of an inner message
-        is an error.
+        A wrapper with more than `max_messages` messages is rejected. If `verifies_crcs` is true, a wrong inner CRC is
+        an error.
         """
         if self.is_compressed:
-            number, last_inner_offset = _survey(data, self.header.magic, most)
+            number, last_inner_offset = _check_messages(data, self.header.magic, max_messages)
             base = _absolute_base(self.header, last_inner_offset)
-            return _read_messages(data, number, base, self.header, checks_crcs=checks_crcs)
+            return _read_messages(data, number, base, self.header, verifies_crcs=verifies_crcs)
         header = self.header
         key, value = _find_key_and_value(self.buffer, _KEY_AT[header.magic])
         record = make_record(
@@ -180,7 +180,7 @@ def check_inner_crcs(data: bytes, magic: int) -> None:
     """
     view = memoryview(data)
     position = 0
-    for index in range(_survey(data, magic)[0]):
+    for index in range(_check_messages(data, magic)[0]):
         position = _check_crc(view, position, index)
 
 
@@ -194,8 +194,8 @@ def _check_crc(messages: memoryview, position: int, index: int) -> int:
     return end
 
 
-def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
-    """Check the sizes and magics of the at most `most` messages in a wrapper's message set.
+def _check_messages(data: bytes, magic: int, max_messages: int = INT32_MAX) -> tuple[int, int]:
+    """Check the sizes and magics of the at most `max_messages` messages in a wrapper's message set.
 
     Returns:
         The number of complete messages, and the offset field of the last one.
@@ -217,8 +217,8 @@ def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
         offset = next_offset
         position += LOG_OVERHEAD + size
         number += 1
-        if number > most:
-            raise InvalidRecordError(f"wrapper: more than {most} messages")
+        if number > max_messages:
+            raise InvalidRecordError(f"wrapper: more than {max_messages} messages")
     if not number:
         raise InvalidRecordError("value: no message in a compressed message set")
     return number, offset
@@ -235,9 +235,9 @@ def _absolute_base(wrapper: BatchHeader, last_inner_offset: int) -> int:
 
 
 def _read_messages(
-    data: bytes, number: int, absolute_base: int, wrapper: BatchHeader, *, checks_crcs: bool
+    data: bytes, number: int, absolute_base: int, wrapper: BatchHeader, *, verifies_crcs: bool
 ) -> Iterator[Record]:
-    """Yield the first `number` messages of `data`, whose sizes and magics `_survey` has checked."""
+    """Yield the first `number` messages of `data`, whose sizes and magics `_check_messages` has checked."""
     timestamp_type = wrapper.timestamp_type
     fixed_timestamp = wrapper.max_timestamp if timestamp_type is not TimestampType.CREATE_TIME else None
     unpack = (_ENTRY_V1 if wrapper.magic else _ENTRY_V0).unpack_from
@@ -247,7 +247,7 @@ def _read_messages(
     position = 0
     view = memoryview(data)
     for index in range(number):
-        if checks_crcs:
+        if verifies_crcs:
             _check_crc(view, position, index)
         if wrapper.magic:
             offset, size, _, attributes, timestamp, length = unpack(data, position)
@@ -287,18 +287,18 @@ def _find_key_and_value(entry: memoryview, position: int) -> tuple[memoryview | 
     key = value = None
     (length,) = _LENGTH.unpack_from(entry, position)
     position += _LENGTH.size
-    left = len(entry) - position - _LENGTH.size
+    remaining = len(entry) - position - _LENGTH.size
     if length >= 0:
-        if length > left:
-            raise InvalidRecordError(f"key length: {length}, but {left} bytes are left for it")
+        if length > remaining:
+            raise InvalidRecordError(f"key length: {length}, but {remaining} bytes are left for it")
         key = entry[position : position + length]
         position += length
-        left -= length
+        remaining -= length
     (length,) = _LENGTH.unpack_from(entry, position)
     position += _LENGTH.size
     if length >= 0:
-        if length > left:
-            raise InvalidRecordError(f"value length: {length}, but {left} bytes are left for it")
+        if length > remaining:
+            raise InvalidRecordError(f"value length: {length}, but {remaining} bytes are left for it")
         value = entry[position : position + length]
     return key, value
 

@@ -47,13 +47,13 @@ from minibroker_protocol.records.produced_set import (
 )
 from minibroker_protocol.records.record import Record
 from minibroker_protocol.records.record_runs import check_records
-from minibroker_protocol.records.restamp import restamp, stamped
+from minibroker_protocol.records.restamp import restamp, with_stamp
 from minibroker_protocol.steps import Steps, collect, drain
 
-__all__ = ["AppendPolicy", "Prepared", "prepare", "prepare_in_steps"]
+__all__ = ["AppendPolicy", "PreparedRecords", "prepare", "prepare_in_steps"]
 
 
-class Prepared(NamedTuple):
+class PreparedRecords(NamedTuple):
     """Records that are ready to be appended."""
 
     data: memoryview | bytearray
@@ -69,7 +69,7 @@ class Prepared(NamedTuple):
     record_count: int
 
 
-class _Append(NamedTuple):
+class _AppendParameters(NamedTuple):
     """The parameters of one append."""
 
     policy: AppendPolicy
@@ -83,7 +83,7 @@ class _Append(NamedTuple):
 
 def prepare(
     records: memoryview, policy: AppendPolicy, *, base_offset: int, now_ms: int, topic_partition: str | None = None
-) -> Prepared:
+) -> PreparedRecords:
     """Like `prepare_in_steps`, but run all steps without a pause."""
     return drain(
         prepare_in_steps(
@@ -99,7 +99,7 @@ def prepare_in_steps(
     next_offset: Callable[[], int],
     now_ms: int,
     topic_partition: str | None = None,
-) -> Steps[Prepared]:
+) -> Steps[PreparedRecords]:
     """Prepare the records of a Produce request for one partition.
 
     Args:
@@ -116,7 +116,7 @@ def prepare_in_steps(
     batches = yield from collect(checked_batches(records), RECORDS_PER_STEP)
     source_codec = analyze(batches, len(records))
     first = batches[0]
-    append = _Append(
+    append = _AppendParameters(
         policy=policy,
         codec=source_codec if policy.codec is None else policy.codec,
         next_offset=next_offset,
@@ -125,9 +125,9 @@ def prepare_in_steps(
     )
     check_target(first.header, policy.magic)
     if isinstance(first, RecordBatch) and policy.magic == MAGIC_V2:
-        header, data = yield from _restamped(first, append)
+        header, data = yield from _restamp_batch(first, append)
         if data is None:
-            return _prepared_batch(first.buffer, header, append)
+            return _prepare_batch(first.buffer, header, append)
     else:
         opened: list[OpenedBatch] = []
         for batch in batches:
@@ -137,7 +137,7 @@ def prepare_in_steps(
         opened_records = list(chain.from_iterable(batch.records for batch in opened))
         if policy.magic < MAGIC_V2:
             if first.header.magic == policy.magic and append.codec is source_codec and _is_numbered(opened):
-                message_set: memoryview | bytearray = _message_set_in_place(records, batches, opened, append)
+                message_set: memoryview | bytearray = _stamp_message_set(records, batches, opened, append)
             else:
                 message_set = yield from to_message_set(
                     opened_records,
@@ -147,10 +147,10 @@ def prepare_in_steps(
                     level=policy.level,
                     log_append_time=append.log_append_time,
                 )
-            return _prepared_message_set(message_set, opened_records, append)
-        header, data = _converted(opened_records, first.header, append)
+            return _prepare_message_set(message_set, opened_records, append)
+        header, data = _convert_records(opened_records, first.header, append)
     packed = yield from collect(compressed(append.codec, data, level=policy.level))
-    return _prepared_batch(*pack_batch(header, b"".join(packed), append.codec), append)
+    return _prepare_batch(*pack_batch(header, b"".join(packed), append.codec), append)
 
 
 def _highest_timestamp(records: Sequence[Record]) -> int:
@@ -166,7 +166,7 @@ def _is_numbered(opened: Sequence[OpenedBatch]) -> bool:
     return header.magic > MAGIC_V0 and offsets == list(range(len(offsets)))
 
 
-def _restamped(batch: RecordBatch, append: _Append) -> Steps[tuple[BatchHeader, bytes | None]]:
+def _restamp_batch(batch: RecordBatch, append: _AppendParameters) -> Steps[tuple[BatchHeader, bytes | None]]:
     """Check a v2 batch for a v2 log and stamp it.
 
     Returns:
@@ -179,22 +179,24 @@ def _restamped(batch: RecordBatch, append: _Append) -> Steps[tuple[BatchHeader, 
         opened = yield from open_batch(batch)
         yield from append.validator.validate([opened])
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME and header.codec is not append.codec:
-            return _converted(opened.records, header, append)
+            return _convert_records(opened.records, header, append)
         data = opened.data
         if append.log_append_time is None:
             max_timestamp = _highest_timestamp(opened.records)
     else:
         walked = not 0 <= append.policy.validated_records < header.record_count
         if walked or header.codec is not append.codec:
-            data = b"".join((yield from collect(batch.pieces())))
+            data = b"".join((yield from collect(batch.chunks())))
         if walked:
             check_records(data, 0, header.record_count)
     if header.codec is append.codec:
         return restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp), None
-    return stamped(header, append.policy.timestamp_type, max_timestamp), data
+    return with_stamp(header, append.policy.timestamp_type, max_timestamp), data
 
 
-def _converted(records: Sequence[Record], source: BatchHeader, append: _Append) -> tuple[BatchHeader, bytes]:
+def _convert_records(
+    records: Sequence[Record], source: BatchHeader, append: _AppendParameters
+) -> tuple[BatchHeader, bytes]:
     """Convert older messages, or records with changed timestamps, to a v2 batch of the same producer.
 
     Returns:
@@ -208,14 +210,14 @@ def _converted(records: Sequence[Record], source: BatchHeader, append: _Append) 
         base_sequence=source.base_sequence,
     )
     if append.log_append_time is not None:
-        header = stamped(header, TimestampType.LOG_APPEND_TIME, append.log_append_time)
+        header = with_stamp(header, TimestampType.LOG_APPEND_TIME, append.log_append_time)
     return header, data
 
 
-def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _Append) -> Prepared:
+def _prepare_batch(data: memoryview | bytearray, header: BatchHeader, append: _AppendParameters) -> PreparedRecords:
     first_offset = append.next_offset()
     last_offset = first_offset + header.last_offset_delta
-    return Prepared(
+    return PreparedRecords(
         data=data,
         header=header,
         first_offset=first_offset,
@@ -226,8 +228,8 @@ def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _
     )
 
 
-def _message_set_in_place(
-    records: memoryview, batches: Sequence[Batch], opened: Sequence[OpenedBatch], append: _Append
+def _stamp_message_set(
+    records: memoryview, batches: Sequence[Batch], opened: Sequence[OpenedBatch], append: _AppendParameters
 ) -> memoryview:
     """Assign offsets and timestamps to the messages of a set, and return it without a truncated last message."""
     entries = [batch.buffer for batch in batches]
@@ -238,7 +240,9 @@ def _message_set_in_place(
     return records[: sum(map(len, entries))]
 
 
-def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record], append: _Append) -> Prepared:
+def _prepare_message_set(
+    data: memoryview | bytearray, records: Sequence[Record], append: _AppendParameters
+) -> PreparedRecords:
     first_offset = append.next_offset()
     last_offset = first_offset + len(records) - 1
     max_timestamp = NO_TIMESTAMP
@@ -252,7 +256,7 @@ def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record
             index = timestamps.index(max_timestamp)
         if max_timestamp != NO_TIMESTAMP:
             offset = first_offset + index if append.codec is CompressionCodec.NONE else last_offset
-    return Prepared(
+    return PreparedRecords(
         data=data,
         header=read_entry_header(data),
         first_offset=first_offset,

@@ -15,14 +15,14 @@ def murmur2(data: bytes) -> int:
     """Return Kafka's hash of a key as an unsigned number (`Utils.murmur2`: 32-bit MurmurHash2 with Kafka's seed)."""
     length = len(data)
     value = _SEED ^ length
-    whole = length & ~3
-    for (word,) in _WORD.iter_unpack(data[:whole]):
+    words_end = length & ~3
+    for (word,) in _WORD.iter_unpack(data[:words_end]):
         mixed = word * _M & _MASK
         mixed ^= mixed >> _R
         value = (value * _M & _MASK) ^ (mixed * _M & _MASK)
-    rest = data[whole:]
-    if rest:
-        value = (value ^ int.from_bytes(rest, "little")) * _M & _MASK
+    remaining = data[words_end:]
+    if remaining:
+        value = (value ^ int.from_bytes(remaining, "little")) * _M & _MASK
     value ^= value >> 13
     value = value * _M & _MASK
     return value ^ value >> 15

@@ -37,23 +37,23 @@ from minibroker_protocol.records.header import (
     make_header,
 )
 from minibroker_protocol.records.record import MIN_RECORD_SIZE, walk_records
-from minibroker_protocol.records.record_runs import WORTHWHILE, check_records
+from minibroker_protocol.records.record_runs import MIN_RECORDS_FOR_RUNS, check_records
 from minibroker_protocol.records.varint import CONTINUES, decode_varint
 
 with lazy:
     from minibroker_protocol.records import record_times
     from minibroker_protocol.records import restamp as records_restamp
 
-AHEAD_MS: Final = 60 * 60 * 1000
+MAX_AHEAD_MS: Final = 60 * 60 * 1000
 """The maximum plausible lead over the broker's time. Kafka 4 rejects more (`message.timestamp.after.max.ms`)."""
-TIMED_SIZE: Final = 8 * 1024 * 1024
+MAX_TIMED_BYTES: Final = 8 * 1024 * 1024
 """The maximum size of decompressed records for which an implausible max timestamp is corrected."""
-OPENED_SIZE: Final = 4 * 1024 * 1024
+MAX_OPENED_BYTES: Final = 4 * 1024 * 1024
 """The maximum size of decompressed records that are checked. Larger ones are trusted, like those of large batches.
 
 A few kilobytes can become 128 MiB, and a request can have any number of such batches.
 """
-PLAUSIBLE_GROWTH: Final = 256
+MAX_PLAUSIBLE_GROWTH: Final = 256
 """The maximum plausible expansion. Above it, a compressed batch must be checked to contain its record count.
 
 The limit compares the batch with the smallest possible size of its records. Records of 100 bytes reach it only if they
@@ -84,14 +84,14 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:
-        _refuse_frame(batch)
+        _raise_frame_error(batch)
     fields = HEADER.unpack_from(batch)
     # fmt: off
     (base_offset, length, _, magic, crc, attributes, last_offset_delta,
      base_timestamp, max_timestamp, producer_id, _, sequence, count) = fields
     # fmt: on
     if magic != MAGIC_V2 or length != size - LOG_OVERHEAD:
-        _refuse_frame(batch)
+        _raise_frame_error(batch)
     # Kafka's `LogValidator.validateBatch`: the broker assigns offsets, and clients start at 0.
     if base_offset:
         raise InvalidRecordError(f"base offset: {base_offset} instead of 0")
@@ -116,7 +116,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
         if count == 1:
             delta = check_record(batch, RECORD_BATCH_OVERHEAD)
         else:
-            check = walk_records if count < WORTHWHILE else check_records
+            check = walk_records if count < MIN_RECORDS_FOR_RUNS else check_records
             delta = check(batch, RECORD_BATCH_OVERHEAD, count)
     else:
         delta = None
@@ -125,11 +125,11 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
         return fields
     if delta is None:
         # The records were not opened. Trust a plausible time: reading the records would cost more than the append.
-        if base_timestamp <= max_timestamp <= now_ms + AHEAD_MS and max_timestamp >= 0:
+        if base_timestamp <= max_timestamp <= now_ms + MAX_AHEAD_MS and max_timestamp >= 0:
             return fields
     elif max_timestamp == base_timestamp + delta and delta >= 0 and max_timestamp >= NO_TIMESTAMP:
         return fields
-    return _with_true_time(batch, make_header(fields))
+    return _correct_max_timestamp(batch, make_header(fields))
 
 
 def _check_compressed(batch: memoryview, header: BatchHeader, opened_records: int) -> int | None:
@@ -142,21 +142,21 @@ def _check_compressed(batch: memoryview, header: BatchHeader, opened_records: in
     if opened_records < 0:
         return check_records(decompress(codec, data, max_size=MAX_DECOMPRESSED_SIZE), 0, count)
     if count <= opened_records:
-        records = decompress_within(codec, data, OPENED_SIZE)
+        records = decompress_within(codec, data, MAX_OPENED_BYTES)
         if records is not None:
             return check_records(records, 0, count)
         return None
     check_header(codec, data)
-    if count * MIN_RECORD_SIZE > len(data) * PLAUSIBLE_GROWTH:
+    if count * MIN_RECORD_SIZE > len(data) * MAX_PLAUSIBLE_GROWTH:
         check_record_count(codec, data, count)
     return None
 
 
-def _with_true_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
+def _correct_max_timestamp(batch: memoryview, header: BatchHeader) -> BatchHeader:
     """Set the max timestamp in `batch` to the largest of its records, and return the new header."""
     data: memoryview | bytes | None = batch[RECORD_BATCH_OVERHEAD:]
     if header.codec is not CompressionCodec.NONE:
-        data = decompress_within(header.codec, batch[RECORD_BATCH_OVERHEAD:], TIMED_SIZE)
+        data = decompress_within(header.codec, batch[RECORD_BATCH_OVERHEAD:], MAX_TIMED_BYTES)
     if data is None:
         return header
     return records_restamp.restamp(
@@ -164,7 +164,7 @@ def _with_true_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
     )
 
 
-def _refuse_frame(batch: memoryview) -> NoReturn:
+def _raise_frame_error(batch: memoryview) -> NoReturn:
     """Raise the error for a wrong size or magic, checking them in the order of Kafka's `ByteBufferLogInputStream`."""
     size = len(batch)
     if size < LOG_OVERHEAD:
@@ -181,11 +181,11 @@ def _refuse_frame(batch: memoryview) -> NoReturn:
         raise CorruptRecordError(f"magic: {magic}")
     if batch_length < RECORD_BATCH_OVERHEAD - LOG_OVERHEAD:
         raise CorruptRecordError(f"batch length: {batch_length}, less than a batch's header takes")
-    rest = batch[LOG_OVERHEAD + batch_length :]
-    if _starts_with_a_batch(rest):
-        raise InvalidRecordError(f"records: a second batch follows the one of {size - len(rest)} bytes")
+    extra = batch[LOG_OVERHEAD + batch_length :]
+    if _starts_with_a_batch(extra):
+        raise InvalidRecordError(f"records: a second batch follows the one of {size - len(extra)} bytes")
     # Kafka drops some extra bytes. No client sends them, and only the batch itself can be appended here.
-    raise CorruptRecordError(f"batch length: {batch_length}, but {len(rest)} bytes follow the batch")
+    raise CorruptRecordError(f"batch length: {batch_length}, but {len(extra)} bytes follow the batch")
 
 
 def _starts_with_a_batch(rest: memoryview) -> bool:
@@ -196,9 +196,9 @@ def _starts_with_a_batch(rest: memoryview) -> bool:
     return MIN_MESSAGE_LENGTH <= batch_length <= len(rest) - LOG_OVERHEAD and rest[MAGIC_AT] <= MAGIC_V2
 
 
-MEASURED_SIZE: Final = 8 * 1024 * 1024
+MAX_MEASURED_BYTES: Final = 8 * 1024 * 1024
 """Maximum number of bytes to decompress for counting, which takes some milliseconds."""
-_LARGEST_GROWTH: Final = {CompressionCodec.SNAPPY: 64, CompressionCodec.LZ4: 255, CompressionCodec.GZIP: 1_032}
+_MAX_GROWTH: Final = {CompressionCodec.SNAPPY: 64, CompressionCodec.LZ4: 255, CompressionCodec.GZIP: 1_032}
 """Maximum expansion of one compressed byte. zstd is measured instead: 4 of its bytes can become 128 KB."""
 
 
@@ -206,28 +206,28 @@ def check_record_count(codec: CompressionCodec, data: memoryview, count: int) ->
     """Check that compressed records can be as many as the header says, given the minimum record size.
 
     Kafka decompresses every batch and counts. Here larger batches are trusted, but their record count determines the
-    log end offset. The data is therefore decompressed up to `MEASURED_SIZE`. Larger data is allowed as many records as
-    fit into the reader's limit (`MAX_DECOMPRESSED_SIZE`).
+    log end offset. The data is therefore decompressed up to `MAX_MEASURED_BYTES`. Larger data is allowed as many
+    records as fit into the reader's limit (`MAX_DECOMPRESSED_SIZE`).
 
     Raises:
         InvalidRecordError: the data is malformed, or cannot contain `count` records.
     """
     needed = count * MIN_RECORD_SIZE
-    most = min(len(data) * _LARGEST_GROWTH.get(codec, needed), MAX_DECOMPRESSED_SIZE)
-    if needed <= most:
-        records = decompress_within(codec, data, MEASURED_SIZE)
-        most = most if records is None else len(records)
-    if needed > most:
+    max_size = min(len(data) * _MAX_GROWTH.get(codec, needed), MAX_DECOMPRESSED_SIZE)
+    if needed <= max_size:
+        records = decompress_within(codec, data, MAX_MEASURED_BYTES)
+        max_size = max_size if records is None else len(records)
+    if needed > max_size:
         raise InvalidRecordError(f"record count: {count} in {len(data)} bytes under {codec.name.lower()}")
 
 
-MOST_FORMS: Final = 256
+MAX_FORMS: Final = 256
 """Maximum number of cached forms, one per batch size. When it is exceeded, all are dropped."""
 _Form = tuple[Callable[[bytes | memoryview], tuple[Any, ...]], tuple[Any, ...], int]
 """A function that extracts the form's bytes from a batch, these bytes, and the result of `check_record`."""
 
 
-class _Forms:
+class _FormCache:
     """A cache of the forms of valid single records, by the size of their batch.
 
     The form of a record is every byte that determines where a field ends. A record with a cached form is valid whatever
@@ -243,8 +243,8 @@ class _Forms:
         self.last_size = -1
 
 
-_forms: Final = _Forms()
-_of_size: Final = _forms.by_size.get
+_forms: Final = _FormCache()
+_cached_form: Final = _forms.by_size.get
 
 
 def check_record(batch: bytes | memoryview, position: int) -> int:
@@ -252,28 +252,28 @@ def check_record(batch: bytes | memoryview, position: int) -> int:
 
     The position must be the same for all batches.
     """
-    form = _of_size(len(batch))
+    form = _cached_form(len(batch))
     if form is not None:
-        taken_from, content, delta = form
-        if taken_from(batch) == content:
+        extract, content, delta = form
+        if extract(batch) == content:
             return delta
-    return _walk(batch, position)
+    return _walk_and_cache(batch, position)
 
 
-def _walk(batch: bytes | memoryview, position: int) -> int:
+def _walk_and_cache(batch: bytes | memoryview, position: int) -> int:
     delta = walk_records(batch, position, 1)
     size = len(batch)
     if size == _forms.last_size and size not in _forms.by_size:
-        form = _form_of(batch, position, delta)
+        form = _extract_form(batch, position, delta)
         if form is not None:
-            if len(_forms.by_size) >= MOST_FORMS:
+            if len(_forms.by_size) >= MAX_FORMS:
                 _forms.by_size.clear()
             _forms.by_size[size] = form
     _forms.last_size = size
     return delta
 
 
-def _form_of(batch: bytes | memoryview, position: int, delta: int) -> _Form | None:
+def _extract_form(batch: bytes | memoryview, position: int, delta: int) -> _Form | None:
     """Return the form of a valid record, or None if it has headers, which have lengths of their own."""
     _, at = decode_varint(batch, position)
     at += 1  # Skip the attributes.
@@ -287,7 +287,7 @@ def _form_of(batch: bytes | memoryview, position: int, delta: int) -> _Form | No
     end = value + max(value_size, 0)
     if batch[end:] != b"\0":
         return None
-    taken_from = Struct(
+    extract = Struct(
         f"{position}x{key - position}s{value_size_at - key}x{value - value_size_at}s{end - value}xs"
     ).unpack
-    return taken_from, taken_from(batch), delta
+    return extract, extract(batch), delta

@@ -113,9 +113,9 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
         raise InvalidRecordError(f"record count: {header.record_count}, above the limit of {MAX_OPENED_RECORDS}")
     if header.magic < MAGIC_V2 and header.codec is CompressionCodec.NONE:
         return OpenedBatch(header, b"", list(batch))
-    data = b"".join((yield from collect(batch.pieces())))
+    data = b"".join((yield from collect(batch.chunks())))
     if isinstance(batch, LegacyRecordBatch):
-        reading = batch.read(data, most=MAX_OPENED_RECORDS, checks_crcs=True)
+        reading = batch.read(data, max_messages=MAX_OPENED_RECORDS, verifies_crcs=True)
     else:
         reading = batch.read(data)
     records = yield from collect(reading, RECORDS_PER_STEP)
@@ -161,9 +161,9 @@ class RecordValidator:
             errors: list[RecordError] = []
             bad_timestamps = False
             for index in range(0, len(batch.records), RECORDS_PER_STEP):
-                some = batch.records[index : index + RECORDS_PER_STEP]
-                if not self._all_obey(some, batch.header):
-                    for number, record in enumerate(some, index):
+                records = batch.records[index : index + RECORDS_PER_STEP]
+                if not self._are_surely_valid(records, batch.header):
+                    for number, record in enumerate(records, index):
                         message = self._key_error(record)
                         if message is None:
                             message = self._timestamp_error(record, batch.header)
@@ -181,7 +181,7 @@ class RecordValidator:
         is_packed = header.magic == MAGIC_V2 and header.codec is not CompressionCodec.NONE
         return is_packed and self._policy.max_record_bytes < NO_LIMIT_BYTES
 
-    def _all_obey(self, records: Sequence[Record], header: BatchHeader) -> bool:
+    def _are_surely_valid(self, records: Sequence[Record], header: BatchHeader) -> bool:
         """Return whether all records are certainly valid. If not, they must be checked one by one."""
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
             return False
@@ -235,8 +235,10 @@ def _check_sizes(data: bytes, count: int, limit: int) -> None:
 
 
 def _summary(errors: list[RecordError]) -> str:
-    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:_SHOWN_ERRORS])
+    first_errors = ", ".join(
+        f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:_SHOWN_ERRORS]
+    )
     return (
         f"One or more records have been rejected due to {len(errors)} record errors in total, "
-        f"and only showing the first three errors at most: [{shown}]"
+        f"and only showing the first three errors at most: [{first_errors}]"
     )

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from minibroker_protocol.errors import EncodeError, InvalidRecordError
 from minibroker_protocol.records.header import BatchHeader, TimestampType
-from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
+from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, replace_body
 from minibroker_protocol.records.varint import (
     INT64_MAX,
     INT64_MIN,
@@ -69,7 +69,7 @@ def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
     Raises:
         InvalidRecordError: the bytes are not exactly `header.record_count` records.
     """
-    become(read_records, READ_RECORDS)
+    replace_body(read_records, READ_RECORDS)
     yield from read_records(data, header)  # This makes it a generator, like the generated function.
 
 
@@ -85,7 +85,7 @@ def walk_records(data: bytes | memoryview, position: int, count: int, first: int
         InvalidRecordError: the bytes are not exactly these records, or their offset deltas are not `first`, `first` + 1
             ...
     """
-    become(walk_records, WALK_RECORDS)
+    replace_body(walk_records, WALK_RECORDS)
     return walk_records(data, position, count, first)
 
 
@@ -194,7 +194,7 @@ else:
     headers = ()
     position += 1""",
     },
-    each=f"""\
+    per_record=f"""\
 {_CHECK_END}
 yield new_record((offset, timestamp, timestamp_type, key, value, headers))""",
     after="check_nothing_left(header.record_count, size - position)",
@@ -226,7 +226,7 @@ if data[position]:
 else:
     position += 1""",
     },
-    each=_CHECK_END,
+    per_record=_CHECK_END,
     after="""\
 check_nothing_left(count, size - position)
 return largest >> 1""",

@@ -68,7 +68,7 @@ class RecordLoop(NamedTuple):
     #: read.
     fields: Mapping[str, str]
     #: The lines after the last field.
-    each: str = ""
+    per_record: str = ""
     #: The lines after the loop.
     after: str = ""
     #: Whether the next record begins where the length says, without checking the fields that were not read.
@@ -77,7 +77,7 @@ class RecordLoop(NamedTuple):
     names: Mapping[str, object] = MappingProxyType({})
 
 
-def become(function: Callable[..., Any], loop: RecordLoop) -> None:
+def replace_body(function: Callable[..., Any], loop: RecordLoop) -> None:
     """Replace the body of `function` with the generated code, and add the names it uses to the function's globals.
 
     Raises:
@@ -104,7 +104,7 @@ def source(name: str, loop: RecordLoop) -> str:
     last = max(names.index(field) for field in loop.fields)
     for number, field in enumerate(names[: last + 1]):
         writer.field(field, FIELDS[field], loop.fields.get(field), stays=loop.skips_rest and number == last)
-    writer.lines(3, loop.each)
+    writer.lines(3, loop.per_record)
     if loop.skips_rest:
         writer.lines(3, "position = end")
     writer.lines(1, _REFUSALS)
@@ -120,22 +120,22 @@ except DecodeError as error:
 
 
 class _Writer:
-    """Writes the lines of the function. `_passed` counts the bytes between `position` and the next field."""
+    """Writes the lines of the function. `_skipped_bytes` counts the bytes between `position` and the next field."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
-        self._passed = 0
+        self._skipped_bytes = 0
 
     def lines(self, depth: int, text: str) -> None:
         self.text += ["    " * depth + line for line in text.splitlines()]
 
     def field(self, name: str, kind: str, use: str | None, *, stays: bool) -> None:
         if kind is BYTE:
-            self._passed += 1
+            self._skipped_bytes += 1
         elif kind is HEADERS:
             self.lines(3, use or "")
         elif use is None and kind is not BYTES:
-            self._pass_integer()
+            self._skip_integer()
         else:
             self._integer(VARINT if kind is BYTES else kind, stays=stays)
             if kind is BYTES:
@@ -144,7 +144,7 @@ class _Writer:
 
     def _integer(self, finish: str, *, stays: bool) -> None:
         """Emit the read of an integer into `raw`. If `stays` is true, `position` need not be updated."""
-        at, self._passed = self._passed, 0
+        at, self._skipped_bytes = self._skipped_bytes, 0
         following = f"position + {at + 1}" if stays else "position"
         self.lines(3, f"raw = data[position{f' + {at}' if at else ''}]")
         if not stays:
@@ -155,8 +155,8 @@ class _Writer:
             self.lines(5, "position += 1")
         self.lines(4, f"else:\n    raw, {'_' if stays else 'position'} = {finish}(data, {following}, raw)")
 
-    def _pass_integer(self) -> None:
-        at, self._passed = self._passed, 1
+    def _skip_integer(self) -> None:
+        at, self._skipped_bytes = self._skipped_bytes, 1
         if at:
             self.lines(3, f"position += {at}")
         self.lines(3, f"while data[position] >= {CONTINUES}:\n    position += 1")

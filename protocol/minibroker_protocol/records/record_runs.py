@@ -15,28 +15,32 @@ from typing import Final, NamedTuple
 from minibroker_protocol.records.record import walk_records
 from minibroker_protocol.records.varint import CONTINUES
 
-SHORTEST_RUN: Final = 4
+MIN_RUN_RECORDS: Final = 4
 """Minimum length of a run. Fewer records are faster to walk."""
-WORTHWHILE: Final = 8
+MIN_RECORDS_FOR_RUNS: Final = 8
 """Minimum record count of a batch for which runs are faster."""
-WINDOW: Final = 65_536
+WINDOW_BYTES: Final = 65_536
 """Bytes to copy at a time: a strided slice of `bytes` takes a tenth of the time of one of a memoryview."""
-_MOST: Final = 8_192
+_FIRST_THREE_BYTE_DELTA: Final = 8_192
 """The first offset delta that takes three bytes."""
-_LONGEST: Final = 4
+_MAX_TIMESTAMP_DELTA_BYTES: Final = 4
 """Maximum size of a timestamp delta in bytes, enough for 37 hours. Records with longer ones are walked."""
-_ONE_BYTE: Final = CONTINUES // 2
+_FIRST_TWO_BYTE_DELTA: Final = CONTINUES // 2
 """The first offset delta that takes two bytes."""
 
 # The raw offset delta of record i is 2 * i, with seven bits of it in the low byte, and i // 64 in the high byte.
-_LOW_BYTES: Final = bytes(range(0, CONTINUES, 2)) + bytes(range(CONTINUES, 256, 2)) * (_MOST // _ONE_BYTE - 1)
-_HIGH_BYTES: Final = b"".join(bytes((high,)) * _ONE_BYTE for high in range(_MOST // _ONE_BYTE))
+_LOW_BYTES: Final = bytes(range(0, CONTINUES, 2)) + bytes(range(CONTINUES, 256, 2)) * (
+    _FIRST_THREE_BYTE_DELTA // _FIRST_TWO_BYTE_DELTA - 1
+)
+_HIGH_BYTES: Final = b"".join(
+    bytes((high,)) * _FIRST_TWO_BYTE_DELTA for high in range(_FIRST_THREE_BYTE_DELTA // _FIRST_TWO_BYTE_DELTA)
+)
 _SEVEN_BITS: Final = 0x7F
 _EVEN: Final = bytes(range(0, 256, 2))
 _CONTINUING: Final = bytes(range(CONTINUES, 256))
 
 
-class Passed(NamedTuple):
+class CheckedRuns(NamedTuple):
     """The number of valid records, and the position after them.
 
     `largest` is the raw value of the largest timestamp delta, or -1 if there are no records.
@@ -49,11 +53,11 @@ class Passed(NamedTuple):
 
 def check_records(data: bytes | memoryview, position: int, count: int) -> int:
     """Do the same as `walk_records`, but faster if most records have the same layout."""
-    passed = pass_runs(data, position, count)
-    return max(passed.largest >> 1, walk_records(data, passed.position, count, passed.records))
+    checked = check_runs(data, position, count)
+    return max(checked.largest >> 1, walk_records(data, checked.position, count, checked.records))
 
 
-def pass_runs(data: bytes | memoryview, position: int, count: int) -> Passed:
+def check_runs(data: bytes | memoryview, position: int, count: int) -> CheckedRuns:
     """Check the runs at the beginning of `count` records, which start at `position` in `data`.
 
     Records after these runs can also be valid.
@@ -61,42 +65,46 @@ def pass_runs(data: bytes | memoryview, position: int, count: int) -> Passed:
     index, largest = 0, -1
     start = position
     window = b""
-    while count - index >= SHORTEST_RUN:
-        if position + WINDOW // 2 > start + len(window) and start + len(window) < len(data):
+    while count - index >= MIN_RUN_RECORDS:
+        if position + WINDOW_BYTES // 2 > start + len(window) and start + len(window) < len(data):
             start = position
-            window = bytes(data[start : start + WINDOW])
+            window = bytes(data[start : start + WINDOW_BYTES])
         at = position - start
         try:
-            size, times, offsets, fixed = _layout(window, at)
+            size, times, offsets, fixed = _read_layout(window, at)
         except IndexError:
             break
-        rows = min(count - index, (len(window) - at) // size, (_ONE_BYTE if index < _ONE_BYTE else _MOST) - index)
-        if rows >= SHORTEST_RUN:
-            rows = _alike(window, at, size, rows, fixed)
-        if rows < SHORTEST_RUN:
+        rows = min(
+            count - index,
+            (len(window) - at) // size,
+            (_FIRST_TWO_BYTE_DELTA if index < _FIRST_TWO_BYTE_DELTA else _FIRST_THREE_BYTE_DELTA) - index,
+        )
+        if rows >= MIN_RUN_RECORDS:
+            rows = _count_alike(window, at, size, rows, fixed)
+        if rows < MIN_RUN_RECORDS:
             break
         end = at + rows * size
         is_next = window[offsets:end:size] == _LOW_BYTES[index : index + rows] and (
-            index < _ONE_BYTE or window[offsets + 1 : end : size] == _HIGH_BYTES[index : index + rows]
+            index < _FIRST_TWO_BYTE_DELTA or window[offsets + 1 : end : size] == _HIGH_BYTES[index : index + rows]
         )
-        highest = _largest_time([window[place:end:size] for place in range(times, offsets)])
+        highest = _largest_time([window[column:end:size] for column in range(times, offsets)])
         if not is_next or highest < 0:
             break
         largest = max(largest, highest)
         index += rows
         position += rows * size
-    return Passed(index, position, largest)
+    return CheckedRuns(index, position, largest)
 
 
-def _alike(window: bytes, at: int, size: int, rows: int, fixed: list[int]) -> int:
+def _count_alike(window: bytes, at: int, size: int, rows: int, fixed: list[int]) -> int:
     """Return how many of `rows` records have the same bytes as the first at all positions in `fixed`."""
     end = at + rows * size
-    for place in fixed:
-        column = window[place:end:size]
+    for position in fixed:
+        column = window[position:end:size]
         first = column[:1]
         if column != first * rows:
             rows -= len(column.lstrip(first))
-            if rows < SHORTEST_RUN:
+            if rows < MIN_RUN_RECORDS:
                 break
             end = at + rows * size
     return rows
@@ -116,7 +124,7 @@ def _largest_time(columns: list[bytes]) -> int:
     return raw
 
 
-def _layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
+def _read_layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
     """Return the size of the record at `at`, the positions of its two deltas, and those of its lengths.
 
     Raises:
@@ -126,7 +134,7 @@ def _layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
     position = at + 1
     fixed = [at]
     if raw >= CONTINUES:
-        raw = _second(window[position], raw)
+        raw = _add_second_byte(window[position], raw)
         fixed.append(position)
         position += 1
     end = position + (raw >> 1)
@@ -139,18 +147,18 @@ def _layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
     while window[position] >= CONTINUES:
         position += 1
     position += 1
-    if offsets - times > _LONGEST:
+    if offsets - times > _MAX_TIMESTAMP_DELTA_BYTES:
         raise IndexError
-    position = _pass_fields(window, position, fixed, 2, of_headers=False)
+    position = _skip_fields(window, position, fixed, 2, of_headers=False)
     fixed.append(position)
     if window[position]:
-        position = _pass_headers(window, position, fixed)
+        position = _skip_headers(window, position, fixed)
     if position + 1 != end:
         raise IndexError
     return end - at, times, offsets, fixed
 
 
-def _second(byte: int, raw: int) -> int:
+def _add_second_byte(byte: int, raw: int) -> int:
     """Return the raw length encoded in the bytes `raw` and `byte`.
 
     Raises:
@@ -161,7 +169,7 @@ def _second(byte: int, raw: int) -> int:
     return raw + (byte << 7) - CONTINUES
 
 
-def _pass_headers(window: bytes, position: int, fixed: list[int]) -> int:
+def _skip_headers(window: bytes, position: int, fixed: list[int]) -> int:
     """Append the positions of the headers' lengths to `fixed`, and return the position of their last byte.
 
     The header count is at `position`.
@@ -170,10 +178,10 @@ def _pass_headers(window: bytes, position: int, fixed: list[int]) -> int:
     if count & 1 or count >= CONTINUES:
         raise IndexError
     # The raw count is twice the count, and each header has a key and a value.
-    return _pass_fields(window, position + 1, fixed, count, of_headers=True) - 1
+    return _skip_fields(window, position + 1, fixed, count, of_headers=True) - 1
 
 
-def _pass_fields(window: bytes, position: int, fixed: list[int], count: int, *, of_headers: bool) -> int:
+def _skip_fields(window: bytes, position: int, fixed: list[int], count: int, *, of_headers: bool) -> int:
     """Append the positions of the lengths of `count` alternating keys and values to `fixed`.
 
     Returns:
@@ -184,7 +192,7 @@ def _pass_fields(window: bytes, position: int, fixed: list[int], count: int, *, 
         raw = window[position]
         position += 1
         if raw >= CONTINUES:
-            raw = _second(window[position], raw)
+            raw = _add_second_byte(window[position], raw)
             fixed.append(position)
             position += 1
         if not raw & 1:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.records.header import NO_TIMESTAMP, BatchHeader, TimestampType
 from minibroker_protocol.records.record import Record, read_records
-from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
+from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, replace_body
 from minibroker_protocol.records.varint import (
     INT64_MAX,
     INT64_MIN,
@@ -20,9 +20,9 @@ from minibroker_protocol.records.varint import (
     wrap_int64,
 )
 
-FIRST_FIELDS_SIZE: Final = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE + MAX_VARINT_SIZE
+MAX_FIRST_FIELDS_BYTES: Final = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE + MAX_VARINT_SIZE
 """Maximum size of the fields up to the offset delta: the length, the attributes and the two deltas, in bytes."""
-RECORDS_AT_ONCE: Final = 4_096
+TIMES_PER_STEP: Final = 4_096
 """Records whose timestamps are read per step, in a millisecond or two."""
 
 
@@ -35,19 +35,19 @@ class RecordTimes(NamedTuple):
 
 
 def read_times(data: bytes | memoryview, header: BatchHeader) -> Iterator[RecordTimes]:
-    """Yield the timestamps of all records in `data`, `RECORDS_AT_ONCE` of them at a time.
+    """Yield the timestamps of all records in `data`, `TIMES_PER_STEP` of them at a time.
 
     Fields after the timestamps are not checked.
 
     Raises:
         InvalidRecordError: the records are truncated.
     """
-    position, left = 0, header.record_count
+    position, remaining = 0, header.record_count
     by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base = header.base_timestamp
-    while left > 0:
-        count = min(left, RECORDS_AT_ONCE)
-        left -= count
+    while remaining > 0:
+        count = min(remaining, TIMES_PER_STEP)
+        remaining -= count
         deltas, end = _read_deltas(data, position, count)
         if by_append:
             times = [header.max_timestamp] * count
@@ -75,17 +75,17 @@ def time_and_offset(record: bytes | memoryview, header: BatchHeader) -> tuple[in
 
 def largest_timestamp(data: bytes | memoryview, header: BatchHeader) -> int:
     """Return the largest timestamp of the records, at least `NO_TIMESTAMP`. Raises the same errors as `read_times`."""
-    return max([NO_TIMESTAMP, *[max(found.times) for found in read_times(data, header)]])
+    return max([NO_TIMESTAMP, *[max(chunk.times) for chunk in read_times(data, header)]])
 
 
-def records_in(data: bytes | memoryview, header: BatchHeader, found: RecordTimes) -> Iterator[Record]:
+def records_in(data: bytes | memoryview, header: BatchHeader, times: RecordTimes) -> Iterator[Record]:
     """Return the records whose times are in `found`. Raises the same errors as `read_records`."""
-    return read_records(bytes(data[found.start : found.end]), header._replace(record_count=len(found.times)))
+    return read_records(bytes(data[times.start : times.end]), header._replace(record_count=len(times.times)))
 
 
 def _read_deltas(data: bytes | memoryview, position: int, count: int) -> tuple[list[int], int]:
     """Return the raw timestamp deltas of `count` records, and the position of the next record."""
-    become(_read_deltas, READ_DELTAS)
+    replace_body(_read_deltas, READ_DELTAS)
     return _read_deltas(data, position, count)
 
 

@@ -7,7 +7,7 @@ from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import CODEC_MASK, MAGIC_V2, RECORD_BATCH_OVERHEAD, BatchHeader
 from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.record import Record
-from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
+from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, replace_body
 
 
 class Keys(NamedTuple):
@@ -36,7 +36,7 @@ def v2_keys(data: bytes, position: int, header: BatchHeader) -> Keys:
     Raises:
         InvalidRecordError: the data does not consist of exactly `header.record_count` records.
     """
-    become(v2_keys, V2_KEYS)
+    replace_body(v2_keys, V2_KEYS)
     return v2_keys(data, position, header)
 
 
@@ -53,7 +53,7 @@ add_tombstone, add_bound = found.tombstones.append, found.bounds.append""",
         "offset_delta": f"add_offset(base_offset + ({NUMBER}))",
         "key": "add_key(key)",
     },
-    each="""\
+    per_record="""\
 add_tombstone(data[position] & 1 == 1)  # the sign of the value's length
 if position >= end:
     raise InvalidRecordError("its key goes beyond its end")

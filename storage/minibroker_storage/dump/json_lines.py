@@ -7,7 +7,7 @@ from typing import Any, Final, TextIO
 
 from minibroker_protocol.records.header import (
     MAGIC_V2,
-    MARKERS,
+    MARKER_TYPES,
     NO_OFFSET,
     TIMESTAMP_TYPES,
     codec_name,
@@ -123,7 +123,7 @@ def _name(name: str) -> str:
 def _control(key: bytes | None, value: bytes | None) -> Json:
     name, type_id = control_type(key)
     line: Json = {"controlType": name, "controlTypeId": type_id}
-    if name in MARKERS:
+    if name in MARKER_TYPES:
         line["coordinatorEpoch"] = coordinator_epoch(value)
     return line
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TextIO
 
 from minibroker_protocol.records.header import (
     MAGIC_V2,
-    MARKERS,
+    MARKER_TYPES,
     NO_OFFSET,
     TIMESTAMP_TYPES,
     codec_name,
@@ -222,7 +222,7 @@ def _header_keys(headers: Headers) -> str:
 def _control(key: bytes | None, value: bytes | None) -> str:
     name, type_id = control_type(key)
     epoch = coordinator_epoch(value)
-    if name in MARKERS and epoch is not None:
+    if name in MARKER_TYPES and epoch is not None:
         return f" endTxnMarker: {name} coordinatorEpoch: {epoch}"
     return f" controlType: {name}({type_id})"
 

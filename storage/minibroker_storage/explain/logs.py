@@ -4,7 +4,7 @@ import zlib
 
 from minibroker_protocol.errors import DecodeError, UnsupportedMagicError
 from minibroker_protocol.fields.batches import add_header, message_node, record_nodes, wrapped_nodes
-from minibroker_protocol.fields.notes import moment
+from minibroker_protocol.fields.notes import format_time
 from minibroker_protocol.fields.tree import BATCH, COMPRESSED, ERROR, INT8, INT32, UINT32, Node
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
@@ -95,7 +95,7 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
     page.gap()
     page.heading(f"{kind}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes")
     offset = "of the last message in it" if entry.is_compressed else "set by the broker"
-    Rows(page, data, position).write(message_node(cursor_over(data), "message", header, offset, moment))
+    Rows(page, data, position).write(message_node(cursor_over(data), "message", header, offset, format_time))
     if not entry.is_compressed:
         return
     messages = memoryview(entry.records_data())

@@ -5,7 +5,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import Final
 
-from minibroker_protocol.fields.notes import moment
+from minibroker_protocol.fields.notes import format_time
 from minibroker_protocol.fields.tree import INT16, INT32, INT64, UINT32, Note
 from minibroker_protocol.records.header import crc32c
 from minibroker_storage.dump.files import DumpFile
@@ -20,7 +20,7 @@ _PRODUCER: Final[tuple[_Row, ...]] = (
     ("last sequence", INT32, "-1: none"),
     ("last offset", INT64, "-1: none"),
     ("offset delta", INT32, "from its last batch's first"),
-    ("timestamp", INT64, moment),
+    ("timestamp", INT64, format_time),
     ("coordinator epoch", INT32, "of its last marker; -1: none"),
     ("current txn first", INT64, "of its open transaction; -1: none"),
 )
@@ -55,7 +55,7 @@ def explain_time_index(page: Page, file: DumpFile) -> None:
         page,
         file,
         (
-            ("timestamp", INT64, moment),
+            ("timestamp", INT64, format_time),
             ("relative offset", INT32, lambda value: f"offset {base + value}: later ones lie behind"),
         ),
     )

@@ -9,7 +9,7 @@ from typing import Final
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch
 from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
-from minibroker_protocol.records.header import MAGIC_V2, MARKERS, BatchHeader, control_type
+from minibroker_protocol.records.header import MAGIC_V2, MARKER_TYPES, BatchHeader, control_type
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.log import Log
 from minibroker_storage.offset_index import OffsetIndex
@@ -190,7 +190,7 @@ def _marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
         if header.magic == MAGIC_V2 and header.is_control and header.producer_id == batch.producer_id:
             record = next(iter(RecordBatch(segment.batch_at(position))), None)
             kind = control_type(None if record is None else record.key)[0]
-            if kind in MARKERS:
+            if kind in MARKER_TYPES:
                 return MarkerView(header.base_offset, segment.base_offset, position, kind), False
         if count == _MOST_HEADERS:
             break

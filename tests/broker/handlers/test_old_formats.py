@@ -10,7 +10,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import PartitionData
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.conversion import PIECE_RECORDS
+from minibroker_protocol.records.conversion import MAX_PIECE_RECORDS
 from minibroker_protocol.records.header import CompressionCodec, TimestampType, compute_crc
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord, Record, encode_record
@@ -219,7 +219,7 @@ def test_a_conversion_of_very_many_records_ends_early_and_goes_on_with_the_next_
     for _ in range(3):
         assert harness.produce(bytes(sent)).error_code == 0
     found = records_in(harness.fetch_one(version=3))
-    pieces = 60_000 + 3 * PIECE_RECORDS
+    pieces = 60_000 + 3 * MAX_PIECE_RECORDS
     assert [record.offset for record in found] == list(range(pieces))
     rest = records_in(harness.fetch_one(pieces, version=3))
     assert [record.offset for record in rest] == list(range(pieces, 180_000))

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256, SCRAM_SHA_512
-from minibroker.security.sasl.scram import credential_of
+from minibroker.security.sasl.scram import derive_credential
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -43,7 +43,7 @@ def alter(
 def test_a_credential_is_stored_replaced_and_removed(harness: Harness) -> None:
     assert alter(harness, upsertion()) == {"alice": (0, None)}
     found = harness.services.security.scram.find(SCRAM_SHA_256, "alice")
-    assert found == credential_of(SCRAM_SHA_256, "secret", salt=b"salt")
+    assert found == derive_credential(SCRAM_SHA_256, "secret", salt=b"salt")
     assert alter(harness, upsertion(iterations=5000), upsertion("bob")) == {"alice": (0, None), "bob": (0, None)}
     assert harness.services.security.scram.of_user("alice")[SCRAM_SHA_256].iterations == 5000
     assert alter(harness, deletion()) == {"alice": (0, None)}
@@ -112,9 +112,9 @@ def stored(harness: Harness) -> Harness:
     """Two credentials are of alice, and one of bob."""
     harness.services.security.scram.alter(
         {
-            (SCRAM_SHA_256, "alice"): credential_of(SCRAM_SHA_256, "secret"),
-            (SCRAM_SHA_512, "alice"): credential_of(SCRAM_SHA_512, "secret", iterations=8192),
-            (SCRAM_SHA_512, "bob"): credential_of(SCRAM_SHA_512, "secret"),
+            (SCRAM_SHA_256, "alice"): derive_credential(SCRAM_SHA_256, "secret"),
+            (SCRAM_SHA_512, "alice"): derive_credential(SCRAM_SHA_512, "secret", iterations=8192),
+            (SCRAM_SHA_512, "bob"): derive_credential(SCRAM_SHA_512, "secret"),
         }
     )
     return harness
@@ -148,7 +148,7 @@ def test_credentials_outlive_the_broker_and_go_with_a_reset(stored: Harness) -> 
     stored.restart()
     assert stored.services.security.scram.users() == ["alice", "bob"]
     stored.core.metadata.keep()
-    stored.services.security.scram.alter({(SCRAM_SHA_256, "carol"): credential_of(SCRAM_SHA_256, "x")})
+    stored.services.security.scram.alter({(SCRAM_SHA_256, "carol"): derive_credential(SCRAM_SHA_256, "x")})
     stored.core.metadata.write_first(stored.data_dir)
     stored.core.metadata.load()
     assert stored.services.security.scram.users() == ["alice", "bob"]

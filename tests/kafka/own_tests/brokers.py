@@ -36,7 +36,7 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.principals import Principal
 from minibroker.security.sasl.jaas import JaasError, section_of, server_logins
-from minibroker.security.sasl.scram import NUMBERS, ScramCredential
+from minibroker.security.sasl.scram import MECHANISM_NUMBERS, ScramCredential
 from minibroker.server import connection
 from minibroker.server.requests.session import Session
 from minibroker.server.services import Services
@@ -220,7 +220,7 @@ def build_principals(config: dict[str, str], listeners: list[str]) -> None:
 
 def _scram_credential(given: dict[str, Any]) -> tuple[tuple[str, str], ScramCredential]:
     salt, stored_key, server_key = (base64.b64decode(given[key]) for key in ("salt", "stored_key", "server_key"))
-    mechanism = next(name for name, number in NUMBERS.items() if number == given["mechanism"])
+    mechanism = next(name for name, number in MECHANISM_NUMBERS.items() if number == given["mechanism"])
     return (mechanism, given["user"]), ScramCredential(salt, stored_key, server_key, given["iterations"])
 
 

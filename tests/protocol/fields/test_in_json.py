@@ -65,12 +65,12 @@ def test_long_values_are_cut_and_say_so() -> None:
     record = below(shown(produce(value)), *PARTITION, "records", "[0]", "[0]")
     assert below(record, "value")["cut"] == 6000
     assert below(record, "value")["value"] == "é" * 512
-    record = below(shown(produce(value), most=101), *PARTITION, "records", "[0]", "[0]")
+    record = below(shown(produce(value), max_value_bytes=101), *PARTITION, "records", "[0]", "[0]")
     assert below(record, "value")["value"] == "é" * 50
 
 
 def test_decompressed_bytes_are_a_space_of_their_own() -> None:
-    found = shown(produce(b"v" * 3000, CompressionCodec.GZIP), most_inside=100)
+    found = shown(produce(b"v" * 3000, CompressionCodec.GZIP), max_inside_bytes=100)
     payload = below(found, *PARTITION, "records", "[0]", "records")
     inside = payload["inside"]
     assert (inside["size"], inside["cut"], len(base64.b64decode(inside["base64"]))) == (3011, 3011, 100)

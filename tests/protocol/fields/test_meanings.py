@@ -6,7 +6,7 @@ from minibroker_protocol import primitives as p
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.fields.meanings import KIP_OF_MODULE, KIPS, MEANINGS, first_versions, meaning_of, meanings_json
-from minibroker_protocol.fields.structures import place_of
+from minibroker_protocol.fields.structures import declaration_path
 from minibroker_protocol.messages import MODULES, messages_of
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records.builder import build_batch
@@ -24,7 +24,7 @@ def places(cls: type) -> set[str]:
     """Return the places of all fields of a message and its structures."""
     found: set[str] = set()
     for field in fields_of(cls):
-        found.add(f"{place_of(cls)}.{field.name}")
+        found.add(f"{declaration_path(cls)}.{field.name}")
         if not isinstance(field.kind, p.WireType):
             found |= places(field.kind)
     return found
@@ -33,7 +33,7 @@ def places(cls: type) -> set[str]:
 def all_places() -> set[str]:
     """Return the places of all fields of all messages and stored records, and of their versions."""
     classes = all_classes()
-    return {f"{place_of(cls)}.version" for cls in classes}.union(*map(places, classes))
+    return {f"{declaration_path(cls)}.version" for cls in classes}.union(*map(places, classes))
 
 
 def test_no_name_has_two_sentences() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import EncodeError, InvalidRecordError
-from minibroker_protocol.records.codecs import STEP_SIZE
-from minibroker_protocol.records.codecs.lz4_codec import xxh32_of_few
+from minibroker_protocol.records.codecs import CHUNK_SIZE
+from minibroker_protocol.records.codecs.lz4_codec import short_xxh32
 from minibroker_protocol.records.compression import (
     COMPRESSION_LEVELS,
     DEFAULT_COMPRESSION_LEVELS,
@@ -294,13 +294,13 @@ def test_an_lz4_frame_that_asks_for_a_dictionary_is_refused_in_format_v0() -> No
     ],
 )
 def test_the_xxhash_of_few_bytes_is_the_known_one(data: bytes, expected: int) -> None:
-    assert xxh32_of_few(data) == expected
+    assert short_xxh32(data) == expected
 
 
 @pytest.mark.parametrize("size", [1, 2**16, 2**20 + 7])
 def test_the_xxhash_of_a_frame_descriptor_is_the_librarys(size: int) -> None:
     frame = lz4_frame.compress(bytes(size), store_size=True)
-    assert xxh32_of_few(frame[4:14]) >> 8 & 0xFF == frame[14]
+    assert short_xxh32(frame[4:14]) >> 8 & 0xFF == frame[14]
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
@@ -380,10 +380,10 @@ def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused() -> None:
         decompress(ZSTD, frame, max_size=100)
 
 
-LARGE = TEXT * 6 + random.Random(3).randbytes(2 * STEP_SIZE) + bytes(3 * STEP_SIZE)
+LARGE = TEXT * 6 + random.Random(3).randbytes(2 * CHUNK_SIZE) + bytes(3 * CHUNK_SIZE)
 
 
-@pytest.mark.parametrize("size", [0, 1, STEP_SIZE - 1, STEP_SIZE + 1, len(LARGE)])
+@pytest.mark.parametrize("size", [0, 1, CHUNK_SIZE - 1, CHUNK_SIZE + 1, len(LARGE)])
 @pytest.mark.parametrize("codec", CompressionCodec)
 def test_data_of_several_steps_comes_back(codec: CompressionCodec, size: int) -> None:
     data = LARGE[-size:] if size else b""
@@ -391,7 +391,7 @@ def test_data_of_several_steps_comes_back(codec: CompressionCodec, size: int) ->
     pieces = list(decompressed(codec, packed, max_size=size))
     assert b"".join(pieces) == data
     if codec is not CompressionCodec.NONE:
-        assert min(len(list(compressed(codec, data))), len(pieces)) > size // STEP_SIZE - 1
+        assert min(len(list(compressed(codec, data))), len(pieces)) > size // CHUNK_SIZE - 1
 
 
 @pytest.mark.parametrize("codec", one_in(2, COMPRESSING))

@@ -9,7 +9,7 @@ from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.conversion import (
-    PIECE_RECORDS,
+    MAX_PIECE_RECORDS,
     overflow_message,
     pack_batch,
     up_convert,
@@ -132,11 +132,11 @@ def test_up_conversion_changes_no_record(records: list[NewRecord], codec: Compre
 def test_a_batch_of_very_many_records_is_converted_in_pieces_from_the_asked_one_on(
     codec: CompressionCodec, magic: int
 ) -> None:
-    count = 2 * PIECE_RECORDS + 10
+    count = 2 * MAX_PIECE_RECORDS + 10
     batch = build_batch([NewRecord(None, b"%d" % n, 1_000 + n) for n in range(count)], base_offset=7, codec=codec)
-    for first, piece in ((0, 0), (7 + PIECE_RECORDS - 1, 0), (7 + PIECE_RECORDS, 1), (7 + count - 1, 2)):
+    for first, piece in ((0, 0), (7 + MAX_PIECE_RECORDS - 1, 0), (7 + MAX_PIECE_RECORDS, 1), (7 + count - 1, 2)):
         stored = read(down_converted(batch, magic, first, max_bytes=PLENTY))
-        begin = 7 + piece * PIECE_RECORDS if codec else max(first, 7)
+        begin = 7 + piece * MAX_PIECE_RECORDS if codec else max(first, 7)
         assert [(record.offset, record.value) for record in stored] == [
             (offset, b"%d" % (offset - 7)) for offset in range(begin, 7 + count)
         ]
@@ -145,8 +145,8 @@ def test_a_batch_of_very_many_records_is_converted_in_pieces_from_the_asked_one_
 
 
 def test_a_piece_that_does_not_fit_is_left_for_the_next_fetch_but_never_the_first() -> None:
-    batch = build_batch([NewRecord(None, b"", 5)] * (3 * PIECE_RECORDS), codec=CompressionCodec.GZIP)
-    assert len(read(down_converted(batch, 1, 0, max_bytes=1))) == PIECE_RECORDS
-    assert [record.offset for record in read(down_converted(batch, 1, PIECE_RECORDS, max_bytes=1))] == list(
-        range(PIECE_RECORDS, 2 * PIECE_RECORDS)
+    batch = build_batch([NewRecord(None, b"", 5)] * (3 * MAX_PIECE_RECORDS), codec=CompressionCodec.GZIP)
+    assert len(read(down_converted(batch, 1, 0, max_bytes=1))) == MAX_PIECE_RECORDS
+    assert [record.offset for record in read(down_converted(batch, 1, MAX_PIECE_RECORDS, max_bytes=1))] == list(
+        range(MAX_PIECE_RECORDS, 2 * MAX_PIECE_RECORDS)
     )

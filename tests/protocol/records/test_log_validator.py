@@ -27,7 +27,7 @@ from minibroker_protocol.records.header import (
     stamp,
 )
 from minibroker_protocol.records.legacy import build_message_set, encode_message
-from minibroker_protocol.records.log_validator import AppendPolicy, Prepared, prepare, prepare_in_steps
+from minibroker_protocol.records.log_validator import AppendPolicy, PreparedRecords, prepare, prepare_in_steps
 from minibroker_protocol.records.produced_batch import check_produced_batch
 from minibroker_protocol.records.record import NewRecord
 from minibroker_protocol.steps import drain
@@ -40,7 +40,7 @@ RECORDS = [NewRecord(b"key", b"v" * 50, 10), NewRecord(None, b"v" * 50, 30), New
 PRODUCER: dict[str, Any] = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 40}
 
 
-def appended(data: bytes | bytearray, policy: AppendPolicy) -> tuple[Prepared, list[Batch]]:
+def appended(data: bytes | bytearray, policy: AppendPolicy) -> tuple[PreparedRecords, list[Batch]]:
     """Return the result, and its batches as they would be in the log, after checking their checksums."""
     prepared = prepare(memoryview(bytearray(data)), policy, base_offset=BASE, now_ms=NOW)
     assert prepared.header == read_entry_header(prepared.data)

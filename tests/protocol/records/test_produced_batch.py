@@ -19,7 +19,7 @@ from minibroker_protocol.records import produced_batch
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import HEADER, CompressionCodec, compute_crc, read_header
-from minibroker_protocol.records.produced_batch import OPENED_SIZE, check_produced_batch
+from minibroker_protocol.records.produced_batch import MAX_OPENED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
 
 RECORDS = [
@@ -214,7 +214,7 @@ def test_a_bomb_is_refused_when_it_is_opened(codec: CompressionCodec, monkeypatc
     check_produced_batch(batch, opened_records=0)
 
 
-@pytest.mark.parametrize("size", [1_000, OPENED_SIZE + 1])
+@pytest.mark.parametrize("size", [1_000, MAX_OPENED_BYTES + 1])
 @pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec])
 def test_few_records_that_take_many_bytes_are_trusted_as_many_records_are(codec: CompressionCodec, size: int) -> None:
     batch = bytearray(build_batch([NewRecord(None, bytes(size), 1)], codec=codec))
@@ -223,7 +223,7 @@ def test_few_records_that_take_many_bytes_are_trusted_as_many_records_are(codec:
     struct.pack_into(">I", batch, 17, compute_crc(memoryview(batch)))
     with pytest.raises(InvalidRecordError):
         check_produced_batch(memoryview(batch), opened_records=-1)
-    if size > OPENED_SIZE:
+    if size > MAX_OPENED_BYTES:
         assert check_produced_batch(memoryview(batch), opened_records=100).record_count == 2
     else:
         with pytest.raises(InvalidRecordError):

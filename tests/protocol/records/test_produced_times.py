@@ -11,9 +11,9 @@ from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import BatchHeader, CompressionCodec, compute_crc, read_header
-from minibroker_protocol.records.produced_batch import AHEAD_MS, TIMED_SIZE, check_produced_batch
+from minibroker_protocol.records.produced_batch import MAX_AHEAD_MS, MAX_TIMED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
-from minibroker_protocol.records.record_times import RECORDS_AT_ONCE, largest_timestamp, read_times, records_in
+from minibroker_protocol.records.record_times import TIMES_PER_STEP, largest_timestamp, read_times, records_in
 
 NOW = 1_700_000_000_000
 ALL = -1
@@ -40,7 +40,7 @@ def checked(batch: bytearray, opened_records: int, now_ms: int | None = NOW) -> 
 
 @pytest.mark.parametrize("codec", CompressionCodec)
 @pytest.mark.parametrize("opened", [ALL, NONE])
-@pytest.mark.parametrize("claimed", [-1, 0, NOW - 50, NOW + AHEAD_MS + 1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("claimed", [-1, 0, NOW - 50, NOW + MAX_AHEAD_MS + 1, 2**63 - 1, -(2**63)])
 def test_an_implausible_time_is_replaced_by_the_largest_of_the_records(
     codec: CompressionCodec, opened: int, claimed: int
 ) -> None:
@@ -58,12 +58,12 @@ def test_records_that_are_opened_leave_no_doubt_about_the_time(codec: Compressio
 
 
 def test_a_plausible_time_of_a_batch_that_is_not_opened_stays() -> None:
-    batch = with_max_timestamp(batch_of([NOW - 40, NOW - 3]), NOW + AHEAD_MS)
-    assert checked(batch, 1).max_timestamp == NOW + AHEAD_MS
+    batch = with_max_timestamp(batch_of([NOW - 40, NOW - 3]), NOW + MAX_AHEAD_MS)
+    assert checked(batch, 1).max_timestamp == NOW + MAX_AHEAD_MS
 
 
 def test_records_may_be_of_the_future() -> None:
-    assert checked(batch_of([NOW, NOW + 10 * AHEAD_MS]), NONE).max_timestamp == NOW + 10 * AHEAD_MS
+    assert checked(batch_of([NOW, NOW + 10 * MAX_AHEAD_MS]), NONE).max_timestamp == NOW + 10 * MAX_AHEAD_MS
 
 
 @pytest.mark.parametrize("opened", [ALL, NONE])
@@ -85,7 +85,7 @@ def test_a_time_that_claims_to_be_the_brokers_is_left_to_the_log_validator(opene
 
 
 def test_a_batch_that_grows_beyond_the_limit_keeps_its_time() -> None:
-    batch = build_batch([NewRecord(None, bytes(TIMED_SIZE), NOW)], codec=CompressionCodec.ZSTD)
+    batch = build_batch([NewRecord(None, bytes(MAX_TIMED_BYTES), NOW)], codec=CompressionCodec.ZSTD)
     assert checked(with_max_timestamp(batch, -1), NONE).max_timestamp == -1
 
 
@@ -99,12 +99,12 @@ def test_opened_records_of_any_times_give_the_largest_of_them(times: list[int], 
 
 
 def test_times_come_in_pieces_with_the_places_of_their_records() -> None:
-    count = 2 * RECORDS_AT_ONCE + 5
+    count = 2 * TIMES_PER_STEP + 5
     batch = RecordBatch(memoryview(batch_of([NOW + (n * 7919) % 100_000 for n in range(count)])))
     data = batch.records_data()
     records = list(batch)
     pieces = list(read_times(data, batch.header))
-    assert [len(piece.times) for piece in pieces] == [RECORDS_AT_ONCE, RECORDS_AT_ONCE, 5]
+    assert [len(piece.times) for piece in pieces] == [TIMES_PER_STEP, TIMES_PER_STEP, 5]
     assert [time for piece in pieces for time in piece.times] == [record.timestamp for record in records]
     assert [record for piece in pieces for record in records_in(data, batch.header, piece)] == records
     assert largest_timestamp(data, batch.header) == max(record.timestamp for record in records)

@@ -8,7 +8,7 @@ from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import CompressionCodec, compute_crc
-from minibroker_protocol.records.produced_batch import MEASURED_SIZE, check_produced_batch
+from minibroker_protocol.records.produced_batch import MAX_MEASURED_BYTES, check_produced_batch
 from minibroker_protocol.records.record import NewRecord
 from tests.sweeps import one_in
 
@@ -30,7 +30,7 @@ def check(batch: bytearray) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("size", [0, 1, 100, 100_000, MEASURED_SIZE // 2])
+@pytest.mark.parametrize("size", [0, 1, 100, 100_000, MAX_MEASURED_BYTES // 2])
 def test_more_records_than_the_unpacked_bytes_can_hold_are_refused(codec: CompressionCodec, size: int) -> None:
     payload = compress(codec, bytes(size))
     for count in (INT32_MAX, 10_000_000):
@@ -48,8 +48,8 @@ def test_an_empty_payload_holds_no_records(codec: CompressionCodec) -> None:
 
 @pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.ZSTD])
 def test_a_payload_is_measured_where_its_size_says_too_little(codec: CompressionCodec) -> None:
-    payload = compress(codec, bytes(MEASURED_SIZE - 1))
-    fits = (MEASURED_SIZE - 1) // 7
+    payload = compress(codec, bytes(MAX_MEASURED_BYTES - 1))
+    fits = (MAX_MEASURED_BYTES - 1) // 7
     check(declaring(fits, payload, codec))
     with pytest.raises(InvalidRecordError):
         check(declaring(fits + 1, payload, codec))

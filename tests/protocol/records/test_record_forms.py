@@ -11,7 +11,7 @@ from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records import produced_batch
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
-from minibroker_protocol.records.produced_batch import MOST_FORMS, check_record
+from minibroker_protocol.records.produced_batch import MAX_FORMS, check_record
 from minibroker_protocol.records.record import NewRecord, walk_records
 
 NULLABLE_BYTES = st.none() | st.binary(max_size=200)
@@ -96,7 +96,7 @@ def test_records_with_headers_are_walked(forms: Mapping[int, object]) -> None:
 
 
 def test_only_so_many_forms_are_remembered(forms: Mapping[int, object]) -> None:
-    for size in range(MOST_FORMS + 3):
+    for size in range(MAX_FORMS + 3):
         for _ in range(2):
             check(batch(None, b"v" * size))
     assert len(forms) == 3

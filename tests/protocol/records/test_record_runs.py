@@ -10,7 +10,7 @@ from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 from minibroker_protocol.records.record import NewRecord, walk_records
-from minibroker_protocol.records.record_runs import SHORTEST_RUN, check_records, pass_runs
+from minibroker_protocol.records.record_runs import MIN_RUN_RECORDS, check_records, check_runs
 
 START = 1_700_000_000_000
 WITH_HEADERS = (("trace", b"0123456789abcdef"), ("null", None), ("long", b"x" * 70))
@@ -51,8 +51,8 @@ def test_records_of_one_layout_are_one_run_for_each_width_of_offset_delta(count:
     if count * size > 2_000_000:
         count = 200
     data = records_of(count, size=size, headers=WITH_HEADERS if size == 100 else ())
-    passed = pass_runs(data, 0, count)
-    left_over = SHORTEST_RUN - 1  # Too few records for a run of their own.
+    passed = check_runs(data, 0, count)
+    left_over = MIN_RUN_RECORDS - 1  # Too few records for a run of their own.
     assert min(count, 8_192) - left_over <= passed.records <= min(count, 8_192)
     assert passed.largest == 0
     assert_alike(data, count)
@@ -62,7 +62,7 @@ def test_records_of_one_layout_are_one_run_for_each_width_of_offset_delta(count:
 def test_the_largest_timestamp_delta_is_found(step: int) -> None:
     data = records_of(60, step=step)
     assert check_records(data, 0, 60) == 59 * step == walk_records(data, 0, 60)
-    assert (pass_runs(data, 0, 60).records > 0) or step > 0
+    assert (check_runs(data, 0, 60).records > 0) or step > 0
 
 
 def test_the_largest_delta_may_stand_anywhere_in_a_run() -> None:
@@ -74,14 +74,14 @@ def test_the_largest_delta_may_stand_anywhere_in_a_run() -> None:
     size = len(body) // len(times)
     for number in range(len(times)):
         body[number * size + 4] = 2 * number  # Each batch starts at delta 0.
-    assert pass_runs(bytes(body), 0, len(times)) == (len(times), len(body), 2 * 8_191)
+    assert check_runs(bytes(body), 0, len(times)) == (len(times), len(body), 2 * 8_191)
     assert_alike(memoryview(body), len(times))
 
 
 @pytest.mark.parametrize("growing", [1, 7])
 def test_records_of_different_sizes_are_no_run(growing: int) -> None:
     data = records_of(40, growing=growing)
-    assert pass_runs(data, 0, 40) == (0, 0, -1)
+    assert check_runs(data, 0, 40) == (0, 0, -1)
     assert_alike(data, 40)
 
 
@@ -92,15 +92,15 @@ def test_a_run_ends_before_the_first_record_of_another_layout() -> None:
         + [NewRecord(None, None, START)]
     )
     data = memoryview(bytes(build_batch(new)))[RECORD_BATCH_OVERHEAD:]
-    assert pass_runs(data, 0, 21).records == 20
-    assert pass_runs(data, 0, 9).records == 9
+    assert check_runs(data, 0, 21).records == 20
+    assert check_runs(data, 0, 9).records == 9
     assert_alike(data, 21)
 
 
 def test_each_byte_that_is_changed_has_the_same_outcome_as_in_the_walk() -> None:
     count = 70
     data = records_of(count, size=66, key=b"key", step=2, headers=(("h", b"v"),))
-    assert pass_runs(data, 0, count).records >= 64
+    assert check_runs(data, 0, count).records >= 64
     refused = 0
     for place in [*range(100), *range(30 * 80, 33 * 80), *range(len(data) - 160, len(data))]:
         for change in (1, 2, 0x40, 0x80):

@@ -7,7 +7,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec, TimestampType, read_entry_header
 from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set
 from minibroker_protocol.records.record import NewRecord
-from minibroker_protocol.records.restamp import restamp, stamped
+from minibroker_protocol.records.restamp import restamp, with_stamp
 
 RECORDS = [NewRecord(b"k", b"v", 10), NewRecord(None, b"w", 30), NewRecord(b"q", None, 20)]
 CODECS_OF_V1 = [CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
@@ -59,6 +59,6 @@ def test_transaction_bits_stay_and_meaningless_ones_go() -> None:
     header = read_entry_header(
         build_batch(RECORDS, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     )
-    new = stamped(header._replace(attributes=header.attributes | 0x80), TimestampType.LOG_APPEND_TIME, 1)
+    new = with_stamp(header._replace(attributes=header.attributes | 0x80), TimestampType.LOG_APPEND_TIME, 1)
     assert new.is_transactional
     assert new.attributes == header.attributes | 0x08

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minibroker.coordinators.groups.modern.topics import Partitions
-from minibroker_protocol.coordinator_records.consumer_protocol import RangeShares, rank
+from minibroker_protocol.coordinator_records.consumer_protocol import RangeSplitter, member_sort_key
 
 
 class MemberSpec(NamedTuple):
@@ -35,16 +35,18 @@ def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
     Static members come first, ordered by instance id, and then the others by member id. If a topic cannot be divided
     evenly, the first members get one more partition.
     """
-    order = sorted(group.members, key=lambda member_id: rank(member_id, group.members[member_id].instance_id))
+    order = sorted(
+        group.members, key=lambda member_id: member_sort_key(member_id, group.members[member_id].instance_id)
+    )
     subscribers: dict[bytes, list[str]] = {}
     for member_id in order:
         for topic in group.members[member_id].topics:
             subscribers.setdefault(topic, []).append(member_id)
     assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in order}
     for topic, member_ids in subscribers.items():
-        shares = RangeShares(group.counts[topic], len(member_ids))
+        shares = RangeSplitter(group.counts[topic], len(member_ids))
         for member_id in member_ids[: group.counts[topic]]:  # Further members get no partition.
-            assigned[member_id][topic] = frozenset(shares.take())
+            assigned[member_id][topic] = frozenset(shares.next_range())
     if not group.homogeneous:  # List topics in the order of the member's subscription.
         for member_id, partitions in assigned.items():
             topics = group.members[member_id].topics

@@ -56,7 +56,7 @@ with lazy:
     from minibroker_protocol.records import log_validator
 
 if TYPE_CHECKING:
-    from minibroker_protocol.records.log_validator import Prepared
+    from minibroker_protocol.records.log_validator import PreparedRecords
 
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_ABORTABLE: Final = 11
@@ -238,7 +238,7 @@ class _ValidatedAppend(NamedTuple):
         )
         return then(validation, lambda prepared: self.append(prepared, now_ms))
 
-    def append(self, prepared: "Prepared", now_ms: int) -> PartitionProduceResponse:
+    def append(self, prepared: "PreparedRecords", now_ms: int) -> PartitionProduceResponse:
         """Append validated records. Other requests may have been served during the validation."""
         partition, call, response = self.partition, self.call, self.response
         topic, log = partition.topic, partition.log

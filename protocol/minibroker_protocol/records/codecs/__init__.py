@@ -1,7 +1,7 @@
 """One module per compression codec, loaded with the first batch of this codec.
 
 Each has `compressed(data, level) -> Iterator[bytes]` and `decompressed(data, max_size) -> Iterator[bytes]`. A chunk
-corresponds to about `STEP_SIZE` bytes of plain data, and can be empty, to let a caller serve other clients between two
+corresponds to about `CHUNK_SIZE` bytes of plain data, and can be empty, to let a caller serve other clients between two
 chunks. Data that Kafka's decoder rejects raises `DecompressionError`. `check_header(data)` raises it for errors in the
 first bytes, in constant time.
 
@@ -13,28 +13,28 @@ from typing import Any, Final
 
 from minibroker_protocol.errors import DecompressedSizeError, DecompressionError
 
-STEP_SIZE: Final = 1024 * 1024
+CHUNK_SIZE: Final = 1024 * 1024
 """Bytes of plain data to compress or decompress per chunk: at most 40 ms with gzip's default level."""
 
 
-def in_pieces(compressor: Any, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
-    """Yield the output of a compressor, such as zlib's, for each `STEP_SIZE` bytes of the data."""
+def compress_chunks(compressor: Any, data: bytes | bytearray | memoryview) -> Iterator[bytes]:
+    """Yield the output of a compressor, such as zlib's, for each `CHUNK_SIZE` bytes of the data."""
     view = memoryview(data)
-    for start in range(0, len(view), STEP_SIZE):
-        yield compressor.compress(view[start : start + STEP_SIZE])
+    for start in range(0, len(view), CHUNK_SIZE):
+        yield compressor.compress(view[start : start + CHUNK_SIZE])
     yield compressor.flush()
 
 
-def too_large(codec: str, max_size: int) -> DecompressedSizeError:
+def too_large_error(codec: str, max_size: int) -> DecompressedSizeError:
     """Return the error for data that exceeds the limit when decompressed."""
     return DecompressedSizeError(f"{codec}: more than {max_size} bytes when decompressed")
 
 
-def cut_short(codec: str, size: int) -> DecompressionError:
+def truncated_error(codec: str, size: int) -> DecompressionError:
     """Return the error for compressed data that is truncated."""
     return DecompressionError(f"{codec}: the compressed data is cut short after {size} bytes")
 
 
-def malformed(codec: str, reason: object) -> DecompressionError:
+def malformed_error(codec: str, reason: object) -> DecompressionError:
     """Return the error for compressed data that the codec cannot read."""
     return DecompressionError(f"{codec}: malformed compressed data: {reason}")

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, in_pieces, malformed, too_large
+from minibroker_protocol.records.codecs import (
+    CHUNK_SIZE,
+    compress_chunks,
+    malformed_error,
+    too_large_error,
+    truncated_error,
+)
 
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
 _MEMBER_MAGIC: Final = b"\x1f\x8b\x08"
@@ -21,53 +27,53 @@ _HEADER_SIZE: Final = 10
 _TRAILER: Final = Struct("<II")
 _SMALLEST_MEMBER: Final = 19
 """Minimum number of remaining bytes for which Java looks for another member."""
-_PIECE: Final = 64 * 1024
+_INPUT_CHUNK_SIZE: Final = 64 * 1024
 """Bytes passed to zlib at a time. zlib copies input after the end of a member, so a small size saves copying."""
 
 
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Yield one compressed member in chunks."""
-    return in_pieces(zlib.compressobj(level, wbits=_GZIP_WBITS), data)
+    return compress_chunks(zlib.compressobj(level, wbits=_GZIP_WBITS), data)
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Yield the data of all members in chunks."""
     view = memoryview(data)
     check_header(view)
-    position, size = _deflated_at(view, 0), 0
+    position, size = _find_deflated_data(view, 0), 0
     while True:
         member = zlib.decompressobj(-zlib.MAX_WBITS)
         checksum, start = 0, size
         while not member.eof:
             if position >= len(view):
-                raise cut_short("gzip", len(view))
-            waiting: bytes | memoryview = view[position : position + _PIECE]
-            position += len(waiting)
+                raise truncated_error("gzip", len(view))
+            unread: bytes | memoryview = view[position : position + _INPUT_CHUNK_SIZE]
+            position += len(unread)
             has_more = True
             while has_more:
                 # Allow one more byte than the limit to detect data that exceeds it. zlib treats 0 as "no limit".
-                limit = min(max_size - size + 1, STEP_SIZE)
+                limit = min(max_size - size + 1, CHUNK_SIZE)
                 try:
-                    part = member.decompress(waiting, limit)
+                    chunk = member.decompress(unread, limit)
                 except zlib.error as error:
-                    raise malformed("gzip", error) from None
-                size += len(part)
+                    raise malformed_error("gzip", error) from None
+                size += len(chunk)
                 if size > max_size:
-                    raise too_large("gzip", max_size)
-                checksum = zlib.crc32(part, checksum)
-                yield part
-                waiting = member.unconsumed_tail
-                has_more = len(part) == limit and not member.eof  # zlib can hold back plain data.
+                    raise too_large_error("gzip", max_size)
+                checksum = zlib.crc32(chunk, checksum)
+                yield chunk
+                unread = member.unconsumed_tail
+                has_more = len(chunk) == limit and not member.eof  # zlib can hold back plain data.
         position -= len(member.unused_data)
         if len(view) - position < _TRAILER.size:
-            raise cut_short("gzip", len(view))
+            raise truncated_error("gzip", len(view))
         if _TRAILER.unpack_from(view, position) != (checksum, (size - start) & 0xFFFF_FFFF):
-            raise malformed("gzip", "Corrupt GZIP trailer")
+            raise malformed_error("gzip", "Corrupt GZIP trailer")
         position += _TRAILER.size
         if len(view) - position < _SMALLEST_MEMBER:
             return
         try:
-            position = _deflated_at(view, position)
+            position = _find_deflated_data(view, position)
         except (ValueError, IndexError):
             return  # Like Java, ignore bytes after a member that are not another member.
 
@@ -79,14 +85,14 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
         DecompressionError: Java rejects this header.
     """
     try:
-        _deflated_at(memoryview(data), 0)
+        _find_deflated_data(memoryview(data), 0)
     except ValueError as error:
-        raise malformed("gzip", error) from None
+        raise malformed_error("gzip", error) from None
     except IndexError:
-        raise cut_short("gzip", len(data)) from None
+        raise truncated_error("gzip", len(data)) from None
 
 
-def _deflated_at(view: memoryview, start: int) -> int:
+def _find_deflated_data(view: memoryview, start: int) -> int:
     """Return the position of a member's deflated data, after the same checks as Java's `GZIPInputStream`.
 
     Raises:

@@ -16,7 +16,13 @@ from importlib import import_module
 from itertools import chain
 from typing import Any, Final
 
-from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, in_pieces, malformed, too_large
+from minibroker_protocol.records.codecs import (
+    CHUNK_SIZE,
+    compress_chunks,
+    malformed_error,
+    too_large_error,
+    truncated_error,
+)
 
 _frame: Any = import_module("lz4.frame")
 _BLOCK_SIZE: Final[int] = _frame.BLOCKSIZE_MAX64KB
@@ -26,7 +32,7 @@ _MAX_THOROUGH: Final = 12
 """The library has no thorough compressor below level 3, and treats levels above 12 as 12."""
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
-SMALLEST_HEADER: Final = 7
+MIN_HEADER_SIZE: Final = 7
 """The size of a header with a magic number, two descriptor bytes and a checksum, in bytes."""
 _VERSION_1: Final = 0x40
 _VERSION_MASK: Final = 0xC0
@@ -57,19 +63,19 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
         block_size=_BLOCK_SIZE,
         block_linked=False,
     )
-    return chain([frame.begin()], in_pieces(frame, data))
+    return chain([frame.begin()], compress_chunks(frame, data))
 
 
 def compressed_v0(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Yield one frame in chunks, with a header checksum that also covers the magic number."""
-    pieces = compressed(data, level)
-    covered = next(pieces)[:-1]
-    return chain([covered + header_checksum(covered)], pieces)
+    chunks = compressed(data, level)
+    covered = next(chunks)[:-1]
+    return chain([covered + header_checksum(covered)], chunks)
 
 
 def decompressed_v0(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Yield the data of the first frame in chunks, ignoring its header checksum."""
-    return decompressed(data, max_size, checks_sum=False)
+    return decompressed(data, max_size, verifies_checksum=False)
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
@@ -78,10 +84,12 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
     Raises:
         DecompressionError: Kafka rejects this header.
     """
-    _read_header(memoryview(data), checks_sum=True)
+    _read_header(memoryview(data), verifies_checksum=True)
 
 
-def decompressed(data: bytes | bytearray | memoryview, max_size: int, *, checks_sum: bool = True) -> Iterator[bytes]:
+def decompressed(
+    data: bytes | bytearray | memoryview, max_size: int, *, verifies_checksum: bool = True
+) -> Iterator[bytes]:
     """Yield the data of the first frame in chunks.
 
     Raises:
@@ -89,69 +97,69 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int, *, checks_
         DecompressedSizeError: the data takes more than `max_size` bytes.
     """
     view = memoryview(data)
-    header, position = _read_header(view, checks_sum=checks_sum)
+    header, position = _read_header(view, verifies_checksum=verifies_checksum)
     frame = _frame.LZ4FrameDecompressor()
     size = 0
-    waiting: bytes | memoryview = header
+    unread: bytes | memoryview = header
     try:
         while size <= max_size and not frame.eof:
-            part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, STEP_SIZE))
-            if part:  # The end mark yields no data.
-                size += len(part)
-                yield part
-            waiting = b""
+            chunk: bytes = frame.decompress(unread, max_length=min(max_size + 1 - size, CHUNK_SIZE))
+            if chunk:  # The end mark yields no data.
+                size += len(chunk)
+                yield chunk
+            unread = b""
             if frame.needs_input:
                 if position >= len(view):
                     break
-                waiting = view[position : position + STEP_SIZE]  # The library copies unread input.
-                position += len(waiting)
+                unread = view[position : position + CHUNK_SIZE]  # The library copies unread input.
+                position += len(unread)
     except RuntimeError as error:
-        raise malformed("lz4", error) from None
+        raise malformed_error("lz4", error) from None
     if size > max_size:
-        raise too_large("lz4", max_size)
-    rest = len(view) - position + len(frame.unused_data or b"")
-    if not frame.eof or (view[len(_MAGIC)] & _CONTENT_CHECKSUM_FLAG and rest < _CONTENT_CHECKSUM_SIZE):
-        raise cut_short("lz4", len(view))
+        raise too_large_error("lz4", max_size)
+    remaining_bytes = len(view) - position + len(frame.unused_data or b"")
+    if not frame.eof or (view[len(_MAGIC)] & _CONTENT_CHECKSUM_FLAG and remaining_bytes < _CONTENT_CHECKSUM_SIZE):
+        raise truncated_error("lz4", len(view))
 
 
-def _read_header(view: memoryview, *, checks_sum: bool) -> tuple[bytes, int]:
+def _read_header(view: memoryview, *, verifies_checksum: bool) -> tuple[bytes, int]:
     """Return the position of the first block, and a header that makes the library read the blocks like Kafka.
 
     It performs the checks of Kafka's `Lz4BlockInputStream.readHeader` in the same order.
     """
-    if len(view) < SMALLEST_HEADER - 1:
-        raise cut_short("lz4", len(view))
+    if len(view) < MIN_HEADER_SIZE - 1:
+        raise truncated_error("lz4", len(view))
     if bytes(view[: len(_MAGIC)]) != _MAGIC:
-        raise malformed("lz4", "Stream unsupported (invalid magic bytes)")
+        raise malformed_error("lz4", "Stream unsupported (invalid magic bytes)")
     flags, sizes = view[len(_MAGIC)], view[len(_MAGIC) + 1]
     if flags & _RESERVED_FLAGS:
-        raise malformed("lz4", "Reserved bits must be 0, and dictionaries are unsupported")
+        raise malformed_error("lz4", "Reserved bits must be 0, and dictionaries are unsupported")
     if not flags & _INDEPENDENT_FLAG:
-        raise malformed("lz4", "Dependent block stream is unsupported")
+        raise malformed_error("lz4", "Dependent block stream is unsupported")
     if flags & _VERSION_MASK != _VERSION_1:
-        raise malformed("lz4", f"Version {flags >> 6} is unsupported")
+        raise malformed_error("lz4", f"Version {flags >> 6} is unsupported")
     if sizes not in _BLOCK_SIZES:
-        raise malformed("lz4", f"Block sizes of {sizes:#x} are unsupported")
+        raise malformed_error("lz4", f"Block sizes of {sizes:#x} are unsupported")
     checksum_at = header_checksum_at(view)
     if len(view) <= checksum_at:
-        raise cut_short("lz4", len(view))
-    if checks_sum and view[checksum_at] != header_checksum(bytes(view[len(_MAGIC) : checksum_at]))[0]:
-        raise malformed("lz4", "Stream frame descriptor corrupted")
+        raise truncated_error("lz4", len(view))
+    if verifies_checksum and view[checksum_at] != header_checksum(bytes(view[len(_MAGIC) : checksum_at]))[0]:
+        raise malformed_error("lz4", "Stream frame descriptor corrupted")
     descriptor = bytes((flags & ~(_CONTENT_SIZE_FLAG | _CONTENT_CHECKSUM_FLAG), sizes))
     return _MAGIC + descriptor + header_checksum(descriptor), checksum_at + 1
 
 
 def header_checksum_at(frame: bytes | memoryview) -> int:
     """Return the position of a frame's header checksum."""
-    return SMALLEST_HEADER - 1 + (_CONTENT_SIZE if frame[len(_MAGIC)] & _CONTENT_SIZE_FLAG else 0)
+    return MIN_HEADER_SIZE - 1 + (_CONTENT_SIZE if frame[len(_MAGIC)] & _CONTENT_SIZE_FLAG else 0)
 
 
 def header_checksum(covered: bytes) -> bytes:
     """Return the checksum byte of the covered header bytes."""
-    return bytes((xxh32_of_few(covered) >> 8 & 0xFF,))
+    return bytes((short_xxh32(covered) >> 8 & 0xFF,))
 
 
-def xxh32_of_few(data: bytes) -> int:
+def short_xxh32(data: bytes) -> int:
     """Return the xxHash-32 with seed 0 of at most 15 bytes, for which the algorithm skips its four-lane loop."""
     whole_words = len(data) & ~3
     hashed = _PRIME_5 + len(data)

@@ -10,7 +10,7 @@ from importlib import import_module
 from struct import Struct
 from typing import Any, Final
 
-from minibroker_protocol.records.codecs import cut_short, malformed, too_large
+from minibroker_protocol.records.codecs import malformed_error, too_large_error, truncated_error
 
 _snappy: Any = import_module("snappy")
 
@@ -50,17 +50,17 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
         (size,) = _SIZE.unpack_from(view, position)
         if size == _MAGIC_AS_SIZE:
             if len(view) - position < len(_HEADER):
-                raise cut_short("snappy", len(view))
+                raise truncated_error("snappy", len(view))
             (version,) = _SIZE.unpack_from(view, position + len(_MAGIC))
             if version < _MIN_VERSION:
-                raise malformed("snappy", f"Compressed with an incompatible codec version {version}")
+                raise malformed_error("snappy", f"Compressed with an incompatible codec version {version}")
             position += len(_HEADER)
             continue
         position += _SIZE.size
         if size < 0:
-            raise malformed("snappy", f"a block of {size} bytes")
+            raise malformed_error("snappy", f"a block of {size} bytes")
         if size > len(view) - position:
-            raise cut_short("snappy", len(view))
+            raise truncated_error("snappy", len(view))
         block = _block(view[position : position + size], before, max_size)
         before += len(block)
         yield block
@@ -81,13 +81,13 @@ def _block(block: memoryview, before: int, max_size: int) -> bytes:
     """Return the data of one raw block; `before` is the size of the data from earlier blocks."""
     size = _promised_size(block)
     if size > max_size - before:
-        raise too_large("snappy", max_size)
+        raise too_large_error("snappy", max_size)
     if size > len(block) * _MAX_GROWTH:
-        raise malformed("snappy", f"{len(block)} bytes that promise {size}")
+        raise malformed_error("snappy", f"{len(block)} bytes that promise {size}")
     try:
         out: bytes = _snappy.uncompress(block)
     except _snappy.UncompressError as error:
-        raise malformed("snappy", error.__cause__) from None
+        raise malformed_error("snappy", error.__cause__) from None
     return out
 
 
@@ -98,4 +98,4 @@ def _promised_size(block: memoryview) -> int:
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:  # noqa: PLR2004 - the bit that says another byte follows
             return size
-    raise malformed("snappy", "no uncompressed size")
+    raise malformed_error("snappy", "no uncompressed size")

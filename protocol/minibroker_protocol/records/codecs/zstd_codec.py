@@ -12,7 +12,13 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, in_pieces, malformed, too_large
+from minibroker_protocol.records.codecs import (
+    CHUNK_SIZE,
+    compress_chunks,
+    malformed_error,
+    too_large_error,
+    truncated_error,
+)
 
 _zstandard: Any = import_module("zstandard")
 
@@ -52,42 +58,42 @@ _contexts: Final = _Contexts()
 
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
     """Yield one frame with its content size in chunks."""
-    if len(data) <= STEP_SIZE:
+    if len(data) <= CHUNK_SIZE:
         return iter([_contexts.compressor(level).compress(data)])
     # The thread's own compressor is used by other callers between two chunks.
-    return in_pieces(_zstandard.ZstdCompressor(level).compressobj(size=len(data)), data)
+    return compress_chunks(_zstandard.ZstdCompressor(level).compressobj(size=len(data)), data)
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Yield the data of all frames in chunks. An empty chunk is yielded after scanning many blocks."""
     try:
-        left = 1
-        for bound in _bounds(memoryview(data)):
-            left = min(bound, max_size) + 1
+        size_limit = 1
+        for bound in _size_bounds(memoryview(data)):
+            size_limit = min(bound, max_size) + 1
             if bound < 0:
                 yield b""
         size = 0
-        for piece in _read(data, left):
-            size += len(piece)
+        for chunk in _read(data, size_limit):
+            size += len(chunk)
             if size > max_size:
-                raise too_large("zstd", max_size)
-            yield piece
+                raise too_large_error("zstd", max_size)
+            yield chunk
     except _zstandard.ZstdError as error:
-        raise malformed("zstd", error) from None
+        raise malformed_error("zstd", error) from None
 
 
-def _read(data: bytes | bytearray | memoryview, left: int) -> Iterator[bytes]:
+def _read(data: bytes | bytearray | memoryview, remaining: int) -> Iterator[bytes]:
     """Yield at most `left` bytes of the frames' data in chunks."""
-    if left <= STEP_SIZE:
+    if remaining <= CHUNK_SIZE:
         with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
-            whole: bytes = reader.read(left)
-        yield whole
+            data_read: bytes = reader.read(remaining)
+        yield data_read
         return
     # The thread's own decompressor is used by other callers between two chunks.
     with _zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-        while piece := reader.read(min(left, STEP_SIZE)):
-            left -= len(piece)
-            yield piece
+        while chunk := reader.read(min(remaining, CHUNK_SIZE)):
+            remaining -= len(chunk)
+            yield chunk
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
@@ -104,9 +110,11 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
     try:
         frame = _zstandard.get_frame_parameters(head)
     except _zstandard.ZstdError as error:
-        raise malformed("zstd", error) from None
+        raise malformed_error("zstd", error) from None
     if frame.dict_id or frame.window_size > _MAX_WINDOW:
-        raise malformed("zstd", f"a frame with dictionary {frame.dict_id} and a window of {frame.window_size} bytes")
+        raise malformed_error(
+            "zstd", f"a frame with dictionary {frame.dict_id} and a window of {frame.window_size} bytes"
+        )
 
 
 def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
@@ -115,12 +123,12 @@ def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
     No real writer produces such frames.
     """
     try:
-        return next(_bounds(memoryview(data))) < 0
+        return next(_size_bounds(memoryview(data))) < 0
     except (_zstandard.ZstdError, InvalidRecordError):
         return False  # Decompression reports the error.
 
 
-def _bounds(data: memoryview) -> Iterator[int]:
+def _size_bounds(data: memoryview) -> Iterator[int]:
     """Yield an upper limit for the size of the frames' data.
 
     Before it, -1 is yielded after every `_BLOCKS_PER_STEP` scanned blocks. The last frame must be complete.
@@ -154,7 +162,7 @@ def _bounds(data: memoryview) -> Iterator[int]:
             is_known = frame.content_size != _zstandard.CONTENTSIZE_UNKNOWN
             bound += min(frame_bound, frame.content_size) if is_known else frame_bound
     except (IndexError, StructError):
-        raise cut_short("zstd", len(data)) from None
+        raise truncated_error("zstd", len(data)) from None
     if position > len(data):
-        raise cut_short("zstd", len(data))
+        raise truncated_error("zstd", len(data))
     yield bound

@@ -13,7 +13,7 @@ from minibroker.security.authorization.acls import (
     Operation,
     ResourceType,
 )
-from minibroker.security.authorization.authorizer import Authorizer, authorizer_of
+from minibroker.security.authorization.authorizer import Authorizer, create_authorizer
 from minibroker.security.principals import Principal
 from minibroker.server.requests.session import Session
 from tests.broker.harness import ADVERTISED, Harness
@@ -142,7 +142,7 @@ def test_a_super_user_without_a_type_is_refused(text: str, metadata: ClusterMeta
 )
 def test_the_classes_that_decide_by_rules_are_served(name: str, metadata: ClusterMetadata) -> None:
     config = BrokerConfig.from_properties({"authorizer.class.name": name})
-    assert isinstance(authorizer_of(config, metadata), Authorizer)
+    assert isinstance(create_authorizer(config, metadata), Authorizer)
 
 
 def test_a_broker_with_another_class_does_not_start_and_leaves_its_directory(tmp_path: Path) -> None:

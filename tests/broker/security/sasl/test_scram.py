@@ -11,8 +11,8 @@ from minibroker.security.sasl.scram import (
     FindAccount,
     ScramAccount,
     ScramServer,
-    credential_of,
-    credential_of_salted,
+    derive_credential,
+    derive_salted_credential,
 )
 from tests.broker.security.sasl.scram_client import ScramClient
 
@@ -22,16 +22,16 @@ MECHANISMS = pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512]
 def accounts(mechanism: str) -> FindAccount:
     """Return accounts of alice and "a,b=c" with passwords, and of one token."""
     known = {
-        ("alice", False): ScramAccount(credential_of(mechanism, "secret"), "alice"),
-        ("a,b=c", False): ScramAccount(credential_of(mechanism, "secret"), "a,b=c"),
-        ("token", True): ScramAccount(credential_of(mechanism, "hmac"), "owner", 5000),
+        ("alice", False): ScramAccount(derive_credential(mechanism, "secret"), "alice"),
+        ("a,b=c", False): ScramAccount(derive_credential(mechanism, "secret"), "a,b=c"),
+        ("token", True): ScramAccount(derive_credential(mechanism, "hmac"), "owner", 5000),
     }
     return lambda name, is_token: known.get((name, is_token))
 
 
 def test_the_example_of_the_standard_is_computed_alike() -> None:
     """RFC 7677, section 3: the client's proof and the server's signature."""
-    credential = credential_of(SCRAM_SHA_256, "pencil", salt=base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    credential = derive_credential(SCRAM_SHA_256, "pencil", salt=base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
     client = ScramClient(SCRAM_SHA_256, "user", "pencil", nonce="rOprNGfwEbeRWgbNEkqO")
     challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     assert client.answer(challenge).endswith(b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
@@ -137,7 +137,7 @@ def test_unknown_users_and_tokens_are_refused_and_so_is_another_authorization_id
 
 @MECHANISMS
 def test_a_salted_password_gives_the_same_credential_as_the_password(mechanism: str) -> None:
-    whole = credential_of(mechanism, "secret", salt=b"salt", iterations=5000)
+    whole = derive_credential(mechanism, "secret", salt=b"salt", iterations=5000)
     salted = hashlib.pbkdf2_hmac(HASHES[mechanism], b"secret", b"salt", 5000)
-    assert credential_of_salted(mechanism, salted, b"salt", 5000) == whole
+    assert derive_salted_credential(mechanism, salted, b"salt", 5000) == whole
     assert b"secret" not in b"".join((whole.stored_key, whole.server_key))
