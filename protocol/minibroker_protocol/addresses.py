@@ -192,8 +192,6 @@ class _Steps:
     def _value(self, kind: p.WireType) -> _Step:
         if kind.fmt:
             return _fixed_step(struct.calcsize(">" + kind.fmt))
-        if not kind.prefix:
-            return _varint_step
         if self._flexible:
             return _compact_step
         return _int16_sized_step if kind.prefix == "h" else _int32_sized_step
@@ -213,12 +211,6 @@ def _chain(steps: Sequence[_Step]) -> _Step:
 
 def _fixed_step(size: int) -> _Step:
     return lambda _data, position, _finds: position + size
-
-
-def _varint_step(data: memoryview, position: int, _finds: _Finds) -> int:
-    while data[position] & 0x80:
-        position += 1
-    return position + 1
 
 
 def _compact_step(data: memoryview, position: int, _finds: _Finds) -> int:

@@ -24,7 +24,6 @@ from typing import Any, Final
 
 from minibroker_protocol import primitives as p
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
-from minibroker_protocol.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
 from minibroker_protocol.schema import NEVER, Field, fields_of, schema_of
 
 _TRUNCATED_FIELDS: Final = frozenset(("error_message", "batch_index_error_message"))
@@ -134,8 +133,6 @@ class _Decoder(_Generator):
             read_uvarint=p.read_uvarint,
             skip_tagged_fields=p.skip_tagged_fields,
             too_many_tagged_fields=p.too_many_tagged_fields,
-            decode_varint=decode_varint,
-            decode_varlong=decode_varlong,
         )
         self.lines.append("def decode(buf, p, end, left):")
         self.structure(cls, "m")
@@ -192,11 +189,8 @@ class _Decoder(_Generator):
             self.nested(field, kind, target, null=null)
         elif kind.fmt:
             self.fixed(kind.fmt, target)
-        elif kind.prefix:
-            self.sized(field.name, kind, target, null=null)
         else:
-            self.flush()
-            self.line(f"{target}, p = decode_{kind.name.lower()}(buf, p)")
+            self.sized(field.name, kind, target, null=null)
 
     def nested(self, field: Field, cls: type[Any], target: str, *, null: bool) -> None:
         """Emit code that reads a nested structure.
@@ -311,8 +305,6 @@ class _Encoder(_Generator):
         self.names.update(
             EncodeError=EncodeError,
             write_uvarint=p.write_uvarint,
-            encode_varint=encode_varint,
-            encode_varlong=encode_varlong,
         )
         self.lines.append(f"def encode(m, {'correlation_id, ' if self.is_framed else ''}out, splices):")
         if self.is_framed:
@@ -360,11 +352,8 @@ class _Encoder(_Generator):
             self.nested(kind, expression, null=(0 if self.is_tagged(field) else _NULL_STRUCTURE) if null else None)
         elif kind.fmt:
             self.fixed(kind.fmt, expression)
-        elif kind.prefix:
-            self.sized(field.name, kind, expression, null=null)
         else:
-            self.flush()
-            self.line(f"out += encode_{kind.name.lower()}({expression})")
+            self.sized(field.name, kind, expression, null=null)
 
     def nested(self, cls: type[Any], expression: str, *, null: int | None) -> None:
         owner = expression

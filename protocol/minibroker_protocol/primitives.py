@@ -10,11 +10,9 @@ type       plain form                     flexible form               Python val
 ========== ============================== =========================== =================================
 BOOLEAN    1 byte, zero is false          the same                    bool
 INT8..64   big-endian, two's complement   the same                    int
-UINT16, 32 big-endian                     the same                    int
+UINT16     big-endian                     the same                    int
 FLOAT64    IEEE 754, big-endian           the same                    float
 UUID       16 bytes                       the same                    bytes of length 16, zeros for none
-VARINT     zig-zag varint, at most 5 B    the same                    int
-VARLONG    zig-zag varint, at most 10 B   the same                    int
 STRING     int16 length + UTF-8           COMPACT_STRING              str, or None where nullable
 BYTES      int32 length + bytes           COMPACT_BYTES               memoryview read, bytes-like written
 RECORDS    int32 length + record batches  COMPACT_RECORDS             memoryview read; see `schema.Splice`
@@ -62,11 +60,8 @@ INT16: Final = WireType("INT16", 0, fmt="h")
 INT32: Final = WireType("INT32", 0, fmt="i")
 INT64: Final = WireType("INT64", 0, fmt="q")
 UINT16: Final = WireType("UINT16", 0, fmt="H")
-UINT32: Final = WireType("UINT32", 0, fmt="I")
 FLOAT64: Final = WireType("FLOAT64", 0.0, fmt="d")
 UUID: Final = WireType("UUID", ZERO_UUID, fmt="16s")
-VARINT: Final = WireType("VARINT", 0)
-VARLONG: Final = WireType("VARLONG", 0)
 STRING: Final = WireType("STRING", "", prefix="h")
 BYTES: Final = WireType("BYTES", b"", prefix="i")
 RECORDS: Final = WireType("RECORDS", None, prefix="i")

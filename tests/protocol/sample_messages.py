@@ -18,10 +18,7 @@ from minibroker_protocol.schema import (
     Records,
     String,
     UInt16,
-    UInt32,
     Uuid,
-    VarInt,
-    VarLong,
     frozen_structure,
     message,
     nullable,
@@ -34,7 +31,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-1", flexible="1")
 class Numbers:
-    """Every type with a fixed size, and the varints."""
+    """Every type with a fixed size."""
 
     boolean: Bool
     int8: Int8
@@ -42,11 +39,8 @@ class Numbers:
     int32: Int32
     int64: Int64
     uint16: UInt16
-    uint32: UInt32
     float64: Float64
     uuid: Uuid
-    varint: VarInt
-    varlong: VarLong
 
 
 @message(versions="0-1", flexible="1")
@@ -62,12 +56,11 @@ class Texts:
 
 @message(versions="0-1", flexible="1")
 class Arrays:
-    """Arrays of fixed-size, sized and variable-size elements."""
+    """Arrays of fixed-size and sized elements."""
 
     shorts: Array[Int16]
     names: Array[String]
     ids: Array[Uuid]
-    counts: Array[VarInt]
     numbers: NullableArray[Int32]
 
 

@@ -112,10 +112,6 @@ class MessageWalker:
             parent.add(self._fixed(cursor, field.name, field.kind, about))
 
     def _fixed(self, cursor: Cursor, name: str, kind: Any, about: str) -> Node:
-        if kind is p.VARINT:
-            return cursor.varint(name, about)
-        if kind is p.VARLONG:
-            return cursor.varlong(name, about)
         layout = _layout(kind.fmt)
         node = cursor.leaf(name, kind.name, layout.size, None, about)
         (node.value,) = layout.unpack_from(cursor.data, node.start)
