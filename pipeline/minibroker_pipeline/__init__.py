@@ -1,4 +1,4 @@
-"""Logs of Kafka as tables: a data source, a writer and jobs for Spark, over the files and over the broker.
+"""Kafka logs as tables: a Spark data source, a sink and jobs, for log files and for brokers.
 
-`decode` turns bytes of log files into Arrow without an object per record; it knows nothing of Spark.
+`decode` turns the bytes of log files into Arrow data without an object per record. It does not depend on Spark.
 """

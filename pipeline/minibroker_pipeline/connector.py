@@ -1,8 +1,8 @@
-"""Topics to tables and back through Spark's own `format("kafka")`, in batches and as streams.
+"""Reads topics into tables and writes tables to topics through Spark's own `format("kafka")`, in batches and streams.
 
-A stream to Parquet holds each record exactly once, whatever is killed: its checkpoint has the offsets of each
-micro-batch before that is read, and a file counts once the sink's log names it (`sink_log`). A stream to a topic
-repeats the micro-batch in which it was killed, since Spark's sink for Kafka takes no part in transactions.
+A stream to Parquet stores each record exactly once, no matter which process is killed. Its checkpoint holds the offsets
+of each micro-batch before the micro-batch is read, and a file counts only once the sink's log names it (`sink_log`). A
+stream to a topic repeats an interrupted micro-batch, because Spark's Kafka sink does not use transactions.
 """
 
 import json
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 Position = str | datetime | Mapping[str, Mapping[int, int]] | Mapping[str, Mapping[int, datetime]]
-"""Where reading begins or ends.
+"""The position where a query begins or ends.
 
-"earliest" or "latest"; an instant for all partitions; or per topic and partition an offset (`EARLIEST` and `LATEST`
-stand for themselves) or an instant. All partitions that are read must be named then. An instant stands for the first
-record of at least that timestamp.
+"earliest" or "latest", an instant for all partitions, or an offset or an instant for each partition of each topic. An
+offset can be `EARLIEST` or `LATEST`. A mapping must name every partition that is read. An instant selects the first
+record with that timestamp or a later one.
 """
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -33,18 +33,18 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSource:
-    """Which records are read. The rows are the connector's: key, value, topic, partition, offset, timestamp, ...
+    """The records to read. The rows have the connector's columns: key, value, topic, partition, offset, timestamp, ...
 
     Attributes:
-        bootstrap: "host:port", several with commas.
-        topics: a name, several, or the partitions of each.
-        pattern: instead, a Java regular expression that names of topics match; a stream finds new ones.
-        starting: of a stream only until it has a checkpoint.
-        ending: of a batch. A stream has no end.
-        isolation: with "read_committed" records of aborted transactions are left out, and those of open ones wait.
-        headers: whether there is a column `headers`, null where a record has none.
-        max_offsets_per_trigger: about as many offsets make one micro-batch; None is no limit.
-        options: of the connector, and with "kafka." before them of Kafka's consumer. They win.
+        bootstrap: "host:port", or several addresses separated by commas.
+        topics: one name, several names, or the partitions of each topic.
+        pattern: a Java regular expression for topic names, instead of `topics`. A stream also reads new topics.
+        starting: the first position. A stream ignores it once it has a checkpoint.
+        ending: the last position of a batch. A stream has no end.
+        isolation: "read_committed" omits the records of aborted transactions and waits for open transactions.
+        headers: whether to add a column `headers`, which is null for a record without headers.
+        max_offsets_per_trigger: the approximate number of offsets per micro-batch, or None for no limit.
+        options: options of the connector, and of Kafka's consumer with the prefix "kafka.". They override the others.
     """
 
     bootstrap: str
@@ -58,7 +58,11 @@ class TopicSource:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def reader_options(self, *, is_stream: bool) -> dict[str, str]:
-        """The connector's options. ValueError for positions and topics that make no sense."""
+        """Return the connector's options.
+
+        Raises:
+            ValueError: a position or the choice of topics is invalid.
+        """
         options = {"kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": self.isolation}
         options |= _subscription(self.topics, self.pattern)
         options |= _position("starting", self.starting)
@@ -117,12 +121,20 @@ _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
 
 def read_topics(spark: "SparkSession", source: TopicSource) -> "DataFrame":
-    """A batch: the records between two positions, which are looked up now. ValueError."""
+    """Read the records between two positions as a batch. The positions are resolved immediately.
+
+    Raises:
+        ValueError: a position or the choice of topics is invalid.
+    """
     return spark.read.format("kafka").options(**source.reader_options(is_stream=False)).load()
 
 
 def stream_topics(spark: "SparkSession", source: TopicSource) -> "DataFrame":
-    """A stream of records. ValueError."""
+    """Read the records of topics as a stream.
+
+    Raises:
+        ValueError: a position or the choice of topics is invalid.
+    """
     return spark.readStream.format("kafka").options(**source.reader_options(is_stream=True)).load()
 
 
@@ -135,15 +147,15 @@ def stream_to_parquet(
     partition_by: Sequence[str] = (),
     name: str | None = None,
 ) -> "StreamingQuery":
-    """Begin to write a stream to Parquet, or go on where the checkpoint is.
+    """Start a streaming query that writes to Parquet, or resume it from its checkpoint.
 
     Args:
-        frame: what `stream_topics` gave, parsed or not.
-        path: a folder that belongs to this stream alone.
-        checkpoint: a folder that does, too. Who loses it has to lose `path`, too.
-        every: seconds between micro-batches. None: take what is there when it begins, and end.
+        frame: the rows of `stream_topics`, parsed or unparsed.
+        path: a folder for this stream alone.
+        checkpoint: another folder for this stream alone. If it is lost, delete `path` too.
+        every: seconds between micro-batches, or None to process the records present at the start and then stop.
         partition_by: columns that become folders.
-        name: for progress.
+        name: the name of the query in progress reports.
     """
     writer = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint).outputMode("append")
     if partition_by:
@@ -156,21 +168,21 @@ def stream_to_parquet(
 def to_topic(
     frame: "DataFrame", bootstrap: str, topic: str | None = None, options: Mapping[str, str] | None = None
 ) -> None:
-    """Write a table to a topic, once; a task that fails and is tried again repeats its records.
+    """Write a table to a topic once. A retried task repeats its records.
 
-    Taken are the columns `value` (binary or string) and, if they are there, `key`, `headers`, `topic` and `partition`;
-    `messages.compose` makes a value of others. Where there is a `partition` and an `offset`, as in what was read from
-    a topic, each partition keeps the order of its offsets. Offsets and timestamps are new: Spark's sink cannot
-    set them.
+    The column `value` (binary or string) is required; `payloads.compose` makes it from other columns. The columns
+    `key`, `headers`, `topic` and `partition` are optional. If the table has the columns `partition` and `offset`, like
+    a table read from a topic, each partition keeps the order of its offsets. Offsets and timestamps are new, because
+    Spark's sink cannot set them.
 
     Args:
         frame: the rows.
-        bootstrap: "host:port", several with commas.
-        topic: for all rows. None: each row has a column `topic`.
-        options: of the connector, and with "kafka." before them of Kafka's producer.
+        bootstrap: "host:port", or several addresses separated by commas.
+        topic: the topic of all rows, or None if each row names its topic in the column `topic`.
+        options: options of the connector, and of Kafka's producer with the prefix "kafka.".
 
     Raises:
-        ValueError: there is no value, or no topic.
+        ValueError: the table has no value column, or there is no topic.
     """
     if {"partition", "offset"} <= set(frame.columns):
         origin = [name for name in ("topic", "partition") if name in frame.columns]
@@ -189,9 +201,9 @@ def stream_to_topic(
     options: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> "StreamingQuery":
-    """Begin to write a stream to a topic, or go on where the checkpoint is; each record at least once.
+    """Start a streaming query that writes to a topic, or resume it from its checkpoint.
 
-    Arguments and errors are those of `to_topic` and `stream_to_parquet`.
+    Each record is written at least once. Arguments and errors are those of `to_topic` and `stream_to_parquet`.
     """
     writer = _for_sink(frame, topic).writeStream.format("kafka").option("checkpointLocation", checkpoint)
     writer = writer.options(**_sink_options(bootstrap, topic, options))

@@ -1,6 +1,6 @@
-"""File systems with log directories: local disks, or addresses such as `s3://bucket/kafka` through fsspec.
+"""File systems with log directories: local disks, and addresses such as `s3://bucket/kafka` through fsspec.
 
-Listing, reading whole small files and ranges of large ones is all that reading logs takes.
+Reading logs takes three operations: listing a directory, reading a small file, and reading a range of a large file.
 """
 
 import errno
@@ -15,18 +15,19 @@ from minibroker_storage.layout import DELETED_SUFFIX
 _SCHEME: Final = "://"
 _LOCAL: Final = "file:"
 _LEAST_BYTES: Final = 64 * 1024
-"""A request to an object store takes about as long as this many bytes, so that no fewer are asked for."""
+"""The smallest range to request. A request to an object store takes about as long as transferring this many bytes."""
 UNKNOWN: Final = -1
 
 
 class FileSystemError(OSError):
-    """A store that does not answer, or refuses. Names the address, and says what the store or its client says."""
+    """A store failed or refused a request. The message has the address and the text from the store or its client."""
 
 
 class Entry(NamedTuple):
-    """A file or directory in a listing: `size` in bytes, and the mark that distinguishes files of one name.
+    """A file or directory in a listing.
 
-    Both are `UNKNOWN` where they were not asked for, or nothing says so.
+    `size` is in bytes, and `identity` distinguishes files that have the same name at different times. Either is
+    `UNKNOWN` if it was not requested or the file system does not provide it.
     """
 
     name: str
@@ -36,10 +37,16 @@ class Entry(NamedTuple):
 
 
 class LocalFileSystem:
-    """Directories of this machine. A file's identity is its inode. Every method may raise `OSError`."""
+    """Directories of this machine. A file's identity is its inode. Every method can raise `OSError`."""
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
-        """The entries of a directory, in any order; with the size of files whose names end so. `FileNotFoundError`."""
+        """Return the entries of a directory in any order.
+
+        Files whose names end with a suffix in `sizes_of` come with their size and identity.
+
+        Raises:
+            FileNotFoundError: the directory does not exist.
+        """
         found: list[Entry] = []
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -49,36 +56,48 @@ class LocalFileSystem:
                 try:
                     status = entry.stat()
                 except FileNotFoundError:
-                    continue  # deleted meanwhile
+                    continue  # The file was deleted after it was listed.
                 found.append(Entry(entry.name, entry.is_dir(), status.st_size, status.st_ino))
         return found
 
     def read(self, path: str) -> bytes:
-        """A whole file. `FileNotFoundError`."""
+        """Return the contents of a file.
+
+        Raises:
+            FileNotFoundError: the file does not exist.
+        """
         with open(path, "rb", buffering=0) as file:
             return file.readall()
 
     def open(self, path: str) -> "_LocalFile":
-        """A file to read ranges of. `FileNotFoundError`."""
+        """Open a file for reading ranges.
+
+        Raises:
+            FileNotFoundError: the file does not exist.
+        """
         return _LocalFile(path)
 
 
 class _LocalFile:
-    """A descriptor, for a `with` statement. What it refers to stays readable when the file is deleted.
+    """An open file, used as a context manager. Its contents remain readable after the file is deleted.
 
     Attributes:
-        bytes_at_once: the number of bytes to read at once of a file that is read as a whole.
-        identity: as in `Entry`.
+        bytes_at_once: the number of bytes per read when a file is read from start to end.
+        identity: see `Entry`.
     """
 
-    bytes_at_once = 4 * 1024 * 1024  # which a processor's cache can hold
+    bytes_at_once = 4 * 1024 * 1024  # Fits into a processor's cache.
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.identity = os.fstat(self._fd).st_ino
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Return `size` bytes, fewer at the end of the file. `OSError`."""
+        """Return `size` bytes, or fewer at the end of the file.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         data = os.pread(self._fd, size, position)
         while len(data) < size:
             more = os.pread(self._fd, size - len(data), position + len(data))
@@ -88,8 +107,12 @@ class _LocalFile:
         return data
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """Read into `target`, to its end; return how many bytes there are. `OSError`."""
-        if sys.platform == "darwin":  # older ones have no preadv
+        """Fill `target` from the file and return the number of bytes read, which is smaller at the end of the file.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        if sys.platform == "darwin":  # Older versions of macOS lack preadv.
             data = self.read_at(position, len(target))
             target[: len(data)] = data
             return len(data)
@@ -110,7 +133,10 @@ class _LocalFile:
 
 @contextmanager
 def _named(address: str) -> Generator[None]:
-    """Errors of a store's client, which may be of any class and may not say what they are about, as `OSError`."""
+    """Convert errors of a store's client into `OSError` with the address.
+
+    A client can raise any class of error, with a message that does not name the file.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -124,17 +150,17 @@ def _named(address: str) -> Generator[None]:
 
 
 class RemoteFileSystem:
-    """The listing and reading of an fsspec file system, with the methods of `LocalFileSystem`."""
+    """Lists and reads an fsspec file system, with the methods of `LocalFileSystem`."""
 
     def __init__(self, system: Any) -> None:
         self._system = system
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:  # noqa: ARG002 - sizes come along
-        """See `LocalFileSystem`."""
+        """See `LocalFileSystem.entries`."""
         with self._named(directory):
-            self._system.invalidate_cache(directory)  # logs grow
+            self._system.invalidate_cache(directory)  # Logs grow, so a cached listing is stale.
             listed = {str(found["name"]).rstrip("/"): found for found in self._system.ls(directory, detail=True)}
-        if list(listed) == [directory] and listed[directory]["type"] != "directory":  # which a store lists, too
+        if list(listed) == [directory] and listed[directory]["type"] != "directory":  # A store also lists a file.
             address = str(self._system.unstrip_protocol(directory))
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), address)
         return [
@@ -143,22 +169,22 @@ class RemoteFileSystem:
         ]
 
     def read(self, path: str) -> bytes:
-        """See `LocalFileSystem`."""
+        """See `LocalFileSystem.read`."""
         with self._named(path):
             return bytes(self._system.cat_file(path))
 
     def open(self, path: str) -> "_RemoteFile":
-        """See `LocalFileSystem`; `FileNotFoundError` comes with the first read."""
+        """See `LocalFileSystem.open`. A missing file raises `FileNotFoundError` at the first read instead."""
         return _RemoteFile(self, path)
 
     def read_range(self, path: str, position: int, end_position: int) -> bytes:
-        """Bytes of a file, fewer at its end."""
+        """Return the bytes between two positions of a file, or fewer at its end."""
         with self._named(path):
             try:
                 return bytes(self._system.cat_file(path, start=position, end=end_position))
             except Exception:
                 if self._system.size(path) <= position:
-                    return b""  # a store refuses what lies behind the end
+                    return b""  # Stores refuse a range past the end of the file.
                 raise
 
     def _named(self, path: str) -> AbstractContextManager[None]:
@@ -166,7 +192,10 @@ class RemoteFileSystem:
 
 
 class _RemoteFile:
-    """As `_LocalFile`. Each range is a request of its own, unless it is small and near one that has been read."""
+    """Like `_LocalFile`, for a file in a store.
+
+    Each range is a separate request, except for small ranges within the bytes of the previous small request.
+    """
 
     identity = UNKNOWN
     bytes_at_once = 16 * 1024 * 1024
@@ -204,13 +233,18 @@ OpenFile = _LocalFile | _RemoteFile
 
 
 def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[FileSystem, str]:
-    """The file system that a path or an address is of, and the path in it.
+    """Return the file system of a path or an address, and the path within that file system.
 
-    `storage` is what fsspec's file system for such addresses is made with, besides what it finds by itself.
-    `ImportError` when fsspec, or what it needs for this kind of address, is not installed; `ValueError` for addresses
-    that it does not know; `FileSystemError`.
+    Args:
+        path: a local path, or an address with a scheme.
+        storage: arguments for fsspec's file system, in addition to those it finds by itself.
+
+    Raises:
+        ImportError: fsspec, or a package it needs for this kind of address, is not installed.
+        ValueError: fsspec does not support the address.
+        FileSystemError: the store fails or refuses.
     """
-    if path.startswith(_LOCAL):  # file:/a as Spark prints it, or file:///a
+    if path.startswith(_LOCAL):  # Spark prints a path as file:/a, and file:///a is usual too.
         path = path.removeprefix(_LOCAL).removeprefix("//")
     if _SCHEME not in path:
         return LocalFileSystem(), os.path.abspath(path)
@@ -222,7 +256,11 @@ def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[
 
 
 def read_if_there(filesystem: FileSystem, path: str) -> bytes | None:
-    """Return a whole file, or None if it does not exist. `OSError`."""
+    """Return the contents of a file, or None if it does not exist.
+
+    Raises:
+        OSError: the file exists but cannot be read.
+    """
     try:
         return filesystem.read(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -230,9 +268,12 @@ def read_if_there(filesystem: FileSystem, path: str) -> bytes | None:
 
 
 def open_listed(filesystem: FileSystem, path: str, identity: int) -> OpenFile:
-    """Open the file that a listing has shown, under its name or the one that it has until it is deleted.
+    """Open a file from a listing by its name, or by the name it has while it waits for deletion.
 
-    Retention and compaction rename files, which stay for `file.delete.delay.ms`. `FileNotFoundError`.
+    Retention and compaction rename files and keep them for `file.delete.delay.ms`.
+
+    Raises:
+        FileNotFoundError: neither name belongs to the listed file.
     """
     for name in (path, path + DELETED_SUFFIX):
         try:
@@ -250,13 +291,20 @@ _kept: Final[list[bytearray]] = []
 
 
 class ReadBuffer:
-    """Reads ranges of files, for a `with` statement. What one read has given is valid until the next."""
+    """A buffer for reading ranges of files, used as a context manager.
+
+    The result of a read is valid until the next read.
+    """
 
     def __init__(self) -> None:
         self._memory = bytearray()
 
     def read(self, file: OpenFile, position: int, size: int) -> memoryview:
-        """`size` bytes, fewer at the end of the file. `OSError`."""
+        """Return `size` bytes of a file, or fewer at its end.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
         if len(self._memory) < size:
             with suppress(IndexError):
                 self._memory = _kept.pop()

@@ -1,8 +1,8 @@
-"""The jars of Spark's Kafka connector: from a given folder, or fetched once into the user's cache folder.
+"""The jars of Spark's Kafka connector, from a given folder or downloaded once into the user's cache folder.
 
-They are resolved one by one with the Ivy that PySpark carries, without what they depend on: PySpark has nearly all of
-that already, and `spark.jars.packages` would bring it a second time. XDG_CACHE_HOME moves the cache.
-`python -m minibroker_pipeline.jars` prints their paths.
+PySpark's copy of Ivy resolves the jars one by one, without their dependencies. PySpark already has nearly all
+dependencies, and `spark.jars.packages` would download them again. XDG_CACHE_HOME moves the cache folder. `python -m
+minibroker_pipeline.jars` prints the paths of the jars.
 """
 
 import fcntl
@@ -22,25 +22,29 @@ from xml.etree import ElementTree as ET
 from minibroker_storage.installation_hints import missing
 
 FOLDER_VARIABLE: Final = "MINIBROKER_SPARK_JARS"
-"""Names a folder of jars, as `jars_dir` does."""
+"""The environment variable that names a folder of jars, like the argument `jars_dir`."""
 CONNECTOR: Final = "spark-sql-kafka-0-10"
 _SPARK: Final = "org.apache.spark"
 _SCALA: Final = "2.13"
 _TOKENS: Final = "spark-token-provider-kafka-0-10"
 _NEEDED: Final = {"kafka": CONNECTOR, "avro": "spark-avro"}
-# What the connector needs and PySpark lacks. Which version, the connector's own description says.
+# The connector needs these libraries and PySpark lacks them. The connector's Ivy file has their versions.
 _LIBRARIES: Final = (("org.apache.kafka", "kafka-clients"), ("org.apache.commons", "commons-pool2"))
-# These use little of Spark, and 4.0.0 of them goes with all of Spark 4.
+# These jars use little of Spark, so their version 4.0.0 works with every Spark 4.
 _FIRST_OF_SPARK_4: Final = "4.0.0"
 _TIMEOUT: Final = 600
 
 
 class NoJarsError(Exception):
-    """Spark cannot speak to Kafka here; the message says what is missing and what to do."""
+    """The error for a Spark that cannot reach Kafka. The message says what is missing and how to provide it."""
 
 
 def spark_version() -> str:
-    """Of the installed PySpark. NoJarsError when there is none."""
+    """Return the version of the installed PySpark.
+
+    Raises:
+        NoJarsError: PySpark is not installed.
+    """
     try:
         return importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
@@ -50,16 +54,16 @@ def spark_version() -> str:
 def find(
     packages: Sequence[str] = ("kafka",), jars_dir: str | None = None, ivy_settings: str | None = None
 ) -> list[str]:
-    """Paths of the jars for `packages`, of which there are "kafka" and "avro".
+    """Return the paths of the jars for these packages.
 
     Args:
-        packages: what Spark shall be able to do.
-        jars_dir: a folder with jars, all of which are taken; nothing is fetched then.
-        ivy_settings: an Ivy settings file (as for `spark.jars.ivySettings`), where jars come from a mirror.
+        packages: the data sources that Spark must support, out of "kafka" and "avro".
+        jars_dir: a folder of jars. All its jars are used and nothing is downloaded.
+        ivy_settings: an Ivy settings file (as for `spark.jars.ivySettings`), to download jars from a mirror.
 
     Raises:
-        ValueError: there is no such package.
-        NoJarsError: they are not there and cannot be brought.
+        ValueError: a package is unknown.
+        NoJarsError: the jars are missing and cannot be downloaded.
     """
     for package in packages:
         if package not in _NEEDED:
@@ -74,7 +78,7 @@ def find(
 
 
 def cache_dir() -> Path:
-    """Where jars are kept."""
+    """Return the folder that caches jars."""
     if "XDG_CACHE_HOME" in os.environ:
         base = Path(os.environ["XDG_CACHE_HOME"])
     else:
@@ -93,7 +97,7 @@ def _cached(package: str, ivy_settings: str | None) -> list[str]:
 
 @contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    """One process at a time."""
+    """Hold a lock on the folder, which allows one process at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock-spark").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -101,7 +105,7 @@ def _locked(folder: Path) -> Generator[None]:
 
 
 def _fill(folder: Path, package: str, ivy_settings: str | None) -> None:
-    # Into a neighbor first: a run that is interrupted here must not leave half a cache behind.
+    # Fill a temporary folder first: an interrupted download must not leave an incomplete cache.
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ivy = _Ivy(Path(scratch), ivy_settings)
         if package == "avro":
@@ -116,15 +120,18 @@ def _fill(folder: Path, package: str, ivy_settings: str | None) -> None:
 
 
 def _same_minor(version: str) -> list[str]:
-    """That version and the earlier ones of its line, newest first; each fits, and some are not published."""
+    """Return a version and the earlier patch versions of its line, newest first.
+
+    All of them are compatible, and some were never published.
+    """
     line, _, patch = version.rpartition(".")
     return [f"{line}.{number}" for number in range(int(patch), -1, -1)] if patch.isdigit() else [version]
 
 
 class _Ivy:
-    """Ivy as a command, with a cache and a home of its own below `scratch`.
+    """The Ivy command, with its own cache and home below `scratch`.
 
-    The home, because Ivy also looks into Maven's local repository, where a description may lack its jar.
+    Without its own home, Ivy would also search Maven's local repository, where a module can lack its jar.
     """
 
     def __init__(self, scratch: Path, settings: str | None) -> None:
@@ -135,7 +142,11 @@ class _Ivy:
         self._command += ["-notransitive", "-confs", "master"]
 
     def bring(self, group: str, name: str, versions: Sequence[str]) -> str:
-        """Put a jar into `libs`, of the first of these versions that there is; return which. NoJarsError."""
+        """Download a jar into `libs` in the first available version, and return that version.
+
+        Raises:
+            NoJarsError: no version is available, or Ivy timed out.
+        """
         output = ""
         for version in versions:
             command = [*self._command, "-dependency", group, name, version]
@@ -153,7 +164,11 @@ class _Ivy:
         )
 
     def needed_by(self, group: str, name: str, version: str, other_group: str, other_name: str) -> str:
-        """The version of another module that a module which was brought depends on. NoJarsError."""
+        """Return the version of another module on which a downloaded module depends.
+
+        Raises:
+            NoJarsError: the module has no such dependency.
+        """
         file = self._cache / group / name / f"ivy-{version}.xml"
         description = ET.parse(file)  # noqa: S314 - Ivy has just written it
         for found in description.iter("dependency"):
@@ -167,7 +182,7 @@ def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str]
 
 
 def _reason(output: str) -> str:
-    """The line of Ivy's output that says most."""
+    """Return the most informative line of Ivy's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if "not found" in line or "failed" in line.lower() or "exception" in line.lower()]
     return (telling or lines or ["no output"])[0]
@@ -175,11 +190,15 @@ def _reason(output: str) -> str:
 
 @functools.cache
 def java() -> str:
-    """A java that works. NoJarsError when there is none."""
+    """Return the path of a working `java`.
+
+    Raises:
+        NoJarsError: no working Java is installed.
+    """
     home = os.environ.get("JAVA_HOME")
     found = os.path.join(home, "bin", "java") if home else shutil.which("java")
     try:
-        # The java of a macOS without any is a program that says so and fails.
+        # Without Java, macOS has a stub that prints a message and fails.
         if found and not _run([found, "-version"], 60).returncode:
             return found
     except OSError:
@@ -197,7 +216,7 @@ def _ivy_jar() -> str:
 
 
 def main() -> int:
-    """Print the paths, separated by commas, as `spark-submit --jars` takes them; arguments are `packages`."""
+    """Print the paths of the jars, separated by commas as in `spark-submit --jars`. The arguments are `packages`."""
     try:
         sys.stdout.write(",".join(find(sys.argv[1:] or ("kafka",))) + "\n")
     except (NoJarsError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Values of records: bytes, JSON or Avro, to columns and back."""
+"""Conversions between record values (bytes, JSON or Avro) and columns."""
 
 import json
 from dataclasses import dataclass
@@ -11,21 +11,22 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 DATA: Final = "data"
-"""The column of a parsed value."""
+"""The column for the parsed value."""
 CORRUPT: Final = "corrupt"
-"""The column with the bytes of a value that could not be parsed."""
+"""The column for the bytes of a value that could not be parsed."""
 _OF_A_RECORD: Final = ("key", "value", "headers", "topic", "partition", "offset", "timestamp", "timestampType", CORRUPT)
 _BROKEN_JSON: Final = "_corrupt_record"
 
 
 @dataclass(frozen=True)
 class Payload:
-    """The way values are written.
+    """The format of record values.
 
     Attributes:
-        form: "avro" is one datum without a header, and needs the package "avro" in the session.
-        schema: columns as Spark's DDL for JSON ("id BIGINT, name STRING"), Avro's JSON for Avro; none for raw.
-        mode: a value that does not parse fails the query ("failfast"), or is kept in the column `corrupt`.
+        form: "raw", "json" or "avro". Avro values are single datums without a header, and need the package "avro" in
+            the session.
+        schema: columns in Spark's DDL ("id BIGINT, name STRING") for JSON, or an Avro schema in JSON. Empty for raw.
+        mode: "failfast" fails the query at an unparsable value; "permissive" keeps that value in the column `corrupt`.
     """
 
     form: Literal["raw", "json", "avro"] = "raw"
@@ -47,7 +48,7 @@ class Payload:
 
 
 def parse(frame: "DataFrame", payload: Payload) -> "DataFrame":
-    """Put `data`, a struct, in the place of `value`; with "permissive" also `corrupt`. Raw values stay.
+    """Replace the column `value` by the struct `data`, and with "permissive" add `corrupt`. Raw values are unchanged.
 
     `data` is null for a tombstone.
     """
@@ -62,10 +63,10 @@ def parse(frame: "DataFrame", payload: Payload) -> "DataFrame":
 
 
 def compose(frame: "DataFrame", payload: Payload, key: "Column | None" = None) -> "DataFrame":
-    """Make a column `value` of the other ones, the way back from `parse`.
+    """Build the column `value` from other columns: the reverse of `parse`. Raw values are unchanged.
 
-    `data`, if there is one, else all columns that are not a record's own, becomes the value; a null `data` becomes a
-    tombstone. Raw values stay. `key` is an expression for the records' keys; without it a column `key` is taken.
+    The value is `data` if that column exists, or else all columns that are not part of a record. A null `data` becomes
+    a tombstone. `key` is an expression for the records' keys; by default the column `key` is used.
     """
     if key is not None:
         frame = frame.withColumn("key", key)
@@ -86,7 +87,8 @@ def _read_json(schema: str, *, is_permissive: bool) -> "Column":
 
 
 def _read_avro(schema: str, *, is_permissive: bool) -> "Column":
-    # A record's bytes are those of its fields, so that around the datum there may be one more. What does not parse is
-    # a record of nulls to Spark, which a datum could be, too; around it that is a null in the place of the datum.
+    # An Avro record has no bytes besides its fields, so the datum can be wrapped in a record. Spark returns a record
+    # of nulls for unparsable bytes, which could also be a real datum. In the wrapper, only unparsable bytes give a
+    # null.
     around = {"type": "record", "name": "minibroker_datum", "fields": [{"name": DATA, "type": json.loads(schema)}]}
     return from_avro(f.col("value"), json.dumps(around), {"mode": "PERMISSIVE" if is_permissive else "FAILFAST"})[DATA]

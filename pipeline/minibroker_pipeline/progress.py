@@ -1,4 +1,4 @@
-"""Progress of streaming queries: a line for each micro-batch."""
+"""Progress of streaming queries, with one line per micro-batch."""
 
 import json
 import sys
@@ -18,13 +18,14 @@ from pyspark.sql.streaming.listener import (
 
 _CLEAR = "\r\x1b[K"
 _LAST_WORDS_S = 5.0
-"""Spark reports on threads of its own, some time after a query has ended."""
+"""Seconds to wait for the last reports. Spark sends them from its own threads, some time after a query ends."""
 
 
 class ProgressLine(StreamingQueryListener):
     """Writes lines such as `orders: batch 3, 1,200 rows (4,000 rows/s), 120,000 behind, 300 ms`.
 
-    On a terminal micro-batches share one line; starts and ends have their own. `last` has the last line of each run.
+    On a terminal, micro-batches overwrite one line; starts and ends have lines of their own. `last` has the last line
+    of each run.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -32,23 +33,23 @@ class ProgressLine(StreamingQueryListener):
         self._is_terminal = self._stream.isatty()
         self._has_open_line = False
         self._names: dict[str, str] = {}
-        self._changed = threading.Condition()  # reports come on threads of Spark's
+        self._changed = threading.Condition()  # Spark calls the listener from its own threads.
         self.last: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark calls it so
-        """Remember its name, which some later events lack."""
+        """Remember the query's name, which some later events lack."""
         self._names[str(event.runId)] = event.name or f"query {str(event.runId)[:8]}"
         self._say(str(event.runId), "started")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark calls it so
-        """Describe the micro-batch."""
+        """Write the progress of a micro-batch."""
         self._say(str(event.progress.runId), describe(event.progress), stays=False)
 
     def onQueryIdle(self, event: object) -> None:  # noqa: N802 - Spark calls it so
-        """There is nothing new, which is no news."""
+        """Ignore an idle query."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark calls it so
-        """Say how it ended."""
+        """Write how the query ended."""
         reason = (event.exception or "").strip().splitlines()
         self._say(str(event.runId), f"failed: {reason[0]}" if reason else "ended")
         with self._changed:
@@ -56,7 +57,7 @@ class ProgressLine(StreamingQueryListener):
             self._changed.notify_all()
 
     def await_ends(self, active: Collection[str]) -> None:
-        """Wait a little until the end of every run is reported, except those with these ids."""
+        """Wait, up to a limit, until the end of every run except the active ones is reported."""
         with self._changed:
             self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_WORDS_S)
 
@@ -74,7 +75,7 @@ class ProgressLine(StreamingQueryListener):
 
 
 def describe(progress: StreamingQueryProgress) -> str:
-    """One micro-batch: its number, rows and rate, how many records it has left unread, and how long it took."""
+    """Describe a micro-batch: its number, its rows and rate, the number of unread records, and its duration."""
     parts = [f"batch {progress.batchId}", f"{progress.numInputRows:,} rows"]
     if progress.numInputRows:
         parts[-1] += f" ({progress.processedRowsPerSecond:,.0f} rows/s)"
@@ -86,7 +87,7 @@ def describe(progress: StreamingQueryProgress) -> str:
 
 
 def _behind(progress: StreamingQueryProgress) -> int | None:
-    """Records behind the end, for sources that report it: Kafka's, and ours."""
+    """Return the number of unread records, or None if no source reports it. Kafka's source and ours do."""
     total = None
     for source in progress.sources:
         read, there = _offsets(source.endOffset), _offsets(source.latestOffset)
@@ -97,7 +98,7 @@ def _behind(progress: StreamingQueryProgress) -> int | None:
 
 @contextmanager
 def show_progress(spark: SparkSession, stream: TextIO | None = None) -> Generator[ProgressLine]:
-    """Write progress of all streams of the session, to stderr or elsewhere, until the block ends."""
+    """Write the progress of all streams of the session, to stderr by default, until the block ends."""
     line = ProgressLine(stream)
     spark.streams.addListener(line)
     try:
@@ -108,7 +109,7 @@ def show_progress(spark: SparkSession, stream: TextIO | None = None) -> Generato
 
 
 def _offsets(text: object) -> dict[tuple[str, str], int]:
-    """Offsets as sources report them, {"topic": {"0": 5}}; nothing of others."""
+    """Parse offsets in the form {"topic": {"0": 5}}. Offsets of other sources give an empty result."""
     try:
         found = json.loads(str(text))
         return {(topic, number): int(at) for topic, each in found.items() for number, at in each.items()}

@@ -1,4 +1,4 @@
-"""Options of Spark queries over `format("minibroker")`: names and values, checked alike for source and sink."""
+"""Options of Spark queries with `format("minibroker")`: shared checks of names and values for source and sink."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -6,11 +6,19 @@ from typing import Any
 
 
 class OptionError(ValueError):
-    """An option that is unknown, or has a value that it cannot have. Names it and says what it can be."""
+    """An unknown option or an invalid value. The message names the option and lists the valid choices."""
 
 
 def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
-    """`OptionError` for a name that is not one of `known`, in small letters both, which says how that is written."""
+    """Check that all options are known.
+
+    Args:
+        given: lowercase names of options.
+        known: the proper spelling of each option by its lowercase name.
+
+    Raises:
+        OptionError: a name is unknown. The message suggests a similar one.
+    """
     for name in given:
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -19,7 +27,15 @@ def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
 
 
 def read_simple(given: Mapping[str, str], simple: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
-    """Values by attribute: what each option of `simple` is read to, where it is given. `OptionError`."""
+    """Parse the given options and return their values by attribute name.
+
+    Args:
+        given: texts by lowercase option name.
+        simple: the attribute and the parser of each option.
+
+    Raises:
+        OptionError: a parser refuses its text.
+    """
     values: dict[str, Any] = {}
     for option, (attribute, read) in simple.items():
         text = given.get(option.lower())
@@ -32,21 +48,29 @@ def read_simple(given: Mapping[str, str], simple: Mapping[str, tuple[str, Callab
 
 
 def flag(text: str) -> bool:
-    """True or false, in any case. `ValueError`."""
+    """Parse "true" or "false", ignoring case.
+
+    Raises:
+        ValueError: the text is neither.
+    """
     if text.strip().lower() not in {"true", "false"}:
         raise ValueError("expected true or false")
     return text.strip().lower() == "true"
 
 
 def positive(text: str) -> int:
-    """A number above 0. `ValueError`."""
+    """Parse an integer above 0.
+
+    Raises:
+        ValueError: the text is not such a number.
+    """
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError("expected a number above 0")
     return int(text)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """A reader of one of these words, in any case. `ValueError`."""
+    """Return a parser for one of these words, which ignores case and raises `ValueError` for any other text."""
 
     def choose(text: str) -> str:
         for choice in choices:

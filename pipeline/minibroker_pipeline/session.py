@@ -1,6 +1,7 @@
-"""A Spark session that can read and write topics, on this machine or under a cluster's master.
+"""Creates a Spark session that can read and write topics, on this machine or on a cluster.
 
-Does what one forgets: the connector that fits the installed PySpark, its own Python for workers, loopback addresses.
+It provides what is easily forgotten: the connector for the installed PySpark, the current Python for the workers, and
+loopback addresses.
 """
 
 import os
@@ -17,16 +18,16 @@ with lazy:
     from minibroker_pipeline.source import data_source
 
 _ALWAYS: Final = {
-    "spark.sql.session.timeZone": "UTC",  # else days and printed timestamps depend on the machine
+    "spark.sql.session.timeZone": "UTC",  # Otherwise days and printed timestamps depend on the machine.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",  # filters reach the data source for log directories
-    "spark.ui.showConsoleProgress": "false",  # its bar and our progress lines write over each other
+    "spark.sql.python.filterPushdown.enabled": "true",  # Filters reach the data source for log directories.
+    "spark.ui.showConsoleProgress": "false",  # Spark's progress bar and our progress lines would overwrite each other.
 }
 _LOOPBACK: Final = "127.0.0.1"
 _LOCAL: Final = {
     "spark.driver.host": _LOOPBACK,
     "spark.driver.bindAddress": _LOOPBACK,
-    "spark.python.unix.domain.socket.enabled": "true",  # between JVM and Python: a third of the CPU time of TCP
+    "spark.python.unix.domain.socket.enabled": "true",  # JVM and Python then use a third of the CPU time of TCP.
 }
 
 
@@ -38,28 +39,29 @@ def spark_session(
     packages: Sequence[str] = ("kafka",),
     **conf: object,
 ) -> SparkSession:
-    """The session that there is, or else a new one.
+    """Return the active session, or create one.
 
-    A session that exists keeps its master and its jars; only `conf` is set, as far as Spark lets it be changed. Under
-    `spark-submit` the jars are those of its `--jars` and `--packages`.
+    An active session keeps its master and its jars. Only `conf` is applied to it, as far as Spark allows changes. Under
+    `spark-submit`, the jars are those of its `--jars` and `--packages`.
 
     Args:
-        app: its name in Spark's pages and logs.
-        master: such as "local[4]" or "spark://host:7077". None: what spark-submit was given, else "local[*]".
-        jars_dir: a folder with the connector's jars; without it they are looked for as `jars.find` says.
+        app: the name of the application in Spark's pages and logs.
+        master: such as "local[4]" or "spark://host:7077". None means the master of spark-submit, or else "local[*]".
+        jars_dir: a folder with the connector's jars. By default `jars.find` locates them.
         packages: "kafka" and "avro", or none of them.
-        conf: Spark's settings, which win over ours: `**{"spark.driver.memory": "4g"}`.
+        conf: Spark settings that override ours: `**{"spark.driver.memory": "4g"}`.
 
     Raises:
-        ValueError: an unknown package.
-        jars.NoJarsError: no Java, or the jars are not there and cannot be brought.
+        ValueError: a package is unknown.
+        jars.NoJarsError: Java is missing, or the jars are missing and cannot be downloaded.
     """
     settings = {name: _text(value) for name, value in conf.items()}
     existing = SparkSession.getActiveSession()
     if existing is not None:
         return _configured(existing.builder, settings)
     builder = SparkSession.builder.appName(app)
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then the JVM is there, and so are its jars and its master
+    # spark-submit has already started the JVM with its jars and master.
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
         master = master or settings.get("spark.master") or "local[*]"
         jars.java()
@@ -70,10 +72,10 @@ def spark_session(
     if master:
         builder = builder.master(master)
         if master.startswith("local"):
-            # The name of the machine need not resolve, and need not lead here.
+            # The host name might not resolve, or might resolve to another machine.
             os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
             settings = _LOCAL | settings
-            # Else workers are whatever `python3` is on the PATH. On a cluster its machines decide.
+            # By default workers run the `python3` on the PATH. On a cluster, its machines choose the Python.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = _configured(builder, _ALWAYS | settings)
     if not (session.sparkContext.master or "").startswith("local"):
@@ -82,11 +84,11 @@ def spark_session(
 
 
 def test_settings() -> dict[str, str]:
-    """The settings that keep Spark small and quick to start, for `spark_session(**test_settings())` in tests."""
+    """Return settings that keep Spark small and quick to start, for `spark_session(**test_settings())` in tests."""
     return {
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",
-        # Tests end before an optimising compiler has paid for itself.
+        # Tests end before an optimizing compiler would pay off.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.default.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
@@ -96,9 +98,9 @@ def test_settings() -> dict[str, str]:
 
 
 def _register_source(session: SparkSession) -> None:
-    """Make `format("minibroker")` known under the Python of the workers.
+    """Register `format("minibroker")`, so that it runs under the workers' own Python.
 
-    What Spark finds by itself it runs under the driver's Python on all machines, and without what `--py-files` brought.
+    For a source that Spark discovers by itself, all machines run the driver's Python path and lack the `--py-files`.
     """
     session.dataSource.register(data_source.MinibrokerDataSource)
 
@@ -110,5 +112,5 @@ def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> Spar
 
 
 def _text(value: object) -> str:
-    """As Spark writes it."""
+    """Format a value the way Spark does."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,7 +1,7 @@
-"""The log of Spark's file sink, `_spark_metadata`: it names the files of a stream's folder that count.
+"""The log of Spark's file sink, `_spark_metadata`, which lists the valid files of a stream's output folder.
 
-A micro-batch that was interrupted leaves files behind that belong to nothing, and its repetition writes others. The
-folder's `_spark_metadata` names those that count, and Spark reads no others. Other readers have to ask here.
+An interrupted micro-batch leaves incomplete files behind, and its repetition writes other files. `_spark_metadata`
+names the valid files, and Spark reads only those. Other readers must call `committed_files`.
 """
 
 import json
@@ -15,20 +15,23 @@ _COMPACT: Final = ".compact"
 
 
 class SinkLogError(Exception):
-    """The log is not as Spark writes it; the message says where."""
+    """An error for a log that Spark could not have written. The message names the file."""
 
 
 def committed_files(folder: str) -> list[str]:
-    """Paths (for other file systems addresses) of the files that count, in the order of micro-batches.
+    """Return the valid files in the order of their micro-batches: local paths, or addresses on other file systems.
 
-    No file counts before the first micro-batch is written. SinkLogError.
+    The result is empty before the first micro-batch is written.
+
+    Raises:
+        SinkLogError: the log has another format than Spark's.
     """
     log = os.path.join(folder, LOG)
     batches: dict[int, str] = {}
     for name in os.listdir(log) if os.path.isdir(log) else ():
         number = name.removesuffix(_COMPACT)
         if number.isdigit():
-            # A compact file says the same as those before it and, under the same number, more than its twin.
+            # A compact file repeats the earlier files, and holds more than the plain file with the same number.
             batches[int(number)] = max(name, batches.get(int(number), ""), key=len)
     start = max((batch for batch, name in batches.items() if name.endswith(_COMPACT)), default=0)
     found: dict[str, None] = {}

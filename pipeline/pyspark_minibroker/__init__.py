@@ -1,4 +1,7 @@
-"""Where Spark finds `format("minibroker")`: it imports the top-level packages whose names begin with `pyspark_`."""
+"""The data source that Spark loads for `format("minibroker")`.
+
+Spark imports every top-level package whose name begins with `pyspark_`.
+"""
 
 from minibroker_pipeline.source import MinibrokerDataSource as DefaultSource
 
