@@ -100,7 +100,7 @@ def test_settings() -> dict[str, str]:
 def _register_source(session: SparkSession) -> None:
     """Register `format("minibroker")`, so that it runs under the workers' own Python.
 
-    For a source that Spark discovers by itself, all machines run the driver's Python path and lack the `--py-files`.
+    Spark runs a source that it discovers by itself under the driver's Python on all machines, without `--py-files`.
     """
     session.dataSource.register(data_source.MinibrokerDataSource)
 

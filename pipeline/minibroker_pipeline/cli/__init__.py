@@ -14,14 +14,14 @@ from minibroker_storage.installation_hints import missing
 FAILED: Final = 2
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
 _CALL: Final = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
-"""Py4J's words before an error of the JVM that PySpark has no class for."""
+"""Py4J's prefix for a JVM error without a class in PySpark."""
 _MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'$", re.MULTILINE)
 _REPEATED: Final[dict[str, Any]] = {"action": "append", "default": []}
 _CHECKOUT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a job; returns the exit status."""
+    """Run a job and return the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["bench"]:
         return _bench(arguments[1:])
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _bench(arguments: Sequence[str]) -> int:
-    """Run the benchmark of the checkout that this package is in, if it is in one."""
+    """Run the benchmark of the checkout that contains this package, or fail outside a checkout."""
     _fail("bench has moved: run `python -m benchmarks.spark` in a checkout of minibroker")
     if not os.path.isfile(f"{_CHECKOUT}/benchmarks/spark.py"):
         return FAILED
@@ -53,9 +53,9 @@ def _bench(arguments: Sequence[str]) -> int:
 
 
 def _message(error: Exception) -> str | None:
-    """The message of an error that is meant for users; None for others.
+    """Return the message of an error meant for users, or None for other errors.
 
-    What is raised in Spark's tasks arrives as text, at the end of a traceback.
+    An error raised in a Spark task arrives as the last lines of a traceback in text.
     """
     module = type(error).__module__
     if module.startswith(("pyspark.errors", "py4j.")):
@@ -189,7 +189,7 @@ def _add_convert(jobs: Any) -> None:
 
 
 def _add_job(jobs: Any, name: str, summary: str, *, chooses_topics: bool = True) -> argparse.ArgumentParser:
-    """Add a job with the options that all have, and those that choose what it reads of log directories."""
+    """Add a job with the options that every job has, and by default the option that chooses topics."""
     job: argparse.ArgumentParser = jobs.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
@@ -201,19 +201,19 @@ def _add_job(jobs: Any, name: str, summary: str, *, chooses_topics: bool = True)
 
 
 def _add_paths(option: Any) -> None:
-    """Of jobs that read any number of directories."""
+    """Add the argument for any number of directories."""
     option("paths", nargs="+", metavar="DIR", help="a data directory, or a partition's; or an address (s3://...)")
 
 
 def _add_local(option: Any) -> None:
-    """Of jobs that run without Spark, too."""
+    """Add the options of jobs that can run without Spark."""
     processes = "number of processes, without --master (default: by the amount of work)"
     option("--processes", type=_positive, metavar="N", help=processes)
     option("--json", metavar="FILE", help="write the report as JSON; - is standard output, instead of the table")
 
 
 def _add_reading(option: Any, isolation: str) -> None:
-    """Of jobs that read records as the data source does."""
+    """Add the options of jobs that read records like the data source."""
     levels = ("read_committed", "read_uncommitted")
     option("--isolation", choices=levels, default=isolation, help=f"default: {isolation}")
     _add_mode(option, "batches")
@@ -225,7 +225,7 @@ def _add_mode(option: Any, what: str) -> None:
 
 
 def _positive(text: str) -> int:
-    """A type of options."""
+    """Parse the value of an option as an integer above 0."""
     return _at_least(1, text)
 
 

@@ -1,4 +1,4 @@
-"""The jobs of `minibroker-pipeline`: options to settings, the Spark session, and the output of the report."""
+"""Runs the jobs of `minibroker-pipeline`: makes their settings and Spark session, and prints their reports."""
 
 import argparse
 import inspect
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _FOUND: Final = 1
-"""The exit status of `verify` when there is damage, and of `diff` when there are differences."""
+"""The exit status of `verify` if it found damage, and of `diff` if it found differences."""
 _MEBIBYTE: Final = 1024 * 1024
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the job that the options name; return the exit status."""
+    """Run the job named by the options, and return the exit status."""
     return _JOBS[options.job](options)
 
 
@@ -104,7 +104,7 @@ def _payload(options: argparse.Namespace) -> Any:
     if options.avro_schema:
         with open(options.avro_schema, encoding="utf-8") as file:
             return Payload("avro", file.read())
-    # What is written needs no schema: the columns have one.
+    # Writing needs no schema, because the columns have one.
     return Payload("json", "-") if options.json else Payload()
 
 
@@ -125,7 +125,7 @@ def _convert(options: argparse.Namespace) -> int:
 
 
 def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **others: Any) -> S:
-    """Return the settings of a job: `others`, and the options that have their names and were given."""
+    """Return the settings of a job, made of `others` and of the given options with the names of its parameters."""
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()}
     names = inspect.signature(kind).parameters.keys() - others.keys()
     return kind(**{name: given[name] for name in names if given.get(name) not in {None, ()}}, **others)
@@ -134,8 +134,12 @@ def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **others: 
 def _session_for(
     options: argparse.Namespace, *, is_needed: bool = False, packages: Sequence[str] = ()
 ) -> "SparkSession | None":
-    """The session that a job asks for: none without `--master` or `spark-submit`, unless it `is_needed`."""
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # as `session` has it, which would load PySpark
+    """Return the Spark session for a job.
+
+    Without `--master` and `spark-submit`, the result is None unless the session `is_needed`.
+    """
+    # `session` makes the same check, but importing it would load PySpark.
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not (is_needed or is_submitted or options.master):
         return None
     from minibroker_pipeline.session import spark_session  # noqa: PLC0415 - most jobs need no Spark
@@ -144,7 +148,7 @@ def _session_for(
 
 
 def _tell(options: argparse.Namespace, report: dict[str, Any], text: str) -> None:
-    """Print a report, and write it where `--json` says."""
+    """Print a report, and write it to the file named by `--json`."""
     if options.json == "-":
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
         return
@@ -154,7 +158,11 @@ def _tell(options: argparse.Namespace, report: dict[str, Any], text: str) -> Non
 
 
 def _write_text(path: str, text: str) -> None:
-    """A file as a user wants it. `OSError`."""
+    """Write a text to a file that the user named.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 

@@ -1,1 +1,1 @@
-"""The sink of `format("minibroker")`: rows become topic directories that minibroker and Apache Kafka open."""
+"""The sink of `format("minibroker")`, which writes rows as topic directories for minibroker and Apache Kafka."""

@@ -1,4 +1,4 @@
-"""The options of `df.write.format("minibroker")`, read once and checked, and which columns it takes."""
+"""Parses and checks the options of `df.write.format("minibroker")`, and checks the columns of the rows."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -20,18 +20,18 @@ from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
 BATCH_BYTES: Final = 64 * 1024
 MAX_PARTITIONS: Final = 100_000
-"""More in one topic are a mistake."""
+"""The limit for one topic, since a larger number is probably a mistake."""
 LOG_APPEND_TIME: Final = "LogAppendTime"
 
 _KEY_VALUE: Final = ("key", "value")
 _OF_USE: Final = (*_KEY_VALUE, HEADERS_COLUMN, "timestamp", "topic", "partition", "offset")
-#: Of rows as they were read; written again, they have no meaning.
+#: Columns from a read that are ignored when the rows are written again.
 _PASSED_OVER: Final = frozenset({*RECORD_COLUMNS, *BATCH_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriteOptions:
-    """The options of a query for its writing. See `docs/spark-source.md` for each; `now_ms` is when it was planned."""
+    """The options of a query that writes. `docs/spark-source.md` describes each; `now_ms` is the time of planning."""
 
     target: str
     topic: str = ""
@@ -52,12 +52,17 @@ class WriteOptions:
 
     @property
     def log_append_time(self) -> int | None:
-        """The timestamp that all records get, ms; None when they keep their own."""
+        """The timestamp for all records, in milliseconds, or None if they keep their own."""
         return self.now_ms if self.timestamp_type == LOG_APPEND_TIME else None
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options as Spark hands them over; case does not matter. `OptionError`, `DirectoryStateError`."""
+    """Parse Spark's options, ignoring the case of their names.
+
+    Raises:
+        OptionError: an option is unknown, missing or invalid.
+        DirectoryStateError: the target is not a local directory.
+    """
     given = {name.lower(): value for name, value in options.items()}
     check_names(given, _KNOWN)
     values = read_simple(given, _SIMPLE)
@@ -75,7 +80,11 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def check_topic(name: str) -> None:
-    """`OptionError` for a name that Kafka refuses, and for topics that only brokers can write."""
+    """Check the name of a topic to write.
+
+    Raises:
+        OptionError: Kafka refuses the name, or only brokers can write the topic.
+    """
     if len(name) > MAX_TOPIC_NAME or not LEGAL_TOPIC.fullmatch(name) or name in {".", ".."}:
         raise OptionError(f"topic: {name!r} is none: 1 to 249 letters, digits, dots, underscores and dashes")
     if name in KAFKAS_TOPICS:
@@ -83,7 +92,11 @@ def check_topic(name: str) -> None:
 
 
 def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
-    """`OptionError` for columns that mean nothing, are of another type, or are missing."""
+    """Check the columns to write.
+
+    Raises:
+        OptionError: a column is unknown, missing or of the wrong type.
+    """
     names: list[str] = schema.names
     unknown = [name for name in names if name not in _OF_USE and name not in _PASSED_OVER]
     if unknown:
@@ -103,7 +116,7 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
 
 
 def _is_headers(kind: pa.DataType) -> bool:
-    """The connector's array of structs; names of fields do not matter."""
+    """Return whether this is the connector's array of structs. The names of the struct's fields do not matter."""
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     fields = list(kind.value_type)

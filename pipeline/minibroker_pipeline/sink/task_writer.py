@@ -1,6 +1,6 @@
-"""One task of a writing query: rows to segments of each partition, staged, with offsets from 0 on.
+"""Writes the rows of one Spark task into staged segments for each partition, with offsets from 0.
 
-Which offsets the records really get is known when all tasks are through: see `commit`.
+The final offsets are known only after all tasks end: see `writer`.
 """
 
 import os
@@ -32,12 +32,12 @@ _BLOCK: Final = 4
 
 
 class Partitioner:
-    """Partitions for the rows of one topic, chunk after chunk.
+    """Assigns the rows of one topic to partitions, chunk after chunk.
 
     Args:
-        partitions: how many the topic has.
-        first: where records without a key begin; tasks should differ in it.
-        batch_bytes: so much of these goes to one partition before it is the next one's turn.
+        partitions: the number of partitions of the topic.
+        first: the first partition for records without a key, which should differ between tasks.
+        batch_bytes: the bytes of records without a key for one partition before the next partition follows.
     """
 
     def __init__(self, partitions: int, *, first: int = 0, batch_bytes: int = 64 * 1024) -> None:
@@ -47,7 +47,7 @@ class Partitioner:
         self._bytes_without_key = 0
 
     def partitions_of(self, keys: Binary, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The partition of each row; `sizes` are the bytes of the rows, which count for those without a key."""
+        """Return the partition of each row. `sizes` has the bytes of each row, which matter for rows without a key."""
         if self._partitions == 1:
             return np.zeros(len(keys.size), np.int64)
         found = (hashes(keys.data, keys.at, keys.size) & _POSITIVE).astype(np.int64) % self._partitions
@@ -60,7 +60,10 @@ class Partitioner:
 
 
 def hashes(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32]) -> NDArray[np.uint32]:
-    """Return murmur2 of each value, and anything for a null: of all side by side, four bytes at a time."""
+    """Return the murmur2 hash of each value, and an arbitrary number for a null.
+
+    All values are hashed side by side, four bytes at a time.
+    """
     padded = np.append(data, np.zeros(_BLOCK, np.uint8))
     blocks: NDArray[np.uint32] = np.ndarray(len(data) + 1, "<u4", padded, strides=(1,))
     order = np.argsort(-size, kind="stable")
@@ -83,7 +86,7 @@ def hashes(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int3
 
 
 CHUNK_BYTES: Final = 32 * 1024 * 1024
-"""So much is collected before it is written, and more with many partitions, so that batches become full."""
+"""Bytes to collect before writing. More are collected for many partitions, to fill their batches."""
 _MOST_CHUNK_BYTES: Final = 256 * 1024 * 1024
 _WRITTEN: Final = ("key", "value", "timestamp", "headers", "offset")
 _ROW_BYTES: Final = 8
@@ -91,7 +94,10 @@ _SPREAD: Final = 1 << 32
 
 
 class Piece(NamedTuple):
-    """The part of one partition that a task has written. Offsets begin with 0, or are final with `keepOffsets`."""
+    """The segments that a task wrote for one partition.
+
+    Their offsets begin at 0, or are final with `keepOffsets`.
+    """
 
     topic: str
     partition: int
@@ -100,13 +106,13 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskWriter:
-    """Writes rows as `options` say.
+    """Writes the rows of one task.
 
     Args:
-        options: the query's.
-        staging: the query's staging directory.
-        counts: how many partitions the topics have that are there already.
-        number: the task's, by which tasks begin with different partitions.
+        options: the options of the query.
+        staging: the staging directory of the query.
+        counts: the number of partitions of each existing topic.
+        number: the number of the task, which makes tasks begin with different partitions.
     """
 
     options: WriteOptions
@@ -115,7 +121,14 @@ class TaskWriter:
     number: int = 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[Piece, ...]:
-        """The pieces, all on disk. `OptionError`, `EncodeError`, `LogOrderError` for rows that cannot be; `OSError`."""
+        """Write the rows, and return the segments of each partition after all are on disk.
+
+        Raises:
+            OptionError: a topic or a partition of a row is invalid.
+            EncodeError: a row cannot be encoded.
+            LogOrderError: the offsets of a partition do not ascend.
+            OSError: a file cannot be written.
+        """
         directory = staged_task(self.staging)
         writers: dict[TopicPartition, PartitionWriter] = {}
         partitioners: dict[str, Partitioner] = {}
@@ -163,7 +176,7 @@ class TaskWriter:
     def _by_partition(
         self, chunk: pa.RecordBatch, partitioners: dict[str, Partitioner]
     ) -> list[tuple[TopicPartition, pa.RecordBatch]]:
-        """The rows of each partition, in their order."""
+        """Return the rows of each partition in their order."""
         topics, codes = self._topics(chunk)
         partitions = self._partitions(chunk, topics, codes, partitioners)
         names = [name for name in _WRITTEN if name in chunk.schema.names]
@@ -182,10 +195,10 @@ class TaskWriter:
         ]
 
     def _topics(self, chunk: pa.RecordBatch) -> tuple[list[str], NDArray[np.int64]]:
-        """The topics there are, and which of them each row goes to."""
+        """Return the topics of a chunk, and for each row the index of its topic."""
         index = chunk.schema.get_field_index("topic")
         default = self.options.topic
-        if index < 0 or default:  # the option wins, as it does in Spark's sink for Kafka
+        if index < 0 or default:  # The option takes precedence, as in Spark's Kafka sink.
             return [default], np.zeros(chunk.num_rows, np.int64)
         column = chunk.column(index)
         if column.null_count:
@@ -247,12 +260,12 @@ def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> P
     os.mkdir(path)
     writer = PartitionWriter(path, options.files)
     if options.keep_offsets:
-        writer.roll()  # the first segment begins where the records do
+        writer.roll()  # The first segment begins at the first record's offset.
     return writer
 
 
 def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """All rows as one batch, if there are any."""
+    """Combine batches into one, or return an empty list if there are none."""
     return pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
 
 
@@ -262,7 +275,7 @@ def _keys_of(chunk: pa.RecordBatch) -> Any:
 
 
 def _sizes_of(chunk: pa.RecordBatch) -> NDArray[np.int64]:
-    """About how many bytes each row's value is."""
+    """Return the approximate number of bytes of each row's value."""
     index = chunk.schema.get_field_index("value")
     value = binary_of(chunk.column(index) if index >= 0 else None, chunk.num_rows, "value")
     return np.maximum(value.size, 0).astype(np.int64) + _ROW_BYTES

@@ -1,8 +1,9 @@
-"""`df.write.format("minibroker")`: Spark's `DataSourceArrowWriter`, whose rows become topic directories.
+"""`df.write.format("minibroker")`: Spark's `DataSourceArrowWriter` for topic directories.
 
-Tasks write segments aside, each attempt in a directory of its own; the driver makes logs of those of the attempts that
-count and puts them in place, all at once (see `commit`). What is appended to is a closed data directory. Its `.lock` is
-never opened: closing it would let go of a POSIX lock that this process holds.
+Tasks write segments into a staging directory, each attempt into its own subdirectory. The driver makes logs of the
+segments from the successful attempts and publishes all logs in one change (see `directory_commit`). Rows can be
+appended to a closed data directory. Its `.lock` is never opened, because closing the file would release a POSIX lock of
+this process.
 """
 
 import os
@@ -60,7 +61,7 @@ from minibroker_storage.producer_snapshot import ProducerStateEntry, decode_snap
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """A topic's number of partitions, and its id, 16 bytes, if it has one."""
+    """The number of partitions of a topic, and its id of 16 bytes or None."""
 
     partitions: int
     topic_id: bytes | None
@@ -68,7 +69,10 @@ class KnownTopic:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLog:
-    """A log that may be gone on with. `producers` is None when the newest snapshot was not taken at the log's end."""
+    """A log to which records can be appended.
+
+    `producers` is None if the newest snapshot is older than the end of the log.
+    """
 
     end_offset: int
     epochs: tuple[EpochEntry, ...]
@@ -76,7 +80,11 @@ class ClosedLog:
 
 
 def known_topics(data_dir: str) -> dict[str, KnownTopic]:
-    """All topics: those that have directories, and those that minibroker's own file names. `DirectoryStateError`."""
+    """Return all topics that have directories or are named in minibroker's topics file.
+
+    Raises:
+        DirectoryStateError: the topics file is damaged.
+    """
     if not os.path.isdir(data_dir):
         return {}
     counts: dict[str, int] = {}
@@ -112,7 +120,11 @@ def _described_topics(path: str) -> dict[str, KnownTopic]:
 
 
 def closed_log(data_dir: str, topic: str, partition: int) -> ClosedLog | None:
-    """The log of a partition, None when it has no directory. `DirectoryStateError` when its end is no entry's end."""
+    """Return the log of a partition, or None if it has no directory.
+
+    Raises:
+        DirectoryStateError: the log does not end with a whole entry, or its leader epoch checkpoint is damaged.
+    """
     directory = f"{data_dir}/{topic}-{partition}"
     if not os.path.isdir(directory):
         return None
@@ -141,7 +153,7 @@ def closed_log(data_dir: str, topic: str, partition: int) -> ClosedLog | None:
 
 def _producers_at(directory: str, snapshots: tuple[int, ...], end: int) -> dict[int, ProducerStateEntry] | None:
     if not snapshots:
-        return {}  # after a clean stop that means that there are none
+        return {}  # After a clean stop, no snapshot means no producers.
     if snapshots[-1] != end:
         return None
     try:
@@ -153,16 +165,22 @@ def _producers_at(directory: str, snapshots: tuple[int, ...], end: int) -> dict[
 
 @dataclass
 class WrittenPieces(WriterCommitMessage):
-    """The pieces that a task has written."""
+    """The segments that one task wrote."""
 
     pieces: tuple[Piece, ...]
 
 
 class LogWriter(DataSourceArrowWriter):
-    """Writes the rows of one query. Made, committed and aborted by the driver, in processes of their own."""
+    """Writes the rows of one query. The driver creates, commits and aborts it, in different processes."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        """See what can be wrong before any task runs. `OptionError`, `DirectoryStateError`, `OSError`."""
+        """Check the options, the columns and the target before any task runs.
+
+        Raises:
+            OptionError: an option or a column is invalid.
+            DirectoryStateError: the target cannot be written to.
+            OSError: the target cannot be read.
+        """
         parsed = parse_write_options(options)
         check_columns(to_arrow_schema(schema, timezone="UTC"), parsed)
         check_writable(parsed.target)
@@ -171,7 +189,7 @@ class LogWriter(DataSourceArrowWriter):
         self._plan = Plan(parsed, new_staging(parsed.target), overwrite, known)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Runs in a worker."""
+        """Write the rows of one task. Spark calls this in a worker."""
         context = TaskContext.get()
         plan = self._plan
         counts = {topic: found.partitions for topic, found in plan.known.items()}
@@ -179,12 +197,12 @@ class LogWriter(DataSourceArrowWriter):
         return WrittenPieces(TaskWriter(plan.options, plan.staging, counts, number).write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Put in place what the tasks have written; their order is that of the messages."""
+        """Publish the rows of all tasks, in the order of the messages."""
         pieces = [piece for message in messages if isinstance(message, WrittenPieces) for piece in message.pieces]
         publish_pieces(self._plan, pieces)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - all is below one directory
-        """Remove what was written."""
+        """Remove the staged files."""
         remove_staging(self._plan.staging)
 
 
@@ -195,14 +213,14 @@ def _check_partitions(options: WriteOptions, counts: Mapping[str, int]) -> None:
 
 
 SMALL_BYTES: Final = 64 * 1024 * 1024
-"""Segments up to this size are copied together, if there is more than one."""
+"""Smaller segments are copied into common segments, unless there is only one."""
 _NEW_LOG: Final = ClosedLog(0, (), {})
 LEADER_EPOCH_AT: Final = 12
-"""Of a v2 batch."""
+"""The position of the leader epoch in a v2 batch."""
 
 
 class Plan(NamedTuple):
-    """The plan of a query's writing: the directory as the query found it when it was planned."""
+    """The plan of a query that writes, with the topics of the directory at the time of planning."""
 
     options: WriteOptions
     staging: str
@@ -211,16 +229,21 @@ class Plan(NamedTuple):
 
 
 def publish_pieces(plan: Plan, pieces: Sequence[Piece]) -> None:
-    """Make logs of the pieces and put them in place. Raises as `directory_commit.publish`; `LogOrderError`."""
+    """Assemble the staged segments into logs and publish them.
+
+    Raises:
+        LogOrderError: the offsets of a partition do not ascend.
+        DirectoryStateError: a topic changed since the query began, or see `directory_commit.publish`.
+    """
     target = plan.options.target
     if not os.path.isdir(target):
         publish(target, plan.staging, _assemble(plan, pieces))
         return
-    # The lock is held for the commit only: a broker may run on the directory while the tasks write their pieces.
+    # The lock is held only for the commit, so a broker can use the directory while the tasks write.
     with locked(target):
         check_closed(target)
         for topic, found in known_topics(target).items():
-            # Rows were partitioned by the number of partitions that the topic had when the query was planned.
+            # Rows were partitioned by the topic's number of partitions at the time of planning.
             if topic in {piece.topic for piece in pieces} and plan.known.get(topic) != found:
                 raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")
         replaced = _topics(plan, pieces) if plan.overwrite else ()
@@ -228,7 +251,7 @@ def publish_pieces(plan: Plan, pieces: Sequence[Piece]) -> None:
 
 
 def _topics(plan: Plan, pieces: Iterable[Piece]) -> list[str]:
-    """All topics that the query writes to, though it may have no rows for the one that it names."""
+    """Return all topics of the query, including the topic that it names but has no rows for."""
     named = {plan.options.topic} if plan.options.topic else set[str]()
     return sorted(named | {piece.topic for piece in pieces})
 
@@ -245,7 +268,7 @@ def _assemble(plan: Plan, pieces: Sequence[Piece]) -> dict[TopicPartition, Publi
         for partition in range(known.partitions if known else max(plan.options.partitions or 1, highest + 1)):
             key = topic, partition
             log = None if plan.overwrite else closed_log(plan.options.target, topic, partition)
-            # A new topic gets all its partitions, also those without rows, as by CreateTopics.
+            # A new topic gets all its partitions, even those without rows, like a topic made by CreateTopics.
             if log is None or key in by_partition:
                 published[key] = _assemble_log(plan, key, log, by_partition.get(key, []), topic_id)
     return published
@@ -254,19 +277,19 @@ def _assemble(plan: Plan, pieces: Sequence[Piece]) -> dict[TopicPartition, Publi
 def _assemble_log(
     plan: Plan, key: TopicPartition, log: ClosedLog | None, pieces: list[Piece], topic_id: bytes | None
 ) -> PublishedLog:
-    """Write the new files of one partition, behind those of `log`."""
+    """Write the new files of one partition, to follow those of `log`."""
     before = log or _NEW_LOG
     keep_offsets = plan.options.keep_offsets
     epochs = LeaderEpochCheckpoint("")
     epochs.entries = before.epochs
-    # The epoch of the last leader: an offline writer is no new leader, and epochs may not go back.
+    # Keep the epoch of the last leader: an offline writer is not a new leader, and epochs must not decrease.
     epoch = max(epochs.latest_epoch, 0)
     directory = staged_partition(plan.staging, *key)
     writer = PartitionWriter(directory, plan.options.files, base_offset=before.end_offset)
     if keep_offsets:
         pieces = sorted(pieces, key=lambda piece: piece.segments[0].base_offset)
         if log is None and pieces:
-            writer.roll()  # the first segment begins where the records do
+            writer.roll()  # The first segment begins at the first record's offset.
     is_alone = sum(len(piece.segments) for piece in pieces) == 1
     for piece in pieces:
         by = 0 if keep_offsets else writer.log_end_offset
@@ -284,9 +307,9 @@ def _assemble_log(
 
 
 def _add(writer: PartitionWriter, segment: WrittenSegment, by: int, epoch: int, *, as_it_is: bool) -> None:
-    """Append a segment of a piece to a partition, and raise its offsets by `by`."""
+    """Append a staged segment to a partition, with its offsets raised by `by`."""
     if as_it_is:
-        # A piece has offsets from 0 on in epoch 0: then the file is right as the task has written it.
+        # Staged segments have offsets from 0 and epoch 0. If those are final, the file needs no change.
         if by or epoch:
             data = np.memmap(segment.path, np.uint8, "r+")
             stamp_batches(data, scan_headers(data.data), by, epoch)
@@ -303,7 +326,7 @@ def _add(writer: PartitionWriter, segment: WrittenSegment, by: int, epoch: int, 
 def stamp_batches(data: NDArray[np.uint8], headers: NDArray[Any], by: int, leader_epoch: int) -> None:
     """Raise the offsets of v2 batches by `by` and set their leader epoch, in `data` and in `headers`.
 
-    As a broker does when it appends: neither is under the checksum.
+    A broker makes the same changes when it appends, because the checksum covers neither field.
     """
     headers["base_offset"] += by
     headers["last_offset"] += by

@@ -1,6 +1,7 @@
-"""`format("minibroker")`: Spark's `DataSource` over the log files of minibroker and of Apache Kafka, without a broker.
+"""`format("minibroker")`: Spark's `DataSource` for log files of minibroker and of Apache Kafka, without a broker.
 
-`pyspark_minibroker` lets Spark find it by its name; `spark.dataSource.register(MinibrokerDataSource)` does the same.
+Spark finds it by name through `pyspark_minibroker`. `spark.dataSource.register(MinibrokerDataSource)` also registers
+it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +48,7 @@ with lazy:
 
 
 class LogInputPartition(InputPartition):
-    """The ranges that one task reads."""
+    """The ranges for one task."""
 
     def __init__(self, ranges: tuple[LogRange, ...]) -> None:
         super().__init__(None)
@@ -55,7 +56,11 @@ class LogInputPartition(InputPartition):
 
 
 def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSettings, pa.Schema]:
-    """The settings for reading rows of `schema`: only its columns are decoded. `OptionError` for unknown columns."""
+    """Return the settings for reading rows of `schema`, which decode only its columns, and the Arrow schema.
+
+    Raises:
+        OptionError: the schema has an unknown column or a wrong type.
+    """
     requested = to_arrow_schema(schema, timezone="UTC")
     columns = tuple(requested.names)
     try:
@@ -78,15 +83,15 @@ def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSetti
 
 
 def read_task(partition: InputPartition, settings: ReadSettings, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, with exactly the schema that Spark compares them with."""
-    if isinstance(partition, LogInputPartition):  # Spark makes one of its own when there is nothing to read
+    """Yield the rows of a task in the schema that Spark expects."""
+    if isinstance(partition, LogInputPartition):  # For an empty plan, Spark passes an input partition of its own class.
         settle(settings.engine)
         for batch in read_ranges(partition.ranges, settings):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 class LogReader(DataSourceReader):
-    """Reads what is there when the query is planned."""
+    """Reads the records that exist when the query is planned."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -94,7 +99,15 @@ class LogReader(DataSourceReader):
         self._filters = PushedFilters(gives_nulls=DAMAGE_COLUMN in self._settings.columns)
 
     def partitions(self) -> list[InputPartition]:
-        """See `planning`. `DamagedLogError`, `DataLossError`, `LogNameError`, `OptionError`, `OSError`."""
+        """Plan the query's tasks (see `planning`).
+
+        Raises:
+            DamagedLogError: the end of a log is damaged, in the mode "failfast".
+            DataLossError: offsets of the query no longer exist.
+            LogNameError: a topic is missing, or a file has an invalid name.
+            OptionError: a starting or ending position is invalid.
+            OSError: a directory cannot be read.
+        """
         options, filters = self._options, self._filters
         logs = QueryLogs(options).update()
         starts = starting_offsets(options, logs, EARLIEST)
@@ -113,18 +126,19 @@ class LogReader(DataSourceReader):
         return [LogInputPartition(task) for task in pack(ranges, split_bytes=options.split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in a worker."""
+        """Read the rows of one task. Spark calls this in a worker."""
         return read_task(partition, self._settings, self._schema)
 
 
 class PushdownLogReader(LogReader):
-    """Takes over what filters say about topic, partition, offset and timestamp.
+    """Applies filters on topic, partition, offset and timestamp itself.
 
-    A class of its own: Spark refuses sources that do this while `spark.sql.python.filterPushdown.enabled` is false.
+    This is a separate class because Spark refuses such sources while `spark.sql.python.filterPushdown.enabled` is
+    false.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Returns those that Spark still has to apply."""
+        """Return the filters that Spark must still apply."""
         return [one for one in filters if not self._filters.take(one)]
 
 
@@ -132,7 +146,7 @@ JsonOffsets = dict[str, dict[str, int]]
 
 
 def to_json(offsets: Offsets) -> JsonOffsets:
-    """As they stand in a checkpoint."""
+    """Convert offsets to their form in a checkpoint."""
     found: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -140,12 +154,12 @@ def to_json(offsets: Offsets) -> JsonOffsets:
 
 
 def from_json(offsets: JsonOffsets) -> Offsets:
-    """The way back."""
+    """Convert offsets from their form in a checkpoint."""
     return {(topic, int(partition)): offset for topic, each in offsets.items() for partition, offset in each.items()}
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives on the driver as long as its query; `read` alone runs in workers, with a copy."""
+    """Reads a stream. It stays on the driver as long as its query; workers call only `read`, on a copy."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         if options.ending is not None:
@@ -157,22 +171,31 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Where a new query begins: at the end of the logs, like the connector, unless `startingOffsets` says more."""
+        """Return the first offsets of a new query.
+
+        The default for `startingOffsets` is the ends of the logs, as in the connector.
+        """
         logs = self._update(must_exist=True)
         starts = starting_offsets(self._options, logs, LATEST)
         return to_json({key: max(start, logs[key].start_offset) for key, start in starts.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit by `maxOffsetsPerTrigger`."""
+        """Return the limit set by `maxOffsetsPerTrigger`."""
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Remember where the logs end now, which is where the query will stop."""
+        """Save the current ends of the logs as the end of the query."""
         self._target = {key: log.end_offset for key, log in self._update().items()}
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Where the next micro-batch ends. `DamagedLogError` under failfast, `DataLossError`, `OSError`."""
+        """Return the end of the next micro-batch.
+
+        Raises:
+            DamagedLogError: the end of a log is damaged, in the mode "failfast".
+            DataLossError: offsets of the query no longer exist.
+            OSError: a directory cannot be read.
+        """
         logs = self._update()
         starts = self._starts(from_json(start), logs)
         ends = {key: self._end(key, log, starts[key]) for key, log in logs.items()}
@@ -181,7 +204,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(ends)
 
     def reportLatestOffset(self) -> JsonOffsets:  # noqa: N802 - Spark's name
-        """Where the logs ended when they were last looked at, for the query's progress."""
+        """Return the last known ends of the logs, for the query's progress."""
         return to_json({key: log.end_offset for key, log in self._logs.items()})
 
     def _update(self, *, must_exist: bool = False) -> dict[TopicPartition, QueryLog]:
@@ -192,7 +215,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logs
 
     def _starts(self, starts: Offsets, logs: dict[TopicPartition, QueryLog]) -> Offsets:
-        """Where to go on in each log that is there: new partitions from their beginning. `DataLossError`."""
+        """Return the next offset of each existing log: for a new partition its beginning.
+
+        Raises:
+            DataLossError: offsets of the query no longer exist.
+        """
         gone = [key for key in starts if key not in logs]
         if gone and self._options.fail_on_data_loss:
             raise DataLossError(f"{gone[0][0]}-{gone[0][1]} has been deleted; the query was at {starts[gone[0]]}")
@@ -201,7 +228,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, log: QueryLog, start: int | None) -> int:
         if start is None:
             return log.start_offset
-        # Offsets that were read and are gone: Spark's Kafka source fails here, too (`failOnDataLoss`).
+        # Offsets that were read no longer exist. Spark's Kafka source also fails here (`failOnDataLoss`).
         if start > log.tail.log_end_offset:
             if self._options.fail_on_data_loss:
                 raise DataLossError(
@@ -215,12 +242,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, key: TopicPartition, log: QueryLog, start: int) -> int:
         end = log.end_offset if self._target is None else min(self._target.get(key, start), log.end_offset)
-        return max(end, start)  # a high watermark that was written down may be older than what has been read
+        return max(end, start)  # A stored high watermark can be older than the last read.
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
-        """The tasks of a micro-batch, be it new or one that is done again after a restart. As `latestOffset`."""
+        """Plan the tasks of a micro-batch, new or repeated after a restart. The errors are those of `latestOffset`."""
         ends = from_json(end)
-        # After a restart Spark asks for a micro-batch that it has planned before, without asking for its end.
+        # After a restart Spark repeats a planned micro-batch without a call of latestOffset.
         if any(key not in self._logs or self._logs[key].tail.log_end_offset < ends[key] for key in ends):
             self._update()
         logs = {key: log for key, log in self._logs.items() if key in ends}
@@ -240,17 +267,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise DataLossError(f"{key[0]}-{key[1]} ends at offset {reached}, but the query has planned to {end}")
 
     def commit(self, end: JsonOffsets) -> None:
-        """All below these offsets has been dealt with."""
+        """Forget aborted transactions below the committed offsets."""
         for key, offset in from_json(end).items():
             if key in self._logs and (transactions := self._logs[key].tail.transactions) is not None:
                 transactions.forget(offset)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in a worker."""
+        """Read the rows of one task. Spark calls this in a worker."""
         return read_task(partition, self._settings, self._schema)
 
     def __getstate__(self) -> dict[str, object]:
-        """Workers need to know how to read, not what the driver knows of the logs."""
+        """Return the state for workers: the settings for reading, without the driver's logs."""
         return {"_settings": self._settings, "_schema": self._schema}
 
 
@@ -258,29 +285,44 @@ FORMAT: Final = "minibroker"
 
 
 class MinibrokerDataSource(DataSource):
-    """Log directories as a source for batch and streaming queries."""
+    """Log directories as a source for batch and streaming queries, and as a sink."""
 
     @classmethod
     def name(cls) -> str:
-        """The name that `format` is called with."""
+        """Return the name for `format`."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns that the options ask for."""
+        """Return the columns chosen by the options."""
         return from_arrow_schema(output_schema(parse_options(self.options).columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`. `OptionError`."""
+        """Return a reader for `spark.read`.
+
+        Raises:
+            OptionError: an option or the schema is invalid.
+        """
         options = parse_options(self.options)
         kind = PushdownLogReader if options.filter_pushdown else LogReader
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
-        """For `spark.readStream`. `OptionError`."""
+        """Return a reader for `spark.readStream`.
+
+        Raises:
+            OptionError: an option or the schema is invalid.
+        """
         return LogStreamReader(parse_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
-        """For `df.write`. `OptionError`, `DirectoryStateError`, `DirectoryInUseError`, `OSError`."""
+        """Return a writer for `df.write`.
+
+        Raises:
+            OptionError: an option or a column is invalid.
+            DirectoryStateError: the target cannot be written to.
+            DirectoryInUseError: a broker or another job uses the target.
+            OSError: the target cannot be read.
+        """
         return sink_writer.LogWriter(self.options, schema, overwrite=overwrite)
 
 
@@ -288,10 +330,10 @@ _MOST: Final = 2**63 - 1
 
 
 class PushedFilters:
-    """Conditions that all rows have to meet, as bounds.
+    """Filters on topic, partition, offset and timestamp, combined into bounds.
 
     Args:
-        gives_nulls: rows without an offset come besides, which conditions on it have to remove.
+        gives_nulls: whether the query also yields rows without an offset, which Spark's own filters must remove.
     """
 
     def __init__(self, *, gives_nulls: bool = False) -> None:
@@ -303,7 +345,7 @@ class PushedFilters:
         self._min_timestamp: int | None = None
 
     def take(self, condition: Filter) -> bool:
-        """Narrow by a condition; whether only rows that meet it are left then."""
+        """Narrow the bounds by a condition. Return whether Spark can omit the condition."""
         return self._take(condition) and not self._gives_nulls
 
     def _take(self, condition: Filter) -> bool:
@@ -351,7 +393,7 @@ class PushedFilters:
             case "timestamp" if isinstance(value, datetime) and value.tzinfo is not None:
                 at = _milliseconds(value)
                 self._min_timestamp = at if self._min_timestamp is None else max(self._min_timestamp, at)
-                return False  # other records lie among those that the time index leaves
+                return False  # The time index leaves earlier records among the others.
             case _:
                 return False
         return True
@@ -367,7 +409,7 @@ class PushedFilters:
         return True
 
     def admits(self, key: TopicPartition) -> bool:
-        """Whether rows of this log can be left."""
+        """Return whether rows of this log can match."""
         topic, partition = key
         return (
             (self._topics is None or topic in self._topics)
@@ -376,10 +418,10 @@ class PushedFilters:
         )
 
     def narrowed(self, first: int, end: int) -> OffsetInterval:
-        """The rest of [first, end)."""
+        """Return the part of [first, end) within the bounds."""
         return OffsetInterval(max(first, self._first), min(end, self._end), self._min_timestamp)
 
 
 def _milliseconds(value: datetime) -> int:
-    """Rounded down, with one to spare for the rounding of floats."""
+    """Convert to milliseconds, rounded down, less one because floats are rounded."""
     return int(value.timestamp() * 1000) - 1

@@ -1,4 +1,4 @@
-"""Starting and ending offsets of a query, by log, from its options."""
+"""Starting and ending offsets of a query for each log, derived from the options."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,17 +27,28 @@ Offsets = dict[TopicPartition, int]
 
 
 def starting_offsets(options: SourceOptions, logs: Logs, default: int) -> Offsets:
-    """Where to begin. `OptionError` when partitions are not named, or have no record of the time or later."""
+    """Return the offset to begin at in each log.
+
+    Raises:
+        OptionError: the position omits a partition, or a log has no record with the timestamp or a later one.
+    """
     return _resolve("starting", options.starting or Position(default), logs, options.no_offset)
 
 
 def ending_offsets(options: SourceOptions, logs: Logs) -> Offsets:
-    """Where to end, exclusive. A time that no record has reached means the end of the log. `OptionError`."""
+    """Return the exclusive end offset in each log. A timestamp after the last record stands for the end of the log.
+
+    Raises:
+        OptionError: the position omits a partition.
+    """
     return _resolve("ending", options.ending or Position(LATEST), logs, "latest")
 
 
 def ends_before(options: SourceOptions, key: TopicPartition, log: QueryLog) -> bool:
-    """Whether an end is named that does not lie behind the last whole entry: what follows there is of no interest."""
+    """Return whether the query ends at or before the last whole entry.
+
+    Damage after that entry does not matter then.
+    """
     named = options.ending.offsets if options.ending is not None else None
     return named is not None and 0 <= named[key[0]][key[1]] <= log.tail.log_end_offset
 
@@ -65,7 +76,11 @@ def _resolve(which: str, position: Position, logs: Logs, no_offset: NoOffset) ->
 
 
 def _for_each(which: str, numbers: PartitionNumbers, logs: Logs) -> Offsets:
-    """A number for each log. `OptionError` unless all logs are named, and nothing else."""
+    """Return the number for each log.
+
+    Raises:
+        OptionError: the numbers omit a log or name a partition that is not read.
+    """
     flat = {(topic, partition): number for topic, each in numbers.items() for partition, number in each.items()}
     missing = [log.name for key, log in logs.items() if key not in flat]
     unknown = [f"{topic}-{partition}" for topic, partition in flat if (topic, partition) not in logs]
@@ -76,7 +91,11 @@ def _for_each(which: str, numbers: PartitionNumbers, logs: Logs) -> Offsets:
 
 
 def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_loss: bool) -> Offsets:
-    """Starts and ends that lie within the logs; returns the starts, and changes `ends`. `DataLossError`."""
+    """Limit starts and ends to the logs. Return the starts; `ends` is changed in place.
+
+    Raises:
+        DataLossError: a start or an end is outside its log.
+    """
     kept: Offsets = {}
     for key, log in logs.items():
         start, end = starts[key], ends[key]
@@ -90,9 +109,12 @@ def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_los
 
 
 def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
-    """The offset of the first record with this timestamp (ms) or a later one, None when there is none.
+    """Return the offset of the first record with this timestamp (in milliseconds) or a later one, or None.
 
-    As ListOffsets finds it: in the order of the log, whatever the order of the timestamps. `OSError`.
+    Like ListOffsets, this searches in log order, even if the timestamps are not in order.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     interval = OffsetInterval(log.start_offset, log.end_offset, timestamp)
     for one in log.ranges(interval, _WHOLE):
@@ -130,9 +152,13 @@ def _first_at_time(entry: memoryview, one: LogRange, timestamp: int) -> int | No
 
 
 def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> int | None:
-    """The first offset in [first, end) that gives a row, None when none does: gaps, markers, aborted records.
+    """Return the first offset in [first, end) that gives a row, or None.
 
-    Reads what lies before that row, and little behind it. `DamagedLogError` under failfast, `OSError`.
+    Gaps, transaction markers and aborted records give no rows. Little more than the skipped entries is read.
+
+    Raises:
+        DamagedLogError: an entry is damaged, in the mode "failfast".
+        OSError: a file cannot be read.
     """
     for one in log.ranges(OffsetInterval(first, end), _WHOLE):
         request = DecodeRequest(
@@ -163,10 +189,12 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
 
 
 def limited_ends(logs: Logs, starts: Offsets, ends: Offsets, most: int, options: SourceOptions) -> Offsets:
-    """Ends so that at most about `most` offsets lie between, shared out by what each partition has to give.
+    """Return ends that leave about `most` offsets to read.
 
-    As the connector's `maxOffsetsPerTrigger`, but counted from the first record that is there, so that gaps, which
-    compaction and transactions leave, are passed at once. Each partition that has something gives at least one.
+    The offsets are divided in proportion to the unread offsets of each partition.
+
+    This is the connector's `maxOffsetsPerTrigger`, except that counting begins at the first existing record. Gaps left
+    by compaction and transactions are therefore skipped immediately. Each partition with records gets at least one.
     """
     firsts: Offsets = {}
     for key, end in ends.items():

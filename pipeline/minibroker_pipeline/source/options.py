@@ -1,4 +1,4 @@
-"""The options of the data source, read once and checked. The names are the Kafka connector's where it has them."""
+"""Parses and checks the options of the data source. Names follow the Kafka connector where it has the same option."""
 
 import json
 import re
@@ -13,11 +13,11 @@ from minibroker_pipeline.query_options import OptionError, check_names, flag, on
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""As in the connector's JSON, and in ListOffsets."""
+"""The numbers that the connector's JSON and ListOffsets use."""
 
 DAMAGE_COLUMN: Final = "damage"
 SPLIT_BYTES: Final = 64 * 1024 * 1024
-"""With half of it a query takes an eighth more CPU time, with twice as much it gains little."""
+"""The size of a task. Half of it costs a query an eighth more CPU time, and twice as much gains little."""
 
 PartitionNumbers = Mapping[str, Mapping[int, int]]
 """A number for each partition of each topic."""
@@ -26,7 +26,10 @@ NoOffset = Literal["error", "latest"]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to start or to end: by offsets (`EARLIEST`, `LATEST`, or a number per partition) or by times (ms)."""
+    """A starting or ending position.
+
+    It consists of offsets (`EARLIEST`, `LATEST` or one per partition) or of timestamps in milliseconds.
+    """
 
     everywhere: int | None = None
     offsets: PartitionNumbers | None = None
@@ -36,7 +39,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceOptions:
-    """The options of a query for its reading. See `docs/spark-source.md` for each."""
+    """The options of a query that reads. `docs/spark-source.md` describes each."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] = ()
@@ -62,7 +65,7 @@ class SourceOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a row unless the query names a schema of its own."""
+        """The columns of a row, unless the query has a schema of its own."""
         return (
             *RECORD_COLUMNS,
             *((HEADERS_COLUMN,) if self.include_headers else ()),
@@ -72,7 +75,11 @@ class SourceOptions:
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options as Spark hands them over; case does not matter. `OptionError`."""
+    """Parse Spark's options, ignoring the case of their names.
+
+    Raises:
+        OptionError: an option is unknown, missing or invalid.
+    """
     given = {name.lower(): value for name, value in options.items()}
     check_names(given, _KNOWN)
     values = read_simple(given, _SIMPLE)
@@ -93,7 +100,10 @@ def _numbers_of(position: Position) -> list[int | None]:
 
 
 def _position(given: Mapping[str, str], which: str) -> Position | None:
-    """Times come before offsets when both are there, and one for all before one for each, as in the connector."""
+    """Parse a starting or ending position.
+
+    As in the connector, timestamps override offsets, and one timestamp for all partitions overrides one for each.
+    """
     for suffix, read in _POSITIONS.items():
         text = given.get(f"{which}{suffix}".lower())
         if text is not None:

@@ -1,7 +1,7 @@
-"""The logs of a query, followed as they grow, and its plan: byte ranges of their files, in pieces of equal cost.
+"""Follows the logs of a query as they grow, and divides byte ranges of their files into tasks of equal cost.
 
-Large segments are split where their offset index knows a batch to begin. Small pieces share a task. The indexes of a
-segment are looked into only when that can save something, so that ten thousand small segments cost a listing.
+Large segments are split at batches listed in their offset index. Small ranges share a task. The indexes of a segment
+are read only if that can save work, so planning ten thousand small segments costs no more than listing them.
 """
 
 import logging
@@ -33,9 +33,9 @@ from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.layout import TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 OPEN_COST_BYTES: Final = 64 * 1024
-"""The cost of opening a file, as bytes that could be read in the same time."""
+"""The cost of opening a file, in bytes that could be read in the same time."""
 _WORTH_AN_INDEX: Final = 256 * 1024
-"""Bytes that are decoded in less time than an index takes to open."""
+"""The number of bytes that are decoded in the time it takes to open an index."""
 HINT: Final = (
     " (read with mode=permissive to leave damaged batches out; at the end of a log, a broker that opens the directory"
     " cuts them off)"
@@ -48,7 +48,7 @@ _logger = logging.getLogger(__name__)
 
 
 class LogRange(NamedTuple):
-    """Whole entries of a log file, and which of their offsets are wanted: `first_offset` to before `end_offset`."""
+    """A range of whole entries in a log file. The offsets from `first_offset` to before `end_offset` are read."""
 
     filesystem: FileSystem
     path: str
@@ -58,15 +58,18 @@ class LogRange(NamedTuple):
     end_position: int
     first_offset: int
     end_offset: int
-    #: The file's, as `filesystem.Entry` has it.
+    #: The identity of the file (see `filesystem.Entry`).
     identity: int
-    #: Aborted transactions whose records may be among these entries.
+    #: Aborted transactions that can have records among these entries.
     aborted: tuple[AbortedRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetInterval:
-    """Offsets of a log, from `first` to before `end`; of records with a smaller timestamp (ms) none is needed."""
+    """The offsets of a log from `first` to before `end`.
+
+    Records with a timestamp below `min_timestamp` (in milliseconds) are not needed.
+    """
 
     first: int
     end: int
@@ -76,7 +79,7 @@ class OffsetInterval:
 class _Piece(NamedTuple):
     position: int
     end_position: int
-    #: Offsets that the entries can have.
+    #: The offsets that the entries can have.
     low: int
     high: int
 
@@ -84,7 +87,11 @@ class _Piece(NamedTuple):
 def plan_ranges(
     log: PartitionLog, tail: LogTail, interval: OffsetInterval, *, split_bytes: int = SPLIT_BYTES
 ) -> Iterator[LogRange]:
-    """The ranges to read of a log, in the order of its offsets. `tail` has been updated with it. `OSError`."""
+    """Yield the ranges to read of a log, in offset order. `tail` must have been updated with the log.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     if interval.first >= interval.end:
         return
     bounds = np.array([segment.base_offset for segment in log.segments], np.int64)
@@ -94,7 +101,7 @@ def plan_ranges(
     for number in range(first, behind):
         segment = log.segments[number]
         next_base = log.end_of(number)
-        # Of the last segment only what was there when the log's end was found: a broker may be writing it.
+        # A broker may be writing the last segment, so only the bytes before the known end of the log are read.
         size = segment.size if next_base is not None else min(tail.end_position, segment.size)
         first_offset = max(interval.first, segment.base_offset)
         end_offset = interval.end if next_base is None else min(interval.end, next_base)
@@ -119,7 +126,10 @@ def plan_ranges(
 
 
 def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | None, *, is_last: bool) -> int | None:
-    """An offset that lies before all records of this time or later; None when the segment has no such record."""
+    """Return an offset at or before the first record with this timestamp or a later one.
+
+    The result is None if the segment has no such record.
+    """
     if timestamp is None or TIME_INDEX_SUFFIX not in segment.indexes:
         return segment.base_offset
     data = read_if_there(log.filesystem, log.path(segment, TIME_INDEX_SUFFIX)) or b""
@@ -136,24 +146,24 @@ def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | No
 def _pieces(
     log: PartitionLog, segment: SegmentFiles, size: int, first_offset: int, end_offset: int, split_bytes: int
 ) -> list[_Piece]:
-    """Where in the segment these offsets are, cut near every `split_bytes`."""
+    """Return the parts of a segment with these offsets, cut about every `split_bytes`."""
     whole = [_Piece(0, size, segment.base_offset, end_offset)]
     is_part = first_offset > segment.base_offset
-    # One request for an index on object storage takes longer than reading a small segment whole.
+    # Requesting an index from object storage takes longer than reading a whole small segment.
     if size <= _WORTH_AN_INDEX or (size <= split_bytes and not is_part):
         return whole
     index = index_of(log, segment)
     if not len(index.offsets):
         return whole
-    # The last entry at or below the first offset; behind the first one at or above the end, since entries are last
-    # offsets, and of followers' logs those of several batches.
+    # Start at the last entry at or below the first offset. Stop after the first entry at or above the end, because
+    # index entries hold last offsets, and in the logs of followers one entry can cover several batches.
     start = int(np.searchsorted(index.offsets, first_offset, side="right")) - 1
     stop = int(np.searchsorted(index.offsets, end_offset)) + 1
     position = int(index.positions[start]) if start >= 0 else 0
     end_position = min(int(index.positions[stop]), size) if stop < len(index.positions) else size
     slots = _cuts(index, start, position, end_position, split_bytes)
     checked = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
-    # An index has no checksum, and may be of a run that was killed.
+    # An index has no checksum, and may come from a killed process.
     if not _are_true(log, segment, index, checked):
         _logger.warning("%s: the offset index does not fit the log; the segment is read as a whole", log.path(segment))
         return whole
@@ -164,7 +174,7 @@ def _pieces(
 
 
 def _cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:
-    """Slots of the entries to cut at, so that pieces have about the same size, `split_bytes` at most or little more."""
+    """Return the slots of index entries to cut at, for parts of about equal size, each about `split_bytes` at most."""
     count = -(-(end_position - position) // split_bytes)
     targets = position + np.arange(1, count, dtype=np.int64) * ((end_position - position) // max(count, 1))
     slots = np.unique(np.searchsorted(index.positions, targets))
@@ -181,13 +191,17 @@ def _are_true(log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, sl
 
 
 class _Aborted:
-    """The aborted transactions of a log, from one segment on. `CorruptIndexError` unless `tail` is permissive."""
+    """The aborted transactions of a log, beginning at one segment.
+
+    Raises:
+        CorruptIndexError: a transaction index is damaged and `tail` is not permissive.
+    """
 
     def __init__(self, log: PartitionLog, first: int, tail: LogTail) -> None:
         self._found: list[AbortedRange] = []
         if tail.transactions is None:
             return
-        found = set(tail.transactions.aborted)  # the broker may not have written the last of them to the index yet
+        found = set(tail.transactions.aborted)  # The index may lack the newest aborted transactions.
         for number in range(first, len(log.segments)):
             segment = log.segments[number]
             if TXN_INDEX_SUFFIX in segment.indexes:
@@ -207,7 +221,7 @@ class _Aborted:
         self._lasts = np.array([aborted.last_offset for aborted in self._found], np.int64)
 
     def between(self, low: int, high: int) -> tuple[AbortedRange, ...]:
-        """Those of which records may lie in [low, high)."""
+        """Return the transactions that can have records in [low, high)."""
         if not self._found:
             return ()
         chosen = np.flatnonzero((self._firsts < high) & (self._lasts >= low))
@@ -215,9 +229,13 @@ class _Aborted:
 
 
 def aborted_around(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
-    """The aborted transactions that end in the range's segment, from the log instead of its indexes. `OSError`.
+    """Return the log start offset and the aborted transactions that end in the range's segment.
 
-    Also where the log begins: what earlier offsets had is not known.
+    The transactions come from the log instead of its indexes. Those that began before the log start offset lack their
+    earlier records.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     directory, _, name = log_range.path.rpartition("/")
     data = DataDirectory(directory.rpartition("/")[0], log_range.filesystem)
@@ -230,7 +248,7 @@ def aborted_around(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
 def pack(
     ranges: Iterable[LogRange], *, split_bytes: int = SPLIT_BYTES, open_cost_bytes: int = OPEN_COST_BYTES
 ) -> list[tuple[LogRange, ...]]:
-    """Share the ranges out to tasks, in their order, each of about `split_bytes`."""
+    """Distribute ranges to tasks of about `split_bytes` each, in their order."""
     tasks: list[tuple[LogRange, ...]] = []
     task: list[LogRange] = []
     cost = 0
@@ -250,7 +268,7 @@ _TRIES: Final = 5
 
 
 class QueryLog(NamedTuple):
-    """A log as it was when it was last looked at, and its end."""
+    """A log as of the last update, and its end."""
 
     log: PartitionLog
     tail: LogTail
@@ -262,12 +280,12 @@ class QueryLog(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """Readers may see what lies below; under read_committed what is below the last stable offset."""
+        """The offset below which readers can see records; for read_committed, the last stable offset."""
         return max(self.tail.end_offset, self.log.start_offset)
 
     @property
     def name(self) -> str:
-        """As Kafka writes a partition."""
+        """The name of the partition in Kafka's form."""
         return f"{self.log.topic}-{self.log.partition}"
 
     def ranges(self, interval: OffsetInterval, split_bytes: int) -> Iterator[LogRange]:
@@ -275,24 +293,33 @@ class QueryLog(NamedTuple):
         return plan_ranges(self.log, self.tail, interval, split_bytes=split_bytes)
 
     def check(self) -> None:
-        """`DamagedLogError` when something is wrong with the log's end that is more than an entry cut short."""
+        """Check the end of the log.
+
+        Raises:
+            DamagedLogError: the end is damaged, not merely an incomplete entry.
+        """
         damage = self.tail.damage
         if damage is not None:
             raise DamagedLogError(self.tail.damaged_file, damage._replace(message=damage.message + HINT))
 
 
 class QueryLogs:
-    """All logs that the options choose, by topic and partition."""
+    """All logs chosen by the options, by topic and partition."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._tails: dict[TopicPartition, LogTail] = {}
 
     def update(self, *, must_exist: bool = True) -> dict[TopicPartition, QueryLog]:
-        """Look at the directories again. What has been deleted meanwhile is no longer there.
+        """Read the directories again and return the current logs.
 
-        `FileNotFoundError` when a directory is not there; `LogNameError` when a topic that is named is not (unless it
-        need not), or, under failfast, when a file has a name that no log has; `OSError`.
+        Args:
+            must_exist: whether a missing topic that the options name is an error.
+
+        Raises:
+            FileNotFoundError: a directory does not exist.
+            LogNameError: a named topic is missing, or, in the mode "failfast", a file name is invalid.
+            OSError: a directory cannot be read.
         """
         options = self._options
         found = select(
@@ -322,7 +349,7 @@ class QueryLogs:
                 log = open_partition(found)
                 tail.update(log)
             except FileNotFoundError:
-                continue  # compaction and retention take files, a deletion the whole directory
+                continue  # Compaction and retention remove files, and a deletion removes the directory.
             self._check_names(log)
             return QueryLog(log, tail)
         return None

@@ -1,7 +1,7 @@
-"""Reading in a task: byte ranges of log files to Arrow batches.
+"""Reads byte ranges of log files into Arrow batches, within a task.
 
-A transaction index has no checksum, and without it a segment looks as if nothing in it had been aborted. A query for
-committed records reads the log anyway, so it compares the markers in it with the index.
+A transaction index has no checksum, and a segment without its index looks as if it had no aborted transactions. A
+read_committed query reads the log anyway, so it compares the log's transaction markers with the index.
 """
 
 import logging
@@ -36,14 +36,14 @@ from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, RECORD_BA
 from minibroker_storage.layout import LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
 _LEAST_BATCH_BYTES: Final = 2 * 1024 * 1024
-"""Smaller ones are joined, which copies them."""
+"""Smaller batches are joined, which copies them."""
 _FIRST_ENTRY_BYTES: Final = 64 * 1024
-"""Larger ones are not looked at."""
+"""A larger first entry is not compared with the file's name."""
 _logger = logging.getLogger(__name__)
 
 
 class DataLossError(Exception):
-    """Records that were asked for are gone. Says which, and that failOnDataLoss=false goes on without them."""
+    """Requested records no longer exist. The message names them and mentions failOnDataLoss=false, which skips them."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message} (set failOnDataLoss=false to go on with what is left)")
@@ -55,9 +55,9 @@ class DataLossError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadSettings:
-    """The settings for reading ranges; see `DecodeRequest` for what the names mean."""
+    """The settings for reading ranges. `DecodeRequest` describes the fields."""
 
-    #: Names of the decoder's columns, and `DAMAGE_COLUMN`, in the order that the rows shall have.
+    #: Names of the decoder's columns, and `DAMAGE_COLUMN`, in the order of the row.
     columns: tuple[str, ...]
     isolation: Isolation = "read_uncommitted"
     include_control: bool = False
@@ -68,10 +68,14 @@ class ReadSettings:
 
 
 def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[pa.RecordBatch]:
-    """The rows of the ranges, in their order.
+    """Yield the rows of the ranges in their order.
 
-    With `DAMAGE_COLUMN` among the columns each damaged piece that was passed over is a row of its own, which names the
-    file, the byte and the reason. `DamagedLogError`, `DataLossError`, `OSError`.
+    If `DAMAGE_COLUMN` is among the columns, each skipped damaged part is a row with the file, the byte and the reason.
+
+    Raises:
+        DamagedLogError: bytes are damaged, in the mode "failfast".
+        DataLossError: a file was deleted.
+        OSError: a file cannot be read.
     """
     batches = (batch for one in ranges for batch in _read_range(one, settings))
     return coalesce(batches, target_bytes=_LEAST_BATCH_BYTES)
@@ -92,7 +96,7 @@ def _read_range(log_range: LogRange, settings: ReadSettings) -> Iterator[pa.Reco
 
 
 class _RangeReading:
-    """Reads one range, some megabytes at a time."""
+    """Reads one range, a few megabytes at a time."""
 
     def __init__(self, file: OpenFile, buffer: ReadBuffer, log_range: LogRange, settings: ReadSettings) -> None:
         self._file = file
@@ -120,7 +124,7 @@ class _RangeReading:
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows. See `read_ranges`."""
+        """Yield the rows. See `read_ranges`."""
         try:
             yield from self._rows()
         except DamagedLogError as error:
@@ -144,7 +148,8 @@ class _RangeReading:
         log_range, report = self._log_range, self._report
         position = log_range.position
         self._check_name()
-        # In the permissive mode a piece of an entry is taken for damage if it holds what looks like an entry.
+        # In the mode "permissive", an entry cut at a chunk's end would count as damage if its bytes contain an
+        # apparent entry.
         size = self._file.bytes_at_once if self._settings.mode == "failfast" else log_range.end_position - position
         while position < log_range.end_position:
             left = log_range.end_position - position
@@ -170,7 +175,10 @@ class _RangeReading:
                 size *= 2
 
     def _check_name(self) -> None:
-        """A log file is named by an offset at or below its first entry's. Else its records would be passed over."""
+        """Check that the offset in the file's name does not exceed that of its first entry.
+
+        Otherwise readers would skip the file's first records.
+        """
         log_range = self._log_range
         named = offset_of(log_range.path.rpartition("/")[2])
         if log_range.position or named is None:
@@ -180,7 +188,7 @@ class _RangeReading:
             self._refuse(0, 0, f"the file is named by offset {named}, but begins at {int(headers['base_offset'][0])}")
 
     def _check_order(self, headers: NDArray[Any], position: int) -> None:
-        """Offsets rise from entry to entry. Checksums do not cover them."""
+        """Check that offsets ascend from entry to entry, because checksums do not cover them."""
         if not len(headers):
             return
         lasts = headers["last_offset"]
@@ -193,9 +201,9 @@ class _RangeReading:
             self._refuse(position + int(headers["position"][line]), 0, message)
 
     def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
-        """The fault of the transaction index, as far as these entries show; empty if nothing is wrong.
+        """Return a fault of the transaction index shown by these entries, or an empty string.
 
-        What the log itself says counts from then on, besides.
+        After a fault, the aborted transactions found in the log are used in addition.
         """
         log_range, settings = self._log_range, self._settings
         if settings.isolation != "read_committed" or self._is_corrected:
@@ -226,7 +234,7 @@ class _RangeReading:
         self._report.add_damage(damage)
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with all columns that are wanted."""
+        """Return the batch with all requested columns."""
         columns = self._settings.columns
         if DAMAGE_COLUMN not in columns:
             return batch
@@ -250,7 +258,11 @@ class _RangeReading:
 
 
 def output_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """The Arrow schema of these columns, `DAMAGE_COLUMN` among them or not. `ValueError` for unknown names."""
+    """Return the Arrow schema of these columns, which can include `DAMAGE_COLUMN`.
+
+    Raises:
+        ValueError: a column is unknown.
+    """
     known = [column for column in columns if column != DAMAGE_COLUMN]
     fields = {field.name: field for field in schema_of(known)} if known else {}
     return pa.schema([fields.get(column, pa.field(DAMAGE_COLUMN, pa.string())) for column in columns])
@@ -259,13 +271,13 @@ def output_schema(columns: tuple[str, ...]) -> pa.Schema:
 _ABORT: Final = b"\0\0"
 _KEY_SIZE_AT: Final = RECORD_BATCH_OVERHEAD + 4
 _KEY_SIZE: Final = 8
-"""Four, zigzag."""
+"""The length 4 as a zigzag varint."""
 _TYPE_AT: Final = RECORD_BATCH_OVERHEAD + 7
 _UNSEEN: Final = -1
 
 
 class _Marker(NamedTuple):
-    """A transaction's end. `start` is its first record that has been seen, `_UNSEEN` if none has."""
+    """The end of a transaction. `start` is the first known offset of its records, or `_UNSEEN`."""
 
     producer_id: int
     offset: int
@@ -274,7 +286,7 @@ class _Marker(NamedTuple):
 
 
 class MarkerWatch:
-    """The markers of one range of a log, chunk by chunk, and what the index says of it."""
+    """Compares the transaction markers in a range of a log with the transaction index, chunk by chunk."""
 
     def __init__(self, aborted: Iterable[tuple[int, int, int]]) -> None:
         self._open: dict[int, int] = {}
@@ -286,9 +298,9 @@ class MarkerWatch:
             ranges.sort()
 
     def is_doubtful(self, data: memoryview, headers: NDArray[Any]) -> bool:
-        """Whether one of these entries' markers contradicts the index, or may do so.
+        """Return whether a marker of these entries contradicts the index, or might contradict it.
 
-        An abort marker without an entry may be right: if its transaction has no record in this log.
+        An abort marker without an index entry can be correct, namely if its transaction has no record in this log.
         """
         doubtful = False
         for marker in self._markers(data, headers):
@@ -308,7 +320,7 @@ class MarkerWatch:
         return ranges[slot] if slot >= 0 and ranges[slot][1] >= marker.offset else None
 
     def _markers(self, data: memoryview, headers: NDArray[Any]) -> list[_Marker]:
-        """In the order of producers, and of each producer's offsets."""
+        """Return the markers, ordered by producer and offset."""
         is_wanted = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["magic"] == MAGIC_V2)
         entries = headers[is_wanted]
         if not len(entries):
@@ -316,7 +328,8 @@ class MarkerWatch:
         entries = entries[np.lexsort((entries["base_offset"], entries["producer_id"]))]
         producers, offsets = entries["producer_id"], entries["base_offset"]
         is_marker = entries["attributes"] & CONTROL_FLAG != 0
-        is_first = np.ones(len(entries), np.bool_)  # of its producer, or behind a marker of it
+        # The first entry of its producer, or its first entry after a marker.
+        is_first = np.ones(len(entries), np.bool_)
         is_first[1:] = (producers[1:] != producers[:-1]) | is_marker[:-1]
         firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(entries)), 0))
         lines = np.flatnonzero(is_marker)
@@ -333,8 +346,12 @@ class MarkerWatch:
 
 
 def _is_abort(data: memoryview, position: int) -> bool:
-    """Whether the marker there is one; False for an unreadable one, which others report."""
-    if len(data) > position + _TYPE_AT + 2 and data[position + _KEY_SIZE_AT] == _KEY_SIZE:  # as brokers write it
+    """Return whether the marker at this position is an abort marker.
+
+    An unreadable marker counts as none, because the decoder reports it.
+    """
+    # The form that brokers write.
+    if len(data) > position + _TYPE_AT + 2 and data[position + _KEY_SIZE_AT] == _KEY_SIZE:
         return bytes(data[position + _TYPE_AT : position + _TYPE_AT + 2]) == _ABORT
     try:
         marker = next(iter(RecordBatch(data[position:])), None)
@@ -346,9 +363,9 @@ def _is_abort(data: memoryview, position: int) -> bool:
 def contradictions(
     in_index: Iterable[tuple[int, int, int]], in_log: Iterable[tuple[int, int, int]], *, start: int, low: int, high: int
 ) -> list[tuple[int, int, int]]:
-    """Aborted transactions that end in [low, high) and that either an index or the log alone knows, ascending.
+    """Return the aborted transactions that end in [low, high) and are in only one of index and log, in ascending order.
 
-    `start` is where the log begins: the first offset of what began before is unknown here.
+    `start` is the log start offset. The first offset of a transaction that began before it is unknown.
     """
     known, found = set(in_index), set(in_log)
     older = {(producer, last) for producer, first, last in known if first < start}
