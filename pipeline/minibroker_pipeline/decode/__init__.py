@@ -1,19 +1,17 @@
-"""Log entries of any message format as Arrow batches, and back, without a Python object for each record.
+"""Decodes log entries of any message format into Arrow batches and encodes them, without a Python object per record.
 
-    report = DecodeReport()
-    request = DecodeRequest(topic="orders", partition=0, columns=(*RECORD_COLUMNS, "headers"))
-    for batch in decode(memoryview_of_whole_entries, request, report):   # pyarrow.RecordBatch, some 4 MB each
-        ...
-    torn = len(data) - report.consumed                                   # bytes of an entry that is cut short
+    report = DecodeReport() request = DecodeRequest(topic="orders", partition=0, columns=(*RECORD_COLUMNS, "headers"))
+    for batch in decode(memoryview_of_whole_entries, request, report):   # pyarrow.RecordBatch, some 4 MB each ... torn
+    = len(data) - report.consumed                                   # bytes of an incomplete entry
 
-Two engines give the same rows. "auto" takes the first that works:
+Two engines return the same rows. "auto" selects the first that works:
 
-- `numba` is a compiled kernel, and the fast one.
-- `numpy` steps through all batches of a chunk side by side. It serves where numba is missing, or has no folder to keep
-  its machine code in.
+- `numba` is a compiled kernel and the faster engine.
+- `numpy` decodes all batches of a chunk side by side. It is for machines where numba is missing, or has no folder for
+  its machine code.
 
-`scan_headers(data)` reads what stands before the records only: a numpy array of `HEADER_DTYPE`.
-`encode(batch, codec=...)` is the way back, to entries of any format.
+`scan_headers(data)` reads only the headers of the entries, as a NumPy array of `HEADER_DTYPE`. `encode(batch,
+codec=...)` is the reverse of `decode`, for entries of any format.
 """
 
 from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare, settle

@@ -1,6 +1,7 @@
-"""Log entries from rows that are arrays: joined by Arrow, field by field for all rows, compressed, with checksums.
+"""Assembles log entries from rows in arrays.
 
-Rows come in groups that share no batch.
+Arrow joins the bytes field by field for all rows. Then they are compressed and get their checksums. Rows come in groups
+that share no batch.
 """
 
 from binascii import crc32
@@ -35,16 +36,18 @@ from minibroker_protocol.records.legacy import encode_message
 from minibroker_protocol.records.varint import INT32_MAX
 
 GROUP_END: Final = 0
-"""The row behind the group's last one. Groups follow each other, and none is empty."""
+"""The row after the last row of the group. Groups follow each other, and none is empty."""
 ATTRIBUTES: Final = 1
-"""Of its batches, as they stand in a v2 header: codec, timestamp type, transactional. Rows have the times they have."""
+"""The attributes for the batches, as in a v2 header: codec, timestamp type, transactional. They do not change the rows'
+timestamps.
+"""
 LEADER_EPOCH: Final = 2
 PRODUCER_ID: Final = 3
 PRODUCER_EPOCH: Final = 4
 BASE_SEQUENCE: Final = 5
-"""Of the group's first row; those behind it count on. `NO_SEQUENCE` without a producer."""
+"""The sequence number of the group's first row, or `NO_SEQUENCE` without a producer. The rows that follow count up."""
 BATCH_BYTES: Final = 6
-"""The most bytes of a batch's records before compression: those that readers decompress. One record may be larger."""
+"""The maximum size of a batch's records before compression. A single record may be larger."""
 GROUP_WIDTH: Final = 7
 
 _CRC: Final = Struct(">I")
@@ -52,7 +55,7 @@ _MESSAGE_CRC_AT: Final = LOG_OVERHEAD
 _KEY_SIZE: Final = ("key_size", ">i4")
 _MESSAGE_HEADS: Final = tuple(np.dtype([*layout.descr, _KEY_SIZE]) for layout in MESSAGE_LAYOUTS)
 _VARINT_LIMITS: Final = np.array([1 << 7 * size for size in range(1, 10)], np.uint64)
-"""The raw values from which on a variable-length integer takes one byte more."""
+"""The raw values from which a variable-length integer takes one more byte."""
 _SEVEN_BITS: Final = np.uint64(7)
 _BINARY: Final = pa.large_binary()
 
@@ -61,14 +64,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Binary(NamedTuple):
-    """A column of bytes: where each value is in `data`. A size is -1 for null."""
+    """A column of bytes: the position and size of each value in `data`. The size of a null is -1."""
 
     data: NDArray[np.uint8]
     at: NDArray[np.int32]
     size: NDArray[np.int32]
 
     def array(self) -> pa.LargeBinaryArray:
-        """Return the values as an Arrow array, in which nulls are empty."""
+        """Return the values as an Arrow array, with nulls as empty values."""
         starts = self.at.astype(np.int64)
         ends = starts + np.maximum(self.size, 0)
         if (ends[:-1] == starts[1:]).all():
@@ -79,7 +82,7 @@ class Binary(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Everything that is to be written. `headers_first` and `headers_count` say which headers a row has."""
+    """All rows to encode. `headers_first` and `headers_count` select the headers of each row."""
 
     offsets: NDArray[np.int64]
     timestamps: NDArray[np.int64]
@@ -92,7 +95,7 @@ class Rows(NamedTuple):
 
 
 def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_MAX) -> NDArray[np.int64]:
-    """A table of groups that end before these rows, of batches without compression and producer."""
+    """Return a table of groups that end before these rows, for batches without compression and producer."""
     table = np.empty((len(ends), GROUP_WIDTH), np.int64)
     table[:, GROUP_END] = ends
     table[:, ATTRIBUTES] = 0
@@ -105,7 +108,7 @@ def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_M
 
 
 class EncodedBatches(NamedTuple):
-    """Whole entries, one behind the other, and their heads (`HEADER_DTYPE`), from which index entries are made."""
+    """Consecutive whole entries, and their headers (`HEADER_DTYPE`) for making index entries."""
 
     data: memoryview
     headers: NDArray[Any]
@@ -118,11 +121,14 @@ def encode_rows(
     magic: int = MAGIC_V2,
     level: int | None = None,
 ) -> EncodedBatches:
-    """The rows as entries of format `magic`, in groups that share none.
+    """Encode the rows as entries of format `magic`, where no entry has rows of two groups.
 
-    A batch is full before its records exceed the group's bytes, and has one at least; under a codec so is a wrapper of
-    v0 and v1, without one each row is an entry. `level` is the codec's. `EncodeError` for what the format lacks:
-    headers, zstd, negative times in v0 and v1.
+    A batch ends before its records exceed the group's limit, but has at least one record. With a codec, this also
+    applies to the wrappers of v0 and v1; without one, each row is an entry. `level` is the codec's compression level.
+
+    Raises:
+        EncodeError: the format cannot store headers, zstd, or the negative timestamps of the rows, or a record is too
+            large.
     """
     if magic != MAGIC_V2:
         _check_legacy(rows, groups, magic)
@@ -149,7 +155,11 @@ def _check_legacy(rows: Rows, groups: NDArray[np.int64], magic: int) -> None:
 
 
 def check_compressible(records: Buffer) -> None:
-    """`EncodeError` for more than readers decompress at once."""
+    """Check that readers will decompress this many bytes.
+
+    Raises:
+        EncodeError: the records are too large.
+    """
     if len(records) > MAX_DECOMPRESSED_SIZE:
         raise EncodeError(f"record: {len(records)} bytes, and under a codec {MAX_DECOMPRESSED_SIZE} can be read again")
 
@@ -160,9 +170,10 @@ def _compressed(codec: int, records: Buffer, magic: int, level: int | None) -> B
 
 
 class _Plan(NamedTuple):
-    """The batches of rows, or the messages that share a wrapper.
+    """The division of rows into batches, or into messages that share a wrapper.
 
-    `bodies` has the size of each v2 record after its length, and `ends` where each row ends among the bytes of all.
+    `bodies` has the size of each v2 record without its length, and `ends` has the end of each row in the bytes of all
+    rows.
     """
 
     firsts: _Ints
@@ -173,7 +184,7 @@ class _Plan(NamedTuple):
 
 
 def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
-    """Divide rows of these sizes, in v2 without their lengths and deltas, into batches that are full."""
+    """Divide rows into full batches. `sizes` excludes the length and the deltas of v2 records."""
     sums = np.cumsum(sizes)
     bodies, totals = sizes.copy(), sizes.copy()
     batches: list[tuple[int, int, int]] = []
@@ -201,7 +212,7 @@ def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
 
 
 def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
-    """Return v2 batches whose checksums are 0."""
+    """Return v2 batches with checksums of 0."""
     headers = _joined(*_sized(rows.header_keys), *_sized(rows.header_values))
     before = np.cumsum(rows.headers_count, dtype=np.int64) - rows.headers_count
     numbers = np.repeat(rows.headers_first - before, rows.headers_count)
@@ -232,7 +243,7 @@ def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
 
 
 def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
-    """Return the headers of v2 batches without lengths and checksums."""
+    """Return the headers of v2 batches, without lengths and checksums."""
     firsts, lasts = plan.firsts, plan.firsts + plan.counts - 1
     sequences = groups[plan.groups, BASE_SEQUENCE]
     before = firsts - np.append(0, groups[:-1, GROUP_END])[plan.groups]
@@ -254,7 +265,7 @@ def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
 
 
 def _messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytearray:
-    """Return messages of v0 or v1, those whose group has a codec in wrappers."""
+    """Return messages of v0 or v1, in wrappers if their group has a codec."""
     layout = _MESSAGE_HEADS[magic]
     sizes = np.full(len(rows.offsets), layout.itemsize + 4, np.int64)
     for column in (rows.keys, rows.values):
@@ -307,7 +318,7 @@ def _heads(layout: np.dtype[Any], count: int, **fields: Any) -> NDArray[Any]:
 
 
 def _array(bounds: _Ints, data: Any) -> pa.LargeBinaryArray:
-    """Return the values between these positions of `data`."""
+    """Return an array of the values between consecutive positions in `data`."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(b"" if data is None else data)]
     return pa.LargeBinaryArray.from_buffers(_BINARY, len(bounds) - 1, buffers)
 
@@ -325,7 +336,7 @@ def _joined(*fields: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
 
 
 def _sized(column: Binary, *integers: _Ints) -> tuple[pa.LargeBinaryArray, pa.LargeBinaryArray]:
-    """Return what stands before values, these integers and their sizes, and the values."""
+    """Return the encoded integers and sizes that precede the values, and the values."""
     return _varints(*integers, column.size), column.array()
 
 

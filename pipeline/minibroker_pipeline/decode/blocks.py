@@ -1,7 +1,7 @@
-"""Blocks: pieces of bytes that hold records and nothing else, each with what their batch's header says.
+"""Blocks: ranges of bytes that contain only records, with the values of their batch header.
 
-The body of a v2 batch is one, decompressed; so is a whole message of v0 or v1, or the message set out of a wrapper. A
-table of them is an int64 array with a line for each and the columns below. An engine fills the last three.
+A block is the decompressed body of a v2 batch, a whole v0 or v1 message, or the message set from a wrapper. A table of
+blocks is an int64 array with a row per block and the columns below. An engine fills the last three columns.
 """
 
 import threading
@@ -19,19 +19,21 @@ from minibroker_protocol.records.header import MAGIC_V2, RECORD_BATCH_OVERHEAD, 
 from minibroker_protocol.records.legacy import LegacyRecordBatch
 
 START: Final = 0
-"""First byte in the buffer that the table belongs to; of a plain message, of its entry."""
+"""The first byte in the table's buffer. For a plain message, this is the first byte of its entry."""
 END: Final = 1
 KIND: Final = 2
 COUNT: Final = 3
-"""Records by the header; -1 for a wrapper."""
+"""The number of records in the header, or -1 for a wrapper."""
 BASE_OFFSET: Final = 4
-"""Of a wrapper, at first the wrapper's own, which is its last; the engine puts the first record's here."""
+"""The base offset. For a wrapper, it is at first the wrapper's offset, which is that of its last record; the engine
+replaces it by the offset of the first record.
+"""
 BASE_TIMESTAMP: Final = 5
 FIXED_TIMESTAMP: Final = 6
-"""1 where all records have MAX_TIMESTAMP: the broker's time, or in v0 none."""
+"""1 if all records have MAX_TIMESTAMP: the broker's time, or none in v0."""
 MAX_TIMESTAMP: Final = 7
 ENTRY: Final = 8
-"""Line in the array of headers."""
+"""The index of the entry in the array of headers."""
 ROWS: Final = 9
 IS_BAD: Final = 10
 WIDTH: Final = 11
@@ -43,13 +45,13 @@ WRAPPER_V0: Final = 3
 WRAPPER_V1: Final = 4
 
 _SMALLEST_ENTRIES: Final = (7, 26, 34, 26, 34)
-"""Bytes that a record takes at least, by kind."""
+"""The minimum size of a record in bytes, by kind."""
 
 
 def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The table for the entries in these lines of `headers`, as they lie in the data that the headers are of.
+    """Return the table for the entries at these lines of `headers`, with positions in the data of the headers.
 
-    A compressed entry's START and END are for the caller to set, once it has been decompressed.
+    For a compressed entry, the caller must set START and END after decompression.
     """
     entries = chosen(headers, lines)
     table = np.zeros((len(lines), WIDTH), np.int64)
@@ -69,16 +71,17 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
 
 
 def most_rows(table: NDArray[np.int64]) -> int:
-    """The most records that the blocks can hold, whatever their headers claim."""
+    """Return the maximum number of records in the blocks, regardless of the counts in their headers."""
     fitting = (table[:, END] - table[:, START]) // np.array(_SMALLEST_ENTRIES)[table[:, KIND]]
     claimed = np.where(table[:, COUNT] < 0, fitting, table[:, COUNT])
     return int(np.minimum(fitting, claimed).sum())
 
 
 class RecordTable(NamedTuple):
-    """The records of some blocks, one entry of each array per record. Positions and sizes are bytes of `data`.
+    """The records of some blocks, with one element per record in each array.
 
-    A size is -1 for null. `header_count` is 0 where a record has no headers, and `headers_at` says nothing there.
+    Positions and sizes are in bytes of `data`. The size of a null is -1. If `header_count` is 0, `headers_at` is
+    meaningless.
     """
 
     data: NDArray[np.uint8]
@@ -94,36 +97,36 @@ class RecordTable(NamedTuple):
 
 
 class RecordEngine(Protocol):
-    """The interface that finds and gathers records: `numba_engine` and `numpy_engine` implement it."""
+    """An engine that finds and gathers records. `numba_engine` and `numpy_engine` implement it."""
 
-    #: How many times `chunk_bytes` it wants at once.
+    #: The preferred amount of data per call, as a multiple of `chunk_bytes`.
     chunks_at_once: int
 
     def chase(
         self, data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """As `headers.chase_entries`."""
+        """See `headers.chase_entries`."""
         ...
 
     def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
-        """As `headers.wrong_crcs`."""
+        """See `headers.wrong_crcs`."""
         ...
 
     def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
-        """The records of the blocks (see `blocks`) whose offsets are in [first, limit).
+        """Return the records of the blocks with offsets in [first, limit).
 
-        Fills the blocks' ROWS and, where bytes are not records, IS_BAD; such a block has no rows.
+        This fills the column ROWS of the blocks, and IS_BAD where bytes are not records. A bad block has no rows.
         """
         ...
 
     def binary(
         self, data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32], rows: int
     ) -> pa.BinaryArray:
-        """The values at these positions, as an array of their own."""
+        """Return the values at these positions as an Arrow array that does not refer to `data`."""
         ...
 
     def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
-        """Of the column of headers: validity, list offsets, all keys and all values."""
+        """Return the validity, the list offsets, all keys and all values of the headers column."""
         ...
 
 
@@ -131,9 +134,12 @@ _CODECS = tuple(CompressionCodec)
 
 
 def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
-    """The contents of one compressed entry (a line of `HEADER_DTYPE`): records, or a wrapper's message set.
+    """Return the decompressed contents of an entry with this header (an element of `HEADER_DTYPE`).
 
-    `DecodeError` for what is malformed, too large, or of a codec that does not exist.
+    The contents are the records, or the message set of a wrapper.
+
+    Raises:
+        DecodeError: the contents are malformed or too large, or the codec is unknown.
     """
     if header["magic"] != MAGIC_V2:
         return LegacyRecordBatch(entry, max_decompressed_size=max_size).records_data()
@@ -141,20 +147,23 @@ def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
     if codec_id >= len(_CODECS):
         raise DecodeError(f"attributes: unknown compression codec {codec_id}")
     if header["record_count"] == 0:
-        return b""  # the payload of a batch without records is not read
+        return b""  # The payload of a batch without records is ignored.
     return decompress(_CODECS[codec_id], entry[RECORD_BATCH_OVERHEAD:], max_size=max_size)
 
 
 class _Inflated(threading.local):
-    """The decompressed bytes of entries, until their records are read. Kept, since fresh memory costs time."""
+    """The decompressed bytes of entries until their records are read.
+
+    The buffer is reused, because new memory costs time.
+    """
 
     def __init__(self) -> None:
         self.buffer = np.empty(0, np.uint8)
 
     def put(self, at: int, part: bytes | memoryview, group_bytes: int) -> None:
-        """Put bytes at a position, behind those of the group that are there."""
+        """Store bytes at a position, after the earlier bytes of the group."""
         end = at + len(part)
-        if not at and len(self.buffer) < max(end, group_bytes):  # later parts fit into a group
+        if not at and len(self.buffer) < max(end, group_bytes):  # Later parts fit into the size of a group.
             self.buffer = np.empty(max(end, group_bytes), np.uint8)
         self.buffer[at:end] = np.frombuffer(part, np.uint8)
 
@@ -178,19 +187,19 @@ def record_groups(
     max_size: int,
     gives_rest: bool = False,
 ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Yield the bytes of entries' records, and the tables of the blocks in them. None of the tables is empty.
+    """Yield the bytes of records in groups, each with a table of its blocks, which is never empty.
 
-    Without compressed entries all are one group, in the data themselves. Otherwise a group has about `group_bytes`, in
-    a buffer that lasts until the next one: decompressed, or copied beside those.
+    Without compressed entries, there is one group within the data itself. Otherwise a group has about `group_bytes` of
+    decompressed and copied entries, in a buffer that is valid until the next group.
 
     Args:
-        view: the data that the headers are of.
-        headers: as of `read_headers`.
-        lines: the entries, as lines of `headers`.
-        refuse: called with the header of an entry that cannot be decompressed, and why.
-        group_bytes: see above.
-        max_size: the most bytes that an entry may decompress to.
-        gives_rest: whether a group ends before an entry that is refused.
+        view: the data of the headers.
+        headers: the headers from `read_headers`.
+        lines: the entries, as indexes into `headers`.
+        refuse: called with the header of an entry that cannot be decompressed, and with the reason.
+        group_bytes: the approximate size of a group.
+        max_size: the maximum decompressed size of an entry.
+        gives_rest: whether to yield the current group before an entry is refused.
     """
     blocks = blocks_of(headers, lines)
     if not len(lines):

@@ -1,4 +1,4 @@
-"""Arrow columns from the field positions that an engine found."""
+"""Builds Arrow columns from the field positions found by an engine."""
 
 import re
 from collections.abc import Callable
@@ -20,13 +20,16 @@ _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
 def microseconds(timestamps: NDArray[np.int64]) -> pa.Array:
-    """Milliseconds as Spark's timestamps; null for those some 292,000 years away that it cannot express."""
+    """Convert milliseconds to Spark's timestamps.
+
+    Timestamps beyond Spark's range of about 292,000 years become null.
+    """
     rows = len(timestamps)
     if rows and (timestamps.max() > _MOST_MILLISECONDS or timestamps.min() < -_MOST_MILLISECONDS):
         beyond = (timestamps > _MOST_MILLISECONDS) | (timestamps < -_MOST_MILLISECONDS)
         scaled = np.where(beyond, 0, timestamps) * _MILLISECOND
         return pa.array(scaled, mask=beyond).cast(_TIMESTAMP)
-    timestamps *= _MILLISECOND  # in place: the milliseconds are not needed any more
+    timestamps *= _MILLISECOND  # The milliseconds are no longer needed, so they are overwritten.
     return _numbers(timestamps, _TIMESTAMP)
 
 
@@ -35,9 +38,9 @@ def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def text_of(key: bytes) -> str:
-    """A header's key as Kafka's Java clients give it. Bytes that are not UTF-8 become the replacement character.
+    """Decode a header's key like Kafka's Java clients, with replacement characters for bytes that are not UTF-8.
 
-    Java takes all bytes of an encoded surrogate for one fault, Python each for one.
+    Java replaces an encoded surrogate by one character, whereas Python replaces each of its bytes.
     """
     try:
         return key.decode()
@@ -50,7 +53,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def header_keys(keys: pa.BinaryArray) -> pa.StringArray:
-    """Header keys as text, by `text_of` where it must be."""
+    """Return header keys as text. `text_of` decodes them only if a key is not valid UTF-8."""
     text = pa.StringArray.from_buffers(len(keys), keys.buffers()[1], keys.buffers()[2])
     try:
         text.validate(full=True)
@@ -60,21 +63,21 @@ def header_keys(keys: pa.BinaryArray) -> pa.StringArray:
 
 
 class Repeated:
-    """A column with one value throughout, of which a slice is handed out again and again."""
+    """A column of one repeated value, which is built once and then sliced."""
 
     def __init__(self, value: Any, kind: pa.DataType) -> None:
         self.value = pa.scalar(value, kind)
         self.column = pa.nulls(0, kind)
 
     def take(self, rows: int) -> pa.Array:
-        """`rows` times the value."""
+        """Return a column with this number of rows."""
         if len(self.column) < rows:
             self.column = pa.repeat(self.value, rows + rows // 4)
         return self.column.slice(0, rows)
 
 
 class ColumnBuilder:
-    """Makes the rows that a request asks for, with what one engine found. Made once for all chunks."""
+    """Builds the requested columns from the records found by an engine. One builder serves all chunks."""
 
     def __init__(self, columns: tuple[str, ...], topic: str, partition: int, engine: RecordEngine) -> None:
         self.schema = schema_of(columns)
@@ -84,7 +87,7 @@ class ColumnBuilder:
         self._uniform: dict[tuple[str, Any], Repeated] = {}
 
     def build(self, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]) -> pa.RecordBatch:
-        """The rows of a table, which came out of these blocks of entries with these headers."""
+        """Return the rows of a table of records, which came from these blocks and the entries with these headers."""
         around = _Around(self, table, blocks, headers)
         return pa.RecordBatch.from_arrays(
             [self._column(field.name, table, around) for field in self.schema], schema=self.schema
@@ -95,23 +98,23 @@ class ColumnBuilder:
         return around.column(name) if make is None else make(self, table)
 
     def key(self, table: RecordTable) -> pa.Array:
-        """The column of that name."""
+        """Return the column `key`."""
         return self._engine.binary(table.data, table.key_at, table.key_size, table.rows)
 
     def value(self, table: RecordTable) -> pa.Array:
-        """The column of that name."""
+        """Return the column `value`."""
         return self._engine.binary(table.data, table.value_at, table.value_size, table.rows)
 
     def topic(self, table: RecordTable) -> pa.Array:
-        """The column of that name."""
+        """Return the column `topic`."""
         return self._topic.take(table.rows)
 
     def partition(self, table: RecordTable) -> pa.Array:
-        """The column of that name."""
+        """Return the column `partition`."""
         return self._partition.take(table.rows)
 
     def headers(self, table: RecordTable) -> pa.Array:
-        """The column of that name."""
+        """Return the column `headers`."""
         rows = table.rows
         if not table.header_count[:rows].any():
             return pa.nulls(rows, HEADERS_TYPE)
@@ -120,7 +123,7 @@ class ColumnBuilder:
         return pa.Array.from_buffers(HEADERS_TYPE, rows, [validity, lists], children=[pairs])
 
     def uniform(self, name: str, value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-        """A column of this value, kept for the next chunk."""
+        """Return a column of one value, and cache it for the next chunk."""
         kept = self._uniform.get((name, value))
         if kept is None:
             kept = self._uniform[name, value] = Repeated(value, kind)
@@ -128,7 +131,7 @@ class ColumnBuilder:
 
 
 class _Around:
-    """The columns that come from the batch around a record, for one chunk."""
+    """Builds the columns with values of the batch that contains a record, for one chunk."""
 
     def __init__(
         self, builder: ColumnBuilder, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]
@@ -144,14 +147,14 @@ class _Around:
         return _AROUND[name](self, name)
 
     def spread(self, name: str, values: NDArray[Any]) -> pa.Array:
-        """One value per block to one per record."""
+        """Return a column with a block's value for each of its records."""
         kind = self._builder.schema.field(name).type
         if (values == values[0]).all():
             return self._builder.uniform(name, values[0].item(), kind, self._table.rows)
         return pa.array(np.repeat(values, self._counts), kind)
 
     def header(self, name: str) -> NDArray[Any]:
-        """A column of the blocks' headers."""
+        """Return a header field of each block."""
         values: NDArray[Any] = chosen(self._headers[name], self._entries)
         return values
 
@@ -187,7 +190,7 @@ _OWN: Final[dict[str, Callable[[ColumnBuilder, RecordTable], pa.Array]]] = {
     "timestamp": lambda _, table: microseconds(table.timestamps[: table.rows]),
     "headers": ColumnBuilder.headers,
 }
-"""The columns that come from the records."""
+"""Columns with values of the record itself."""
 
 _AROUND: Final[dict[str, Callable[[_Around, str], pa.Array]]] = {
     "timestampType": _Around.timestamp_type,

@@ -1,4 +1,4 @@
-"""Bytes of a log to Arrow batches: chunk by chunk, with either engine."""
+"""Decodes the bytes of a log into Arrow batches, chunk by chunk, with either engine."""
 
 import gc
 from collections.abc import Iterable, Iterator
@@ -30,11 +30,15 @@ _loaded: Final[dict[str, RecordEngine]] = {}
 def decode(
     data: bytes | bytearray | memoryview, request: DecodeRequest, report: DecodeReport | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the whole log entries in `data`, of whatever message formats and codecs, in their order.
+    """Yield the rows of the whole log entries in `data`, which can have any message formats and codecs.
 
-    Batches have the schema `schema_of(request.columns)`, at least one row each, and refer to nothing in `data`, which
-    is read as the rows are taken. An entry that is cut short at the end is left alone: `report.consumed` says where it
-    begins. `DamagedLogError` under "failfast". `ImportError` when an engine that was asked for is not there.
+    The batches have the schema `schema_of(request.columns)` and at least one row each. They do not refer to `data`,
+    which is read while the batches are consumed. An incomplete entry at the end is ignored: `report.consumed` is its
+    position.
+
+    Raises:
+        DamagedLogError: an entry is damaged, in the mode "failfast".
+        ImportError: the requested engine is not available.
     """
     report = DecodeReport() if report is None else report
     view = memoryview(data).cast("B").toreadonly()
@@ -42,16 +46,23 @@ def decode(
 
 
 def prepare(engine: Engine = "auto") -> Engine:
-    """Load (at first, compile) what `engine` needs, and say which one "auto" is. A driver does it before its workers.
+    """Load `engine`, compiling it the first time, and return the engine that "auto" stands for.
 
-    `ImportError` when it is not there.
+    A driver calls this before its workers start.
+
+    Raises:
+        ImportError: the engine is not available.
     """
     loaded = load_engine(engine_named(engine))
     return "numba" if loaded is _loaded.get("numba") else "numpy"
 
 
 def load_engine(engine: Engine = "auto") -> RecordEngine:
-    """Load an engine, for "auto" the fastest that works here. Raise ImportError if it is not there."""
+    """Load an engine and return it. "auto" means the fastest engine that works here.
+
+    Raises:
+        ImportError: the engine is not available.
+    """
     if engine == "auto":
         try:
             return load_engine("numba")
@@ -64,7 +75,10 @@ def load_engine(engine: Engine = "auto") -> RecordEngine:
 
 
 def coalesce(batches: Iterable[pa.RecordBatch], *, target_bytes: int = CHUNK_BYTES) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: small ones are joined until they have `target_bytes`. All have one schema."""
+    """Yield the same rows in fewer batches.
+
+    Small batches of the same schema are joined until they have `target_bytes`.
+    """
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -85,7 +99,7 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 class _Decoding:
-    """One call of `decode`."""
+    """The state of one `decode` call."""
 
     def __init__(self, view: memoryview, request: DecodeRequest, report: DecodeReport) -> None:
         self._view = view
@@ -110,7 +124,8 @@ class _Decoding:
                 for batch in self._rows(headers):
                     self._report.consumed = before + position
                     yield batch
-                self._report.damage[damaged:] = sorted(self._report.damage[damaged:])  # as found: checksums first
+                # Checksums are verified first, so damage is not found in order.
+                self._report.damage[damaged:] = sorted(self._report.damage[damaged:])
             else:
                 found = self._damage.go_on_behind(position)
                 if found is None:
@@ -119,10 +134,10 @@ class _Decoding:
         self._report.consumed = before + position
 
     def _chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
-        """Where the next entries begin, about a chunk of them, and where they end."""
+        """Return the positions of about a chunk of entries, and the position after them."""
         until = position + self._chunk_bytes
         positions, behind = find_positions(self._data, position, until, self._engine.chase)
-        if behind - position > INT32_MAX and len(positions) > 1:  # the engines count bytes in int32
+        if behind - position > INT32_MAX and len(positions) > 1:  # The engines count bytes in int32.
             behind = int(positions[-1])
             positions = positions[:-1]
         return positions, behind
@@ -132,7 +147,7 @@ class _Decoding:
         wrong = self._engine.wrong_crcs(self._view, chosen(headers, lines)) if self._request.verify_crc else []
         first_wrong = lines[wrong[0]] if wrong else None
         if first_wrong is not None and self._request.mode == "failfast":
-            lines = lines[: wrong[0]]  # what comes before it may be damaged too, and is then what to report
+            lines = lines[: wrong[0]]  # An earlier entry can be damaged too, and is reported instead.
         elif wrong:
             for line in lines[wrong].tolist():
                 self._refuse(headers[line])
@@ -146,7 +161,7 @@ class _Decoding:
                 self._refuse,
                 group_bytes=self._chunk_bytes,
                 max_size=self._request.max_decompressed_size,
-                gives_rest=is_failfast,  # what comes before a damaged entry are rows, before the error
+                gives_rest=is_failfast,  # The rows before a damaged entry precede the error.
             ):
                 yield from self._walk(data, blocks, headers)
         if first_wrong is not None and self._request.mode == "failfast":
@@ -174,10 +189,13 @@ _settled: Final[set[Engine]] = set()
 
 
 def settle(engine: Engine = "auto") -> None:
-    """Load the decoder and let the garbage collector pass over all that is there now. Called before each task.
+    """Load the decoder and exempt all existing objects from garbage collection. Called before each task.
 
-    Spark's worker collects garbage after every task. Of what numba has loaded there is none, but to look through it
-    takes 70 ms, as long as a task that decodes 30 MB. `ImportError` when the engine is not there.
+    Spark's worker collects garbage after every task. The objects that numba loads are permanent, but scanning them
+    takes 70 ms, as long as a task that decodes 30 MB.
+
+    Raises:
+        ImportError: the engine is not available.
     """
     if engine not in _settled:
         prepare(engine)

@@ -1,4 +1,4 @@
-"""Rows of Arrow columns to batches, the way back from `decode`."""
+"""Encodes rows of Arrow columns as batches: the reverse of `decode`."""
 
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,10 @@ _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 
 
 class Producer(NamedTuple):
-    """The producer of the batches (KIP-98): the first row's sequence; `is_transactional` holds for all."""
+    """The producer of the batches (KIP-98).
+
+    `base_sequence` belongs to the first row, `is_transactional` to all rows.
+    """
 
     producer_id: int
     epoch: int
@@ -57,14 +60,28 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     log_append_time: int | None = None,
     producer: Producer | None = None,
 ) -> EncodedBatches:
-    """The rows of `batch` (its columns key, value, timestamp and headers; any may be missing) as entries of a log.
+    """Encode the rows of `batch` as log entries.
 
-    A v2 batch is full before its records exceed `batch_bytes` uncompressed, and has one at least. In the formats v0 and
-    v1 each row is an entry; under a codec they are in wrappers as full as batches. Offsets follow each other from
-    `base_offset` on, or with `keep_offsets` are those of the column offset, which must rise. Null timestamps become
-    `default_timestamp`, in milliseconds; a column of integers is milliseconds too; with `log_append_time` all have that
-    one, and its type. Text is taken as UTF-8.
-    `EncodeError` for what the format lacks, such as headers, a producer or zstd in v0 and v1.
+    Its columns are key, value, timestamp and headers, all of them optional. A v2 batch ends before its records exceed
+    `batch_bytes` uncompressed, but has at least one record. In the formats v0 and v1, each row is an entry, unless a
+    codec puts rows into wrappers of the same size as batches. Text is encoded as UTF-8.
+
+    Args:
+        batch: the rows.
+        base_offset: the offset of the first row; the others follow without gaps.
+        codec: the name of the compression codec.
+        level: the codec's compression level.
+        batch_bytes: the maximum size of a batch's records before compression.
+        default_timestamp: replaces null timestamps, in milliseconds. A column of integers is in milliseconds too.
+        keep_offsets: whether to use the offsets of the column offset, which must ascend, instead of `base_offset`.
+        leader_epoch: the leader epoch of v2 batches.
+        magic: the message format.
+        log_append_time: the timestamp for all rows, which then have the timestamp type LogAppendTime.
+        producer: the producer of v2 batches.
+
+    Raises:
+        EncodeError: a value cannot be encoded, or the format lacks a feature: v0 and v1 have no headers, producers or
+            zstd.
     """
     if codec not in CODEC_NAMES:
         raise EncodeError(f"codec: {codec!r} is not one of {', '.join(CODEC_NAMES)}")
@@ -137,7 +154,11 @@ def _timestamps(column: Any, count: int, default: int) -> NDArray[np.int64]:
 
 
 def binary_of(column: Any, count: int, name: str) -> Binary:
-    """A column's bytes and where its values are in them; all null without a column. `EncodeError` for another type."""
+    """Return a column's bytes and the positions of its values. Without a column, all values are null.
+
+    Raises:
+        EncodeError: the column has neither bytes nor text.
+    """
     if column is None:
         return Binary(np.empty(0, np.uint8), np.zeros(count, np.int32), np.full(count, -1, np.int32))
     if not (pa.types.is_binary(column.type) or pa.types.is_string(column.type)):
@@ -158,7 +179,7 @@ _NO_BOUNDS: Final = np.zeros(1, np.int32)
 
 
 def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Binary, Binary]:
-    """First header and number of headers of each row, and all header keys and values."""
+    """Return the index of the first header and the number of headers of each row, and all keys and values."""
     kind = column.type
     is_pairs = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2  # noqa: PLR2004 - key and value
     if not is_pairs:

@@ -1,4 +1,4 @@
-"""Headers of log entries as one array, with which all reading begins, and the faults of damaged entries."""
+"""Reads the headers of log entries into one array, the first step of all decoding, and describes faults of entries."""
 
 from binascii import crc32
 from collections.abc import Callable, Iterable
@@ -37,27 +37,27 @@ from minibroker_protocol.records.varint import INT32_MAX
 
 HEADER_DTYPE: Final = np.dtype(
     [
-        ("position", "i8"),  # of the entry's first byte in the data
-        ("size", "i4"),  # bytes of the whole entry
-        ("base_offset", "i8"),  # of a v0 or v1 wrapper, that of its last record: no header knows the first
+        ("position", "i8"),  # The position of the entry's first byte in the data.
+        ("size", "i4"),  # The size of the whole entry in bytes.
+        ("base_offset", "i8"),  # In a v0 or v1 wrapper, this is the last record's offset: the header lacks the first.
         ("last_offset", "i8"),
         ("leader_epoch", "i4"),
         ("magic", "i1"),
-        ("crc", "u4"),  # CRC-32C of a v2 batch, CRC-32 of a v0 or v1 message
+        ("crc", "u4"),  # CRC-32C of a v2 batch, CRC-32 of a v0 or v1 message.
         ("attributes", "i2"),
-        ("base_timestamp", "i8"),  # milliseconds; -1 in v0
+        ("base_timestamp", "i8"),  # Milliseconds, or -1 in v0.
         ("max_timestamp", "i8"),
-        ("producer_id", "i8"),  # -1 where there is none, like the two below
+        ("producer_id", "i8"),  # -1 without a producer, like the next two fields.
         ("producer_epoch", "i2"),
         ("base_sequence", "i4"),
-        ("record_count", "i4"),  # -1 of a v0 or v1 wrapper: no header knows it
-        ("codec", "i1"),  # id, attributes bits 0-2
+        ("record_count", "i4"),  # -1 for a v0 or v1 wrapper, whose header lacks the count.
+        ("codec", "i1"),  # The codec id in bits 0 to 2 of the attributes.
     ]
 )
-"""One log entry: a v2 batch, or a message of v0 or v1. Values are as they stand in the bytes; nothing is checked."""
+"""A log entry: a v2 batch, or a message of v0 or v1. The values are the stored ones, without any check."""
 
 Chase = Callable[[NDArray[np.uint8], int, int, int, NDArray[np.int64]], tuple[int, int]]
-"""`chase(data, position, until, count, positions)`: see `chase_entries`."""
+"""The type of `chase_entries`."""
 
 V2_LAYOUT: Final = np.dtype(
     [
@@ -106,7 +106,7 @@ _FIRST_GUESS: Final = 1024
 
 
 def as_bytes(data: bytes | bytearray | memoryview | NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """`data` as an array that cannot be written to. Copies nothing."""
+    """Return `data` as a read-only array, without copying it."""
     array = np.frombuffer(data, np.uint8)
     array.flags.writeable = False
     return array
@@ -115,10 +115,13 @@ def as_bytes(data: bytes | bytearray | memoryview | NDArray[np.uint8]) -> NDArra
 def chase_entries(
     data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Write where whole entries begin, from `position` on, into `positions`, of which `count` are there.
+    """Store the positions of whole entries in `positions`, after the `count` positions it already has.
 
-    Ends at `until`, when the array is full, and before an entry that is cut short or has a size or magic that none has.
-    Returns how many there are by then and where the next one would begin. What `kernel.chase` does, without numba.
+    The search begins at `position`. It ends at `until`, when the array is full, and before an entry that is incomplete
+    or has an impossible size or magic. This is `kernel.chase` without numba.
+
+    Returns:
+        The number of stored positions, and the position of the next entry.
     """
     view = data.data
     unpack = _LENGTH.unpack_from
@@ -139,12 +142,12 @@ _chases: Final[list[Chase]] = [chase_entries]
 
 
 def use_chase(chase: Chase) -> None:
-    """Let `scan_headers` use this one, which is there now and faster. To load it for that alone would take longer."""
+    """Make `scan_headers` use a faster function that is already loaded. Loading it only for that would take longer."""
     _chases[:] = [chase]
 
 
 def find_positions(data: NDArray[np.uint8], position: int, until: int, chase: Chase) -> tuple[NDArray[np.int64], int]:
-    """Where the whole entries begin that begin before `until`, and where the next one would."""
+    """Return the positions of the whole entries that begin before `until`, and the position after them."""
     positions = np.empty(_FIRST_GUESS, np.int64)
     count, position = chase(data, position, until, 0, positions)
     while count == len(positions):
@@ -154,7 +157,7 @@ def find_positions(data: NDArray[np.uint8], position: int, until: int, chase: Ch
 
 
 def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[Any]:
-    """The heads of the entries at these positions, which `find_positions` found."""
+    """Return the headers of the entries at these positions, found by `find_positions`."""
     headers = np.empty(len(positions), HEADER_DTYPE)
     if not len(positions):
         return headers
@@ -172,16 +175,16 @@ def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArr
 
 
 def chosen(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[Any]:
-    """These ascending lines of `headers`; all of them without a copy."""
+    """Return these ascending lines of `headers`, without a copy if these are all lines."""
     return headers if len(lines) == len(headers) else headers[lines]
 
 
 def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> NDArray[Any]:
-    """The head of every whole entry in `data` from `position` on, as an array of `HEADER_DTYPE`.
+    """Return the headers of all whole entries in `data` from `position` on, as an array of `HEADER_DTYPE`.
 
-    Ends before an entry that is cut short, or whose size or magic no entry can have; nothing is raised. The array's
-    last position plus size says where, and whether that is the end of the data. No checksum is looked at. Of a map of
-    a file, only the pages that hold heads are read.
+    The scan ends, without an error, before an entry that is incomplete or has an impossible size or magic. The last
+    position plus size tells where it ended. Checksums are not verified. In a memory-mapped file, only pages with
+    headers are read.
     """
     array = as_bytes(data)
     positions, _ = find_positions(array, position, len(array), _chases[0])
@@ -189,7 +192,7 @@ def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> 
 
 
 def _fields(data: NDArray[np.uint8], positions: NDArray[np.int64], layout: np.dtype[Any]) -> NDArray[Any]:
-    """The bytes of `layout` at each position, as its fields."""
+    """Return the fields of `layout` at each position."""
     size = layout.itemsize
     windows = np.ndarray((len(data) - size + 1, size), np.uint8, data, strides=(1, 1))
     fields: NDArray[Any] = windows[positions].view(layout)[:, 0]
@@ -238,7 +241,7 @@ _NAMES: Final = ("position", "size", "crc", "magic")
 
 
 def wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
-    """The lines of `headers` (see `HEADER_DTYPE`) whose entry in `view` has another checksum than its bytes."""
+    """Return the lines of `headers` (`HEADER_DTYPE`) whose entry in `view` has a wrong checksum."""
     wrong: list[int] = []
     columns = (headers[name].tolist() for name in _NAMES)
     for line, (position, size, crc, magic) in enumerate(zip(*columns, strict=True)):
@@ -250,7 +253,7 @@ def wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
 
 
 class Selection:
-    """A request's choice among entries, by their headers alone."""
+    """Selects the entries for a request by their headers alone."""
 
     def __init__(self, request: DecodeRequest) -> None:
         self._first = request.first_offset
@@ -260,10 +263,10 @@ class Selection:
         self._aborted = _by_producer(aborted)
 
     def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
-        """The lines of these headers that are wanted, ascending."""
+        """Return the selected lines of these headers, ascending."""
         attributes = headers["attributes"]
         selected = headers["last_offset"] >= self._first
-        is_wrapper = headers["record_count"] < 0  # where it begins, its header does not say
+        is_wrapper = headers["record_count"] < 0  # A wrapper's header lacks its first offset.
         selected &= is_wrapper | (headers["base_offset"] < self._end)
         is_control = attributes & CONTROL_FLAG != 0
         if not self._include_control:
@@ -273,7 +276,7 @@ class Selection:
         return np.flatnonzero(selected)
 
     def _are_aborted(self, headers: NDArray[Any], is_transactional: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which entries are data of an aborted transaction: those between its first record and its marker."""
+        """Return which entries are data of an aborted transaction, between its first record and its marker."""
         aborted = np.zeros(len(headers), np.bool_)
         producers = headers["producer_id"]
         offsets = headers["base_offset"]
@@ -287,7 +290,7 @@ class Selection:
 
 
 def _by_producer(aborted: Iterable[tuple[int, int, int]]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """First and last offsets of each producer's aborted transactions, ascending; a producer's do not overlap."""
+    """Return first and last offsets of each producer's aborted transactions, ascending. They do not overlap."""
     found: dict[int, list[tuple[int, int]]] = {}
     for producer, first, last in aborted:
         found.setdefault(producer, []).append((first, last))
@@ -303,7 +306,11 @@ _SMALLEST: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
 
 
 def batch_at(view: memoryview, position: int, size: int, max_decompressed_size: int) -> Batch:
-    """The entry there. `DecodeError`."""
+    """Return the entry at a position.
+
+    Raises:
+        DecodeError: the entry is malformed or incomplete.
+    """
     entry = view[position : position + size]
     batch = next(iter_batches(entry, max_decompressed_size=max_decompressed_size), None)
     if batch is None:
@@ -312,7 +319,7 @@ def batch_at(view: memoryview, position: int, size: int, max_decompressed_size: 
 
 
 def fault_of(view: memoryview, position: int, size: int, request: DecodeRequest) -> str:
-    """The fault of the entry there, in the words of the record formats' own reader."""
+    """Return the error message of the protocol's own record reader for the entry at a position."""
     try:
         batch = batch_at(view, position, size, request.max_decompressed_size)
         if request.verify_crc:
@@ -325,7 +332,7 @@ def fault_of(view: memoryview, position: int, size: int, request: DecodeRequest)
 
 
 def stop_fault(view: memoryview, position: int) -> str | None:
-    """Why no entry begins there; None when the entry is just cut short by the end of the data."""
+    """Return why no entry begins at a position, or None if the data merely ends within an entry."""
     if len(view) - position < LOG_OVERHEAD:
         return None
     length = int.from_bytes(view[position + LENGTH_AT : position + LOG_OVERHEAD], "big", signed=True)
@@ -342,14 +349,14 @@ def stop_fault(view: memoryview, position: int) -> str | None:
 
 
 def offset_at(view: memoryview, position: int) -> int | None:
-    """The number in the place of an entry's offset."""
+    """Return the number at the place of an entry's offset, or None at the end of the data."""
     if len(view) - position < LENGTH_AT:
         return None
     return int.from_bytes(view[position : position + LENGTH_AT], "big", signed=True)
 
 
 def next_entry(view: memoryview, position: int) -> int | None:
-    """Where behind `position` the next whole entry with a right checksum begins. None when there is none."""
+    """Return the position of the next whole entry after `position` with a correct checksum, or None."""
     data = np.frombuffer(view, np.uint8)
     position += 1
     while len(data) - position >= _SMALLEST:
@@ -364,7 +371,7 @@ def next_entry(view: memoryview, position: int) -> int | None:
 
 
 def _candidates(data: NDArray[np.uint8], position: int, until: int) -> list[int]:
-    """Places in [position, until) that have a magic and a length that ends in the data."""
+    """Return the positions in [position, until) with a valid magic and a length that ends within the data."""
     places = np.flatnonzero(data[position + MAGIC_AT : until + MAGIC_AT] <= MAGIC_V2) + position
     lengths = np.zeros(len(places), np.int64)
     for index in range(LENGTH_AT, LOG_OVERHEAD):
@@ -375,7 +382,7 @@ def _candidates(data: NDArray[np.uint8], position: int, until: int) -> list[int]
 
 
 class DamageHandler:
-    """Raises or counts, as the request says."""
+    """Raises an error for damage or counts it, depending on the request's mode."""
 
     def __init__(self, view: memoryview, request: DecodeRequest, report: DecodeReport) -> None:
         self._view = view
@@ -383,16 +390,23 @@ class DamageHandler:
         self._report = report
 
     def entry(self, position: int, offset: int | None, size: int, message: str) -> None:
-        """One entry is no good. `DamagedLogError` under failfast."""
+        """Handle a damaged entry.
+
+        Raises:
+            DamagedLogError: the mode is "failfast".
+        """
         damage = Damage(self._request.position + position, offset, size, message)
         if self._request.mode == "failfast":
             raise DamagedLogError(self._request.file, damage)
         self._report.add_damage(damage)
 
     def go_on_behind(self, position: int) -> int | None:
-        """Where the log goes on, no whole entry being at `position`; None when it does not, because data end there.
+        """Return the position where the log continues after damage at `position`.
 
-        `DamagedLogError` under failfast unless the data end within an entry.
+        The result is None if the data ends within an entry.
+
+        Raises:
+            DamagedLogError: the mode is "failfast", and the data does not merely end within an entry.
         """
         fault = stop_fault(self._view, position)
         end = len(self._view)

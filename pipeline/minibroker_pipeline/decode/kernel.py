@@ -1,10 +1,10 @@
 """The loops over bytes, compiled by numba. Importing this module imports numba, which takes about half a second.
 
-Machine code is kept in a folder (numba's choice: beside this file, else in the user's cache folder, `NUMBA_CACHE_DIR`
-before both), so that only the first process ever compiles. Signatures are given, not inferred: one version of each
-loop serves read-only and writable bytes alike. `ImportError` when numba is missing or has no folder it may write to.
+Machine code is cached in a folder, so that only the first process compiles. numba uses `NUMBA_CACHE_DIR`, the folder of
+this file, or the user's cache folder. Signatures are declared instead of inferred, so one version of each loop serves
+read-only and writable bytes. The import raises `ImportError` if numba is missing or has no writable folder.
 
-All integers in here are int64: numba turns a mixture of signed and unsigned ones into floating point.
+All integers are int64 here, because numba converts a mixture of signed and unsigned integers to floating point.
 """
 
 from collections.abc import Callable
@@ -47,12 +47,16 @@ _NULL: Final = -1
 
 
 def compiled(*signatures: Any) -> Callable[[Any], Any]:
-    """`njit` with a folder for the machine code; `ImportError` without one."""
+    """Return a decorator for `njit` with cached machine code.
+
+    Raises:
+        ImportError: numba has no folder for the machine code.
+    """
 
     def compile_it(function: Any) -> Any:
         try:
             return numba.njit(list(signatures), cache=True, nogil=True)(function)
-        except (RuntimeError, OSError) as error:  # numba knows of no folder, or cannot write to the one it chose
+        except (RuntimeError, OSError) as error:  # numba finds no folder, or cannot write to it.
             raise ImportError(f"numba has no folder to keep machine code in: {error}") from None
 
     return compile_it
@@ -77,9 +81,9 @@ def _memcpy(typing_context: Any, target: Any, target_at: Any, source: Any, sourc
 
 
 copy: Final[Any] = intrinsic(_memcpy)
-"""`copy(target, target_at, source, source_at, size)` between arrays of bytes, by the C library.
+"""`copy(target, target_at, source, source_at, size)` copies between arrays of bytes with memcpy.
 
-numba's own slice assignment costs several times as much for 100 bytes.
+numba's own slice assignment takes several times as long for 100 bytes.
 """
 
 
@@ -98,7 +102,7 @@ def _int64(data, at):
 
 @compiled(_PAIR(BYTES, _LONG, _LONG, _LONG))
 def _raw_varint(data, at, end, size):
-    """The raw value of at most `size` bytes, and the position after it; `_BAD` as the position when there is none."""
+    """Return the raw value of at most `size` bytes and the position after it, or `_BAD` as the position."""
     raw = np.int64(0)
     shift = np.int64(0)
     for position in range(at, min(end, at + size)):
@@ -112,7 +116,7 @@ def _raw_varint(data, at, end, size):
 
 @compiled(_PAIR(BYTES, _LONG, _LONG))
 def _varint(data, at, end):
-    """An int32 and the position after it, or `_BAD`."""
+    """Return an int32 and the position after it, or `_BAD` as the position."""
     if at < end and data[at] < 0x80:
         raw = np.int64(data[at])
         return (raw >> 1) ^ -(raw & 1), at + 1
@@ -123,7 +127,7 @@ def _varint(data, at, end):
 
 @compiled(_PAIR(BYTES, _LONG, _LONG))
 def _varlong(data, at, end):
-    """An int64 and the position after it, or `_BAD`."""
+    """Return an int64 and the position after it, or `_BAD` as the position."""
     if at < end and data[at] < 0x80:
         raw = np.int64(data[at])
         return (raw >> 1) ^ -(raw & 1), at + 1
@@ -133,9 +137,10 @@ def _varlong(data, at, end):
 
 @compiled(_PAIR(BYTES, _LONG, _LONG, _LONG, _I64))
 def chase(data, position, until, count, positions):
-    """Write down where whole entries begin, from `position` on, until `until` or the array is full.
+    """Store the positions of whole entries in `positions`: see `headers.chase_entries`.
 
-    Returns how many there are by then, and where the next one would begin.
+    Returns:
+        The number of stored positions, and the position of the next entry.
     """
     size = np.int64(data.size)
     capacity = np.int64(positions.size)
@@ -154,7 +159,7 @@ def chase(data, position, until, count, positions):
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _TABLE, _LONG))
 def crc_of(data, at, end, tables, first):
-    """A reflected CRC, eight bytes at a time, by the eight tables from line `first` on."""
+    """Return a reflected CRC, computed eight bytes at a time with the eight tables from `first` on."""
     crc = np.int64(0xFFFFFFFF)
     while end - at >= 8:
         crc ^= (
@@ -182,9 +187,9 @@ def crc_of(data, at, end, tables, first):
 
 @compiled(_LONG(BYTES, _TABLE, _TABLE, _OUT))
 def check_crcs(data, fields, tables, is_wrong):
-    """Mark entries with a wrong checksum; `fields` has the lines position, size, stored checksum and magic.
+    """Mark the entries with a wrong checksum and return their number.
 
-    Returns how many there are.
+    The rows of `fields` are position, size, stored checksum and magic.
     """
     count = np.int64(0)
     for entry in range(fields.shape[1]):
@@ -200,7 +205,7 @@ def check_crcs(data, fields, tables, is_wrong):
 
 @compiled(_LONG(BYTES, _LONG, _LONG))
 def _skip_headers(data, at, end):
-    """The position after the headers whose count is at `at`, or `_BAD`."""
+    """Return the position after the headers whose count is at `at`, or `_BAD`."""
     count, at = _varint(data, at, end)
     if at < 0 or count < 0 or count > end - at:
         return np.int64(_BAD)
@@ -219,12 +224,12 @@ def _skip_headers(data, at, end):
 _LONGS: Final = types.UniTuple(_I64, 2)
 """Offsets and timestamps."""
 _PLACES: Final = types.UniTuple(_I32, 6)
-"""Key position and size, value position and size, headers position and count."""
+"""Positions and sizes of keys and of values, and positions and counts of headers."""
 
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
 def _walk_v2(data, blocks, block, first, limit, row, longs, places):
-    """The rows of one v2 batch, from `row` on. Returns the row after the last, or `_BAD`."""
+    """Store the records of a v2 batch in the rows from `row` on. Return the row after the last, or `_BAD`."""
     offsets, timestamps = longs
     key_at, key_size, value_at, value_size, headers_at, header_count = places
     at = blocks[block, START]
@@ -282,7 +287,7 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, places):
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _PLACES))
 def _key_and_value(data, at, end, row, places):
-    """Key and value of the message of v0 or v1 whose key length is at `at`. 0, or `_BAD`."""
+    """Store key and value of a v0 or v1 message whose key length is at `at`. Return 0 or `_BAD`."""
     key_at, key_size, value_at, value_size, _, header_count = places
     header_count[row] = 0
     length = _int32(data, at)
@@ -304,7 +309,7 @@ def _key_and_value(data, at, end, row, places):
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
 def _walk_wrapper(data, blocks, block, first, limit, row, longs, places):
-    """The rows of one opened wrapper, whose inner message set is the block. Sets its base offset."""
+    """Store the records of a decompressed wrapper and set its base offset. Return the row after the last, or `_BAD`."""
     offsets, timestamps = longs
     at = blocks[block, START]
     end = blocks[block, END]
@@ -356,9 +361,9 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, places):
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONGS, _PLACES))
 def walk(data, blocks, first, limit, longs, places):
-    """The rows of all blocks whose offsets are in [first, limit). Returns their number.
+    """Store the records of all blocks with offsets in [first, limit), and return their number.
 
-    Fills ROWS of each block, and IS_BAD for those that are not records: these have no rows.
+    This fills the column ROWS of the blocks, and IS_BAD where bytes are not records. A bad block has no rows.
     """
     row = np.int64(0)
     for block in range(blocks.shape[0]):
@@ -386,7 +391,7 @@ def walk(data, blocks, first, limit, longs, places):
 
 @compiled(_PAIR(_I32, _LONG))
 def measure(sizes, rows):
-    """The bytes of `rows` values together, and how many of them are null."""
+    """Return the total bytes of the first `rows` values, and the number of nulls."""
     total = np.int64(0)
     nulls = np.int64(0)
     for row in range(rows):
@@ -398,7 +403,7 @@ def measure(sizes, rows):
 
 @compiled(types.void(BYTES, _I32, _I32, _LONG, _OUT, _I32, _OUT))
 def gather(data, at, sizes, rows, values, offsets, validity):
-    """Put values behind each other, with their offsets. `validity` is empty where none is null, else all zero."""
+    """Concatenate values and store their offsets. `validity` is empty if no value is null, or else all zero."""
     position = np.int64(0)
     has_nulls = validity.size > 0
     offsets[0] = 0
@@ -414,7 +419,7 @@ def gather(data, at, sizes, rows, values, offsets, validity):
 
 @compiled(types.void(BYTES, _I32, _I32, _LONG, _I32, _OUT, _I32, _I32, _I32, _I32))
 def find_headers(data, headers_at, header_count, rows, lists, validity, key_at, key_size, value_at, value_size):
-    """Where the keys and values of all headers are, and the offsets and validity of the list that each row has."""
+    """Store the positions and sizes of all header keys and values, and the list offsets and validity of all rows."""
     number = np.int64(0)
     end = np.int64(data.size)
     lists[0] = 0

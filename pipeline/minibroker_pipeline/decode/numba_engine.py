@@ -1,4 +1,4 @@
-"""The numba engine: decodes records by the compiled kernel."""
+"""The numba engine, which decodes records with the compiled kernel."""
 
 import threading
 from typing import Any, Final
@@ -14,7 +14,7 @@ from minibroker_pipeline.decode.headers import as_bytes, chosen, use_chase, wron
 _LEAST_ROWS: Final = 4096
 _FIELDS: Final = 6
 _SMALL_ENTRY: Final = 1024
-"""Bytes up to which the kernel's own checksum is the faster one."""
+"""The size in bytes up to which the kernel's own checksum is faster."""
 _NOTHING: Final = np.empty(0, np.uint8)
 
 
@@ -23,7 +23,7 @@ _CRC32C: Final = 0x82F63B78
 
 
 def crc_tables() -> NDArray[np.int64]:
-    """The tables with which the kernel takes eight bytes at a time: eight of 256 for CRC-32, then eight for CRC-32C."""
+    """Return tables for checksums of eight bytes at a time: eight tables for CRC-32, then eight for CRC-32C."""
     tables = np.zeros((16, 256), np.int64)
     for first, polynomial in ((0, _CRC32), (8, _CRC32C)):
         row = np.arange(256)
@@ -40,13 +40,16 @@ _CRC_TABLES: Final = crc_tables()
 
 
 class _Scratch(threading.local):
-    """The arrays of one chunk: where keys, values and headers are. Kept, since fresh memory costs time."""
+    """The arrays for positions of keys, values and headers in a chunk.
+
+    They are reused, because new memory costs time.
+    """
 
     def __init__(self) -> None:
         self.numbers = np.empty((_FIELDS, 0), np.int32)
 
     def take(self, rows: int) -> NDArray[np.int32]:
-        """Six rows of at least `rows` numbers."""
+        """Return six arrays with space for at least `rows` numbers."""
         if self.numbers.shape[1] < max(rows, 1):
             self.numbers = np.empty((_FIELDS, max(rows + rows // 4, _LEAST_ROWS)), np.int32)
         return self.numbers
@@ -56,19 +59,19 @@ _scratch: Final = _Scratch()
 
 
 def owned(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
-    """Memory from Arrow's pool, which keeps what is given back; numpy's would be fresh pages each time."""
+    """Allocate memory from Arrow's pool, which reuses freed memory. NumPy would get new pages each time."""
     buffer = pa.allocate_buffer(size)
     return buffer, np.frombuffer(buffer, np.uint8)
 
 
 class NumbaEngine:
-    """See `blocks.RecordEngine`. A table is valid until the thread's next `walk`."""
+    """The `blocks.RecordEngine` of numba. A table is valid until the next `walk` of the same thread."""
 
     chunks_at_once = 1
     chase = staticmethod(kernel.chase)
 
     def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
-        """See `RecordEngine`. A library sums faster than the kernel, but calling it for little takes longer."""
+        """See `RecordEngine.wrong_crcs`. For large entries, a library function is faster than the kernel."""
         is_small = headers["size"] <= _SMALL_ENTRY
         small, large = np.flatnonzero(is_small), np.flatnonzero(~is_small)
         wrong: list[int] = large[wrong_crcs(view, headers[large])].tolist()
@@ -83,7 +86,7 @@ class NumbaEngine:
         return wrong
 
     def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
-        """See `RecordEngine`."""
+        """See `RecordEngine.walk`."""
         capacity = most_rows(blocks)
         where = _scratch.take(capacity)
         numbers = np.frombuffer(pa.allocate_buffer(2 * 8 * capacity), np.int64)
@@ -94,7 +97,7 @@ class NumbaEngine:
     def binary(
         self, data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32], rows: int
     ) -> pa.BinaryArray:
-        """See `RecordEngine`."""
+        """See `RecordEngine.binary`."""
         total, nulls = kernel.measure(size, rows)
         values, values_array = owned(total)
         offsets, offsets_array = owned(4 * (rows + 1))
@@ -106,7 +109,7 @@ class NumbaEngine:
         return pa.BinaryArray.from_buffers(pa.binary(), rows, [validity, offsets, values], nulls)
 
     def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
-        """See `RecordEngine`."""
+        """See `RecordEngine.headers`."""
         rows = table.rows
         number, _ = kernel.measure(table.header_count, rows)
         lists, lists_array = owned(4 * (rows + 1))

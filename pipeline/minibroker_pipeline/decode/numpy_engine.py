@@ -1,13 +1,14 @@
-"""The NumPy engine: decodes all batches of a chunk side by side, each in a lane. It runs where numba does not.
+"""The NumPy engine, which decodes all batches of a chunk side by side, each in a lane. It is used where numba fails.
 
-numba has no wheels for Alpine's musl, for Macs with Intel processors, or for a Python that has just come out; and
-it needs a folder that it may write machine code to, which containers often lack. This engine takes 2 to 9 times the
-time of the compiled kernel.
+numba has no wheels for Alpine's musl, for Macs with Intel processors, or for a new Python release. It also needs a
+writable folder for machine code, which containers often lack. This engine takes 2 to 9 times as long as the compiled
+kernel.
 
-Step i reads record i of every batch that has one, field by field, as operations on arrays with one element per lane. So
-a step costs about the same for one lane as for a hundred. Of the last few long batches it is found first where their
-records begin (`record_starts`), each of which is then a lane. Nothing here looks at a byte outside its block,
-whatever the bytes claim: a lane that goes wrong reads on from a place that exists, and its rows are dropped in the end.
+Step i reads record i of every batch that has one, field by field, with operations on arrays that have an element per
+lane. A step therefore costs about the same for one lane as for a hundred. When only a few long batches remain, the
+beginnings of their records are found first (`record_starts`), and each record becomes a lane. No byte outside a block
+is used, whatever the bytes contain: a lane with invalid bytes continues at an existing position, and its rows are
+dropped at the end.
 """
 
 from typing import Final, NamedTuple
@@ -52,13 +53,13 @@ _Bytes = NDArray[np.uint8]
 _ATTRIBUTES_AT: Final = 17
 _TIMESTAMP_AT: Final = 18
 _KEY_AT: Final = 18
-"""Of the key's length, in v0; a v1 message has eight bytes of timestamp before it."""
+"""The position of the key's length in v0. In v1, it follows eight bytes of timestamp."""
 _TIMESTAMP_SIZE: Final = 8
 _LENGTH_SIZE: Final = 4
 
 
 class _Columns:
-    """The arrays of a `RecordTable`, before rows are dropped from it."""
+    """The arrays of a `RecordTable` before rows are removed."""
 
     def __init__(self, capacity: int) -> None:
         self.offsets = np.zeros(capacity, np.int64)
@@ -69,7 +70,7 @@ class _Columns:
 
 
 class Messages(NamedTuple):
-    """Single messages: where they begin and end, their block, their place in it, and how many each block has."""
+    """Single messages: their bounds, block and index in the block, and the number of messages in each block."""
 
     at: _Ints
     end: _Ints
@@ -79,15 +80,15 @@ class Messages(NamedTuple):
 
 
 def _integers(data: _Bytes, at: _Ints, size: int) -> _Ints:
-    """Big-endian signed integers of `size` bytes."""
+    """Return the big-endian signed integers of `size` bytes at these positions."""
     found: _Ints = data[at[:, None] + np.arange(size)].view(f">i{size}")[:, 0].astype(np.int64)
     return found
 
 
 def _inner_bounds(view: memoryview, start: int, end: int, magic: int) -> tuple[list[int], list[int]]:
-    """Where the messages of a wrapper's set begin and end. Empty when the set is no good, or has none.
+    """Return the starts and ends of the messages in a wrapper's message set. An incomplete last message is ignored.
 
-    A last one that is cut short does not count.
+    Both lists are empty if the set is invalid or empty.
     """
     smallest = MIN_MESSAGE_LENGTH_V1 if magic else MIN_MESSAGE_LENGTH
     starts: list[int] = []
@@ -108,7 +109,7 @@ def _inner_bounds(view: memoryview, start: int, end: int, magic: int) -> tuple[l
 
 
 def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
-    """All messages of the blocks that are not v2. Sets IS_BAD of wrappers without any."""
+    """Return all messages of the blocks that are not v2. Sets IS_BAD for wrappers without messages."""
     kinds = blocks[:, KIND]
     counts = np.where((kinds == PLAIN_V0) | (kinds == PLAIN_V1), 1, 0)
     plain = np.flatnonzero(counts)
@@ -128,7 +129,7 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
 
 
 def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _Ints, columns: _Columns) -> None:
-    """Fill in the messages' rows. Sets IS_BAD, and the first offset of each wrapper as its BASE_OFFSET."""
+    """Fill the rows of the messages. Sets IS_BAD, and BASE_OFFSET of each wrapper to its first offset."""
     at, end, block = messages.at, messages.end, messages.block
     rows = first_rows[block] + messages.place
     kinds = blocks[block, KIND]
@@ -163,7 +164,10 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
 
 
 def _absolute_offsets(data: _Bytes, blocks: _Ints, messages: Messages, inner: _Ints) -> tuple[_Ints, NDArray[np.bool_]]:
-    """The offsets of these messages out of wrappers, and which cannot be (see `minibroker_protocol.records.legacy`)."""
+    """Return the offsets of messages from wrappers, and which offsets are invalid.
+
+    See `minibroker_protocol.records.legacy` for the rules.
+    """
     block = messages.block[inner]
     relative = _integers(data, messages.at[inner], _TIMESTAMP_SIZE)
     is_last = messages.place[inner] == messages.counts[block] - 1
@@ -184,7 +188,7 @@ _SEVEN_BITS: Final = 0x7F
 
 
 def record_starts(data: bytes, count: int) -> list[int] | None:
-    """Of the `count` records that fill `data`; None when the lengths in them say otherwise."""
+    """Return the positions of the `count` records that fill `data`, or None if their lengths do not match."""
     starts: list[int] = []
     append = starts.append
     at = 0
@@ -202,7 +206,7 @@ def record_starts(data: bytes, count: int) -> list[int] | None:
                     length, at = decode_varint(data, at - 1)
                     raw = length << 1 if length >= 0 else 1
             if raw & 1:
-                return None  # a negative length
+                return None  # The length is negative.
             at += raw >> 1
     except (DecodeError, IndexError):
         return None
@@ -219,7 +223,10 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class Lanes:
-    """Where each lane stands: the next byte, the block's end, and whether its bytes turned out to be no records."""
+    """The state of all lanes: the positions of the next bytes, the ends of the blocks, and which lanes are bad.
+
+    A lane is bad if the bytes of its block are not records.
+    """
 
     def __init__(self, data: _Bytes, at: _Ints, end: _Ints) -> None:
         self.data = data
@@ -229,12 +236,12 @@ class Lanes:
         self._last = max(len(data) - 1, 0)
 
     def keep(self, count: int) -> None:
-        """Go on with the first `count` lanes; the others' `bad` remains."""
+        """Continue with only the first `count` lanes. `bad` keeps all lanes."""
         self.at = self.at[:count]
         self.end = self.end[:count]
 
     def byte(self) -> _Ints:
-        """The byte at each lane's position. A lane that has come to its end turns bad."""
+        """Return the byte at each lane's position. A lane at its end becomes bad."""
         self.bad[: len(self.at)] |= self.at >= self.end
         return self.data[np.minimum(self.at, self._last)].astype(np.int64)
 
@@ -258,18 +265,18 @@ class Lanes:
         return raw
 
     def varint(self) -> _Ints:
-        """An int32 from each lane."""
+        """Read an int32 from each lane."""
         raw = self._raw(_VARINT) & _UINT32
         return (raw >> 1) ^ -(raw & 1)
 
     def varlong(self) -> _Ints:
-        """An int64 from each lane."""
+        """Read an int64 from each lane."""
         raw = self._raw(_VARLONG)
         return ((raw >> 1) & _INT64_MAX) ^ -(raw & 1)
 
 
 def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, columns: _Columns) -> None:
-    """Fill in the rows of the v2 batches in these lines of the table, the longest first. Sets IS_BAD."""
+    """Fill the rows of the v2 batches at these lines of the table, longest batch first. Sets IS_BAD."""
     counts = blocks[lines, COUNT]
     lanes = Lanes(data, blocks[lines, START], blocks[lines, END])
     base_offsets, base_timestamps = blocks[lines, BASE_OFFSET], blocks[lines, BASE_TIMESTAMP]
@@ -290,7 +297,7 @@ def _walk_v2(data: _Bytes, blocks: _Ints, lines: _Ints, first_rows: _Ints, colum
 
 
 def _step(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints, columns: _Columns) -> None:
-    """One record from each lane, without its headers, which are left for later."""
+    """Read one record from each lane, except its headers."""
     length = lanes.varint()
     record_end = lanes.at + length
     bad = (length < 0) | (record_end > lanes.end)
@@ -317,7 +324,7 @@ def _step(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints
 def _finish_alone(
     data: _Bytes, blocks: _Ints, lines: _Ints, lanes: Lanes, first_rows: _Ints, step: int, columns: _Columns
 ) -> None:
-    """The rest of a few batches, one after the other, from record `step` on: each record is a lane of its own."""
+    """Read the remaining records of a few batches, one batch at a time, with a lane per record from `step` on."""
     for lane, (line, first_row) in enumerate(zip(lines.tolist(), first_rows.tolist(), strict=True)):
         if lanes.bad[lane]:
             continue
@@ -334,9 +341,9 @@ def _finish_alone(
 
 
 def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Key position, key size, value position and value size of all headers of some records, and which records are bad.
+    """Return the positions and sizes of all header keys and values of some records, and which records are bad.
 
-    Each record has `count` headers, more than none, from `at` to `end`.
+    Each record has `count` headers, at least one, between `at` and `end`.
     """
     order = np.argsort(-count, kind="stable")
     counts = count[order]
@@ -362,14 +369,14 @@ def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDA
 
 
 class LanesEngine:
-    """See `blocks.RecordEngine`."""
+    """The `blocks.RecordEngine` of NumPy."""
 
     chunks_at_once = 8
     chase = staticmethod(chase_entries)
     wrong_crcs = staticmethod(wrong_crcs)
 
     def walk(self, data: _Bytes, blocks: _Ints, first: int, limit: int) -> RecordTable:
-        """See `RecordEngine`."""
+        """See `RecordEngine.walk`."""
         is_v2 = blocks[:, KIND] == V2
         counts = np.where(is_v2, blocks[:, COUNT], 0)
         impossible = (counts < 0) | (counts * _MIN_RECORD_SIZE > blocks[:, END] - blocks[:, START])
@@ -408,7 +415,10 @@ class LanesEngine:
         return RecordTable(data, numbers.shape[1], columns.offsets[selected], columns.timestamps[selected], *numbers)
 
     def binary(self, data: _Bytes, at: NDArray[np.int32], size: NDArray[np.int32], rows: int) -> pa.BinaryArray:
-        """See `RecordEngine`. Values, which ascend, and gaps between them make an array over the bytes as they are."""
+        """See `RecordEngine.binary`.
+
+        The ascending values and the gaps between them form an array over the original bytes.
+        """
         starts, sizes = at[:rows], size[:rows]
         if not rows:
             return pa.array([], pa.binary())
@@ -421,7 +431,7 @@ class LanesEngine:
         return both.take(values)
 
     def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
-        """See `RecordEngine`."""
+        """See `RecordEngine.headers`."""
         count = table.header_count[: table.rows]
         lines = np.flatnonzero(count > 0)
         end = np.full(len(lines), len(table.data))

@@ -1,7 +1,7 @@
-"""A request to the decoder with the columns of its rows, and its report besides the rows.
+"""The request to the decoder, the columns of its rows, and the report of a decoding.
 
-Names, types and nullability of `RECORD_COLUMNS` are those of Spark's connector (`KafkaRecordToRowConverter`): every
-column may be null.
+`RECORD_COLUMNS` have the names, types and nullability of Spark's connector (`KafkaRecordToRowConverter`), where every
+column is nullable.
 """
 
 import warnings
@@ -39,7 +39,7 @@ _TYPES: Final = {
 RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """The columns of Spark's Kafka connector without options."""
 HEADERS_COLUMN: Final = "headers"
-"""The column that `includeHeaders` adds. As in the connector, it is null, not empty, for a record without headers."""
+"""The column added by `includeHeaders`. As in the connector, it is null, not empty, for a record without headers."""
 BATCH_COLUMNS: Final = (
     "magic",
     "codec",
@@ -52,15 +52,19 @@ BATCH_COLUMNS: Final = (
     "batchBaseOffset",
     "batchSize",
 )
-"""The columns that `batchFields` adds: those of the batch around a record.
+"""The columns added by `batchFields`, with values of the batch that contains the record.
 
-`magic` is the message format, `codec` a name, `sequence` the record's own or -1, and `batchSize` the bytes of the whole
-batch as stored. Messages of formats v0 and v1 are batches of one, or wrappers.
+`magic` is the message format, `codec` is a name, `sequence` is the record's own sequence number or -1, and `batchSize`
+is the stored size of the whole batch in bytes. Messages of formats v0 and v1 are batches of one record, or wrappers.
 """
 
 
 def schema_of(columns: Iterable[str]) -> pa.Schema:
-    """The Arrow schema of these columns, in their order. `ValueError` for names that are none, or for none."""
+    """Return the Arrow schema of these columns in their order.
+
+    Raises:
+        ValueError: a column is unknown or repeated, or there is no column.
+    """
     names = tuple(columns)
     unknown = [name for name in names if name not in _TYPES]
     if unknown:
@@ -77,12 +81,16 @@ Mode = Literal["failfast", "permissive"]
 ENGINES: Final[tuple[Engine, ...]] = ("auto", "numba", "numpy")
 END_OF_OFFSETS: Final = 2**63 - 1
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of records that become one Arrow batch. With a quarter of it decoding is a tenth slower, more gains nothing."""
+"""Bytes of records per Arrow batch. A quarter of it makes decoding a tenth slower, and larger batches gain nothing."""
 _DAMAGE_KEPT: Final = 1000
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine with this name, for the former engine "plain" with a warning. Raise ValueError for others."""
+    """Return the engine with this name. The removed engine "plain" becomes "numpy", with a warning.
+
+    Raises:
+        ValueError: the engine is unknown.
+    """
     if name == "plain":
         warnings.warn("engine: plain has been removed, numpy is used; set engine to numpy or auto", stacklevel=3)
         return "numpy"
@@ -93,7 +101,7 @@ def engine_named(name: str) -> Engine:
 
 
 class AbortedRange(NamedTuple):
-    """An aborted transaction: the offsets of its first record and of its marker, both within it."""
+    """An aborted transaction, with the offsets of its first record and its marker, both inclusive."""
 
     producer_id: int
     first_offset: int
@@ -102,25 +110,29 @@ class AbortedRange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodeRequest:
-    """Which records of a piece of a log are wanted, as which columns. `ValueError` for an invalid request."""
+    """The records to decode from a part of a log, and their columns.
+
+    Raises:
+        ValueError: the request is invalid.
+    """
 
     topic: str = ""
     partition: int = 0
-    #: Names of `RECORD_COLUMNS`, `HEADERS_COLUMN` and `BATCH_COLUMNS`, in the order that the rows shall have.
+    #: Names from `RECORD_COLUMNS`, `HEADERS_COLUMN` and `BATCH_COLUMNS`, in the order of the row.
     columns: tuple[str, ...] = RECORD_COLUMNS
-    #: Records with offsets outside [first, end) are left out.
+    #: Records with offsets outside [first, end) are omitted.
     first_offset: int = 0
     end_offset: int = END_OF_OFFSETS
-    #: Under read_committed the records of `aborted` are left out. Where the last stable offset is, the caller knows.
+    #: With read_committed, the records of `aborted` are omitted. The caller must apply the last stable offset.
     isolation: Isolation = "read_uncommitted"
     aborted: tuple[AbortedRange | tuple[int, int, int], ...] = ()
-    #: Transaction markers are no data; with this they are rows all the same.
+    #: Whether transaction markers become rows, although they are not data.
     include_control: bool = False
     verify_crc: bool = True
-    #: "failfast" raises `DamagedLogError`; "permissive" passes over damaged batches, which the report counts.
+    #: "failfast" raises `DamagedLogError`; "permissive" skips damaged batches and counts them in the report.
     mode: Mode = "failfast"
     engine: Engine = "auto"
-    #: For errors: the file, and the byte of it that the data begin with.
+    #: For error messages: the file, and the position of the data in it.
     file: str = ""
     position: int = 0
     chunk_bytes: int = CHUNK_BYTES
@@ -138,7 +150,7 @@ class DecodeRequest:
 
 
 class Damage(NamedTuple):
-    """A piece of a log that is no good: its first byte in the file, its base offset as far as one can be read."""
+    """A damaged part of a log: its position in the file, its base offset if readable, its size, and the reason."""
 
     position: int
     offset: int | None
@@ -147,7 +159,7 @@ class Damage(NamedTuple):
 
 
 class DamagedLogError(Exception):
-    """Bytes of a log that are not records. Names the file, the byte and the offset."""
+    """Bytes of a log that are not records. The message has the file, the position and the offset."""
 
     def __init__(self, file: str, damage: Damage) -> None:
         offset = "" if damage.offset is None else f", offset {damage.offset}"
@@ -161,21 +173,21 @@ class DamagedLogError(Exception):
 
 @dataclass(slots=True)
 class DecodeReport:
-    """Counts of one or of many calls of `decode`, brought up to date before each batch of rows that it yields."""
+    """The counts of one or more `decode` calls, updated before each batch of rows."""
 
     rows: int = 0
-    #: Entries that gave rows, or could have; control batches and those outside the range do not count.
+    #: The entries that could have rows. Control batches and entries outside the offsets do not count.
     batches: int = 0
-    #: Bytes of whole entries that were passed. Less than the data when the last entry is cut short.
+    #: Bytes of processed whole entries. This is less than the size of the data if the last entry is incomplete.
     consumed: int = 0
-    #: Batches that were passed over under "permissive", or stretches of bytes that hold none.
+    #: Damaged batches, or ranges of bytes without a batch, that were skipped in the mode "permissive".
     damaged_batches: int = 0
     damaged_bytes: int = 0
-    #: The first thousand of them.
+    #: The first thousand damaged parts.
     damage: list[Damage] = field(default_factory=list[Damage])
 
     def add_damage(self, damage: Damage) -> None:
-        """Count one damaged piece."""
+        """Count a damaged part."""
         self.damaged_batches += 1
         self.damaged_bytes += damage.size
         if len(self.damage) < _DAMAGE_KEPT:

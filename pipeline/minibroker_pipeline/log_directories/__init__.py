@@ -1,1 +1,1 @@
-"""Kafka's log directories, read and written without a broker."""
+"""Reads and writes Kafka's log directories without a broker."""

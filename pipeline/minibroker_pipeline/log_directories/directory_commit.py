@@ -1,16 +1,16 @@
-"""Commit of a job's logs to a data directory, without a broker: all of them count at once.
+"""Publishes the logs of a job in a data directory, without a broker and in one change.
 
-    with DataDirectoryCommit(target) as commit:
-        directory = commit.partition_directory("orders", 0)
-        ...                                                  # `segment_writer`, in this process or in others
-        commit.publish({("orders", 0): PublishedLog(end_offset)})
+    with DataDirectoryCommit(target) as commit: directory = commit.partition_directory("orders", 0) ...
+    # `segment_writer`, in this process or in others commit.publish({("orders", 0): PublishedLog(end_offset)})
 
-A job prepares its logs in a staging directory. Where a killed job has left one, the next job that writes there removes
-it: the owner is the process that the job ends with, Spark's JVM, whose commits and aborts have processes of their own,
-or the process itself. Without /proc, and on other machines, nothing is known and nothing is removed.
+A job prepares its logs in a staging directory. If a job is killed, the next job that writes to the same place removes
+its staging directory. The owner of a staging directory is the process whose end ends the job: Spark's JVM, which uses
+separate processes for commits and aborts, or else the process itself. Without /proc, and for owners on other machines,
+the state of the owner is unknown and nothing is removed.
 
-A directory that was not there appears with one rename, complete. One that is there is changed as
-`minibroker_storage.data_directory.staged_write` describes: killed at any moment, the job has done nothing or all.
+A new data directory appears complete, with one rename. An existing one is changed as
+`minibroker_storage.data_directory.staged_write` describes: a job killed at any moment has changed everything or
+nothing.
 """
 
 import contextlib
@@ -50,15 +50,22 @@ _LOCAL: Final = "file:"
 
 
 class DirectoryInUseError(OSError):
-    """A broker runs on the directory, or another job changes it."""
+    """A broker or another job is using the directory."""
 
 
 class DirectoryStateError(ValueError):
-    """The directory is not as the job needs it: not closed cleanly, not empty, not local. Says what to do."""
+    """The directory is unsuitable for the job: not closed cleanly, not empty, or not local.
+
+    The message suggests a remedy.
+    """
 
 
 class PublishedLog(NamedTuple):
-    """A log's entries in the checkpoints: its end, its start unless a segment begins there, its cleaned offset."""
+    """The checkpointed offsets of a log.
+
+    `start_offset` is needed only if no segment begins at the log start offset. `cleaned_offset` is the cleaner's
+    checkpoint.
+    """
 
     end_offset: int
     start_offset: int = 0
@@ -66,7 +73,11 @@ class PublishedLog(NamedTuple):
 
 
 def local_path(path: str) -> str:
-    """The absolute path of a directory on this machine, links followed. `DirectoryStateError` for another address."""
+    """Return the absolute path of a local directory, with symbolic links resolved.
+
+    Raises:
+        DirectoryStateError: the path is an address elsewhere.
+    """
     if path.startswith(_LOCAL):
         path = path.removeprefix(_LOCAL).removeprefix("//")
     if not path or _SCHEME in path:
@@ -78,16 +89,21 @@ def local_path(path: str) -> str:
 
 @contextmanager
 def locked(data_dir: str) -> Generator[None]:
-    """Hold a directory as brokers do, of this process, too.
+    """Lock a directory the way brokers do, including brokers of this process.
 
-    What a killed writer had begun is finished first. `DirectoryInUseError`, `OSError`, `StagedWriteError`.
+    Any interrupted change of a killed writer is completed first.
+
+    Raises:
+        DirectoryInUseError: a broker or another job holds the lock.
+        StagedWriteError: the interrupted change cannot be completed.
+        OSError: the directory cannot be changed.
     """
     try:
         lock = DirectoryLock(data_dir)
     except DirectoryLockedError:
         raise DirectoryInUseError(f"{data_dir} is in use: stop the broker that runs there first") from None
     try:
-        # As a starting broker does: half of another job's commit must not be built upon.
+        # Complete another job's interrupted commit before this job builds on it, as a starting broker does.
         staged_write.finish(data_dir)
         yield
     finally:
@@ -95,8 +111,12 @@ def locked(data_dir: str) -> Generator[None]:
 
 
 def check_closed(data_dir: str) -> None:
-    """`DirectoryStateError` unless every log in the directory was closed well, or there is none."""
-    # Without the mark an end may be torn, and only a broker's recovery can say where the log ends.
+    """Check that the directory was closed cleanly or has no logs.
+
+    Raises:
+        DirectoryStateError: it has logs and was not closed cleanly.
+    """
+    # Without the mark, a log can end with an incomplete entry, and only a broker's recovery finds the true end.
     if is_marked_clean(data_dir):
         return
     with os.scandir(data_dir) as entries:
@@ -108,7 +128,11 @@ def check_closed(data_dir: str) -> None:
 
 
 def check_apart(paths: Iterable[str], target: str) -> None:
-    """`DirectoryStateError` for a target within a directory that is read: brokers refuse what they find there."""
+    """Check that the target is not within a directory that is read, because brokers refuse such a directory.
+
+    Raises:
+        DirectoryStateError: the target is within one of the paths.
+    """
     new = local_path(target)
     for path in paths:
         filesystem, directory = filesystem_of(path)
@@ -117,14 +141,14 @@ def check_apart(paths: Iterable[str], target: str) -> None:
 
 
 def is_vacant(target: str) -> bool:
-    """Whether a directory is not there, or has nothing in it but what jobs leave that did not come to their end."""
+    """Return whether a directory is missing, or contains only remains of interrupted jobs."""
     if not os.path.lexists(target):
         return True
     return os.path.isdir(target) and all(name == LOCK_FILE or is_staging(name) for name in os.listdir(target))
 
 
 def check_writable(target: str) -> None:
-    """Raises what `publish` would, so that a job need not run first to learn it."""
+    """Raise the errors of `publish` early, before a job runs."""
     if os.path.isdir(target):
         with locked(target):
             check_closed(target)
@@ -135,10 +159,18 @@ def check_writable(target: str) -> None:
 def publish(
     target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog], *, replaced: Collection[str] = ()
 ) -> None:
-    """Put what is under `staging` in place: partitions that are not there, new files of those that are.
+    """Publish the staged files: new partitions, and new files of existing partitions. Locks the target.
 
-    The partitions of topics in `replaced` go first. `logs` says what the checkpoints will say of each partition that
-    is written. All files are on disk already. Locks the target. Raises as `locked` and `check_closed`; `OSError`.
+    Args:
+        target: the data directory, which need not exist.
+        staging: the staging directory, with all files on disk.
+        logs: the checkpointed offsets of each written partition.
+        replaced: topics whose existing partitions are removed first.
+
+    Raises:
+        DirectoryInUseError: a broker or another job holds the lock.
+        DirectoryStateError: the target was not closed cleanly.
+        OSError: a file cannot be changed.
     """
     if os.path.isdir(target):
         with locked(target):
@@ -166,11 +198,11 @@ def publish_locked(
     replaced: Collection[str] = (),
     beside: Collection[str] = (),
 ) -> None:
-    """The same for a target that is there, is closed, and is locked by the caller.
+    """Publish like `publish`, in an existing and closed target that the caller has locked.
 
-    `beside` are files that stand beside the partitions and are made ready as well.
+    `beside` names staged files to publish next to the partitions.
     """
-    if os.path.dirname(staging) != target:  # which was not there when the job began
+    if os.path.dirname(staging) != target:  # The target did not exist when the job began.
         within = staged_write.staging_name(target)
         os.rename(staging, within)
         staging = within
@@ -184,7 +216,7 @@ def publish_locked(
             continue
         if os.stat(f"{target}/{name}").st_dev != os.stat(new).st_dev:
             raise DirectoryStateError(f"{target}/{name} is on another file system than {target}")
-        # The log file last: it makes the other files count.
+        # The log file comes last, because it makes the other files count.
         names = sorted(os.listdir(f"{new}/{name}"), key=lambda one: (one.endswith(LOG_SUFFIX), one))
         files += [f"{name}/{one}" for one in names]
     files += [*beside, *_write_checkpoints(target, new, logs, replaced)]
@@ -198,7 +230,7 @@ def publish_locked(
 
 
 def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
-    """Names of the partitions' directories, and their topics."""
+    """Return the names of the partition directories, with their topics."""
     found: list[tuple[str, str]] = []
     for name in os.listdir(data_dir):
         named = parse_partition_directory(name)
@@ -210,7 +242,7 @@ def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
 def _write_checkpoints(
     before: str, directory: str, logs: Mapping[TopicPartition, PublishedLog], replaced: Collection[str]
 ) -> list[str]:
-    """Write the checkpoints as they will be, by what they are in `before`; returns their names."""
+    """Write the new checkpoints, based on those in `before`, and return their names."""
     ends = {key: log.end_offset for key, log in logs.items()}
     changes: dict[str, dict[TopicPartition, int]] = {
         RECOVERY_POINTS: ends,
@@ -226,15 +258,18 @@ def _write_checkpoints(
 
 
 class DataDirectoryCommit:
-    """A new data directory, for jobs that run within one block: it is complete and there, or has never been.
+    """The commit of a new data directory, for jobs that run within one block.
 
-    `DirectoryStateError` when the target holds something already. What was made ready goes with the block.
+    The directory appears complete or not at all. At the end of the block, all staged files are removed.
+
+    Raises:
+        DirectoryStateError: the target is not empty.
     """
 
     def __init__(self, target: str) -> None:
         self.target = local_path(target)
         self._check_vacant()
-        #: Where it is made ready. Processes of the job may write below it.
+        #: The staging directory. Processes of the job can write below it.
         self.staging = new_staging(self.target)
 
     def __enter__(self) -> Self:
@@ -250,13 +285,18 @@ class DataDirectoryCommit:
             raise DirectoryStateError(f"{self.target} is there already and not empty: name a new directory")
 
     def partition_directory(self, topic: str, partition: int) -> str:
-        """Where the files of a partition go, made now; a path. `OSError`."""
+        """Create the staging directory of a partition and return its path.
+
+        Raises:
+            OSError: the directory cannot be created.
+        """
         return staged_partition(self.staging, topic, partition)
 
     def publish(self, logs: Mapping[TopicPartition, PublishedLog], beside: Mapping[str, bytes] | None = None) -> None:
-        """Let the target be what was made ready, with the files `beside` the partitions. See `publish`.
+        """Publish the staged logs as the target, with the files `beside` the partitions. See the function `publish`.
 
-        `DirectoryStateError` when others have put something there meanwhile.
+        Raises:
+            DirectoryStateError: the target is no longer empty.
         """
         beside = beside or {}
         for name, content in beside.items():
@@ -270,9 +310,12 @@ class DataDirectoryCommit:
 
 
 def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
-    """The small files of these logs' data directory for a copy that has them only, by name. `OSError`.
+    """Return the small files for a copy of a data directory that has only these logs, by name.
 
-    Of the first one, where there are several directories.
+    If the logs come from several data directories, the files are those of the first.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     found: dict[str, bytes] = {}
     if not logs:
@@ -287,7 +330,10 @@ def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
 
 
 def _only(content: bytes, topics: set[str]) -> bytes:
-    """The file of topics without others; as it is where it cannot be read, for the broker to say so."""
+    """Return the topics file reduced to these topics.
+
+    An unreadable file is returned unchanged, for the broker to report.
+    """
     try:
         document: Any = json.loads(content)
         document["topics"] = {name: entry for name, entry in document["topics"].items() if name in topics}
@@ -305,10 +351,12 @@ _JVM: Final = "java"
 
 
 def new_staging(target: str) -> str:
-    """Make the directory in which a job makes ready what it will publish; returns its path. `OSError`.
+    """Create a staging directory and return its path. Staging directories of killed jobs in the same place are removed.
 
-    Within the target if that is there, which may be a file system of its own, else beside it. What jobs have left there
-    that were killed goes.
+    It is created in the target if that exists, because the target might be a mount point, or else next to the target.
+
+    Raises:
+        OSError: the directory cannot be created.
     """
     parent, name = os.path.split(target)
     begins = f".{name[:200]}."
@@ -327,9 +375,9 @@ def new_staging(target: str) -> str:
 
 
 def remove_staging(staging: str) -> None:
-    """Remove what a job has made ready, if it is there. A folder that resists stays; a broker removes it later.
+    """Remove a staging directory if it exists. If that fails, a broker removes it later.
 
-    Under another name, so that tasks that still run have nothing to write to any more.
+    It is renamed first, so that tasks that are still running can no longer write to it.
     """
     head, dot, tail = staging.rpartition(".")
     gone = f"{head}{dot}gone.{tail}"
@@ -339,16 +387,17 @@ def remove_staging(staging: str) -> None:
 
 
 def staged_partition(staging: str, topic: str, partition: int) -> str:
-    """The directory, made now if need be, whose content will be the partition's; a path."""
+    """Return the path of a partition's staging directory, created if necessary."""
     directory = f"{staging}/{NEW}/{topic}-{partition}"
     os.makedirs(directory, exist_ok=True)
     return directory
 
 
 def staged_task(staging: str) -> str:
-    """A new directory for what an attempt of a task writes, which goes with the staging; a path.
+    """Create a directory in the staging directory for an attempt of a task, and return its path.
 
-    `FileNotFoundError` when it is gone already.
+    Raises:
+        FileNotFoundError: the staging directory was removed.
     """
     directory = f"{staging}/{_TASKS}/{os.urandom(12).hex()}"
     os.mkdir(directory)
@@ -356,12 +405,16 @@ def staged_task(staging: str) -> str:
 
 
 def is_staging(name: str) -> bool:
-    """Whether a name in a data directory is a staging directory's."""
+    """Return whether this is the name of a staging directory within a data directory."""
     return name.startswith(staged_write.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
 
 
 def _claim(staging: str) -> None:
-    """Write down whose the directory is. `OSError`."""
+    """Record the owner of a staging directory.
+
+    Raises:
+        OSError: the record cannot be written.
+    """
     pid = os.getpid()
     parent = pid
     while (process := _process(parent)) is not None:
@@ -374,7 +427,7 @@ def _claim(staging: str) -> None:
 
 
 def _remove_abandoned(directory: str, *, begins: str, ends: str) -> None:
-    """Remove the staging directories with such names whose owner has died. A folder that resists stays."""
+    """Remove the staging directories with matching names whose owner has ended, as far as possible."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):
             if name.startswith(begins) and name.endswith(ends) and _is_abandoned(f"{directory}/{name}"):
@@ -389,14 +442,17 @@ def _is_abandoned(staging: str) -> bool:
             return False
         if owner["boot"] != boot_id():
             return True
-        # Containers may share a host's name, but see no processes of each other.
+        # Containers on a host can share its name, but cannot see each other's processes.
         return bool(owner["namespace"] == _namespace() and owner != _identity(owner["pid"]))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def _identity(pid: int) -> dict[str, Any]:
-    """The identity of a process among all others; `started` is None when there is none, or none is known of."""
+    """Return the identity of a process among all processes.
+
+    `started` is None if the process does not exist or nothing is known about it.
+    """
     process = _process(pid)
     started = process[1][_STARTED] if process is not None else None
     return {
@@ -409,7 +465,7 @@ def _identity(pid: int) -> dict[str, Any]:
 
 
 def _process(pid: int) -> tuple[str, list[str]] | None:
-    """A process's name, and the fields of its line in /proc that follow."""
+    """Return the name of a process, and the fields that follow it in /proc/PID/stat."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             line = file.read()
@@ -420,7 +476,7 @@ def _process(pid: int) -> tuple[str, list[str]] | None:
 
 
 def _namespace() -> str | None:
-    """Within which pids mean something."""
+    """Return the PID namespace of this process, or None if unknown."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:

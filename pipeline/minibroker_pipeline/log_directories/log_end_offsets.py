@@ -1,11 +1,10 @@
-"""Log end offset, high watermark and last stable offset of a log, by its files.
+"""Finds the log end offset, high watermark and last stable offset of a log in its files.
 
-A log ends behind its last whole entry. Queries for committed records end before its first open transaction.
+A log ends after its last whole entry. A read_committed query ends before the first open transaction.
 
-A log that a broker writes to has nothing at its end that says so. The offset index names a batch near it, and the
-entries from there on are looked at one by one. What is open of transactions is in the newest producer snapshot, and in
-the heads of the batches behind it. A `LogTail` remembers where it was, so that following a growing log costs what it
-has grown by.
+A log that a broker is writing has no mark at its end. The offset index names a batch near the end, and the entries from
+that batch on are examined one by one. Open transactions are found in the newest producer snapshot and in the headers of
+the batches after it. A `LogTail` remembers its position, so the cost of an update is proportional to the log's growth.
 """
 
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ HighWatermark = Literal["auto", "checkpoint", "logEnd"]
 
 
 def index_of(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
-    """The segment's offset index, without entries when there is none, up to what lies behind the file's end."""
+    """Return the entries of a segment's offset index that point into the log file. A missing index has no entries."""
     has_index = OFFSET_INDEX_SUFFIX in segment.indexes
     data = read_if_there(log.filesystem, log.path(segment, OFFSET_INDEX_SUFFIX)) if has_index else None
     entries = offset_entries(data or b"", segment.base_offset)
@@ -50,7 +49,10 @@ def index_of(log: PartitionLog, segment: SegmentFiles) -> OffsetEntries:
 
 
 def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offset: int) -> bool:
-    """Whether an entry begins there that an index can mean with `offset`. `size` is the file's."""
+    """Return whether a log entry that matches an index entry with `offset` begins at a position.
+
+    `size` is the file's size.
+    """
     head = file.read_at(position, min(RECORD_BATCH_OVERHEAD, size - position))
     if len(head) <= MAGIC_AT or head[MAGIC_AT] > MAGIC_V2:
         return False
@@ -61,16 +63,16 @@ def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offs
 
 @dataclass(slots=True)
 class Transactions:
-    """The transactions in a log's batches, up to some offset."""
+    """The transactions in the batches of a log up to some offset."""
 
-    #: Producers whose transaction is open, and where it begins.
+    #: The first offset of each open transaction, by producer id.
     open: dict[int, int] = field(default_factory=dict[int, int])
-    #: Those that were seen to end: where they begin, and where their marker is.
+    #: The first offset and the marker's offset of each completed transaction.
     ended: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     aborted: list[AbortedRange] = field(default_factory=list[AbortedRange])
 
     def note(self, data: memoryview, headers: NDArray[Any], from_offset: int) -> None:
-        """Go on with the entries that have these headers, in `data`."""
+        """Process further entries, given by their headers and the `data` that contains them."""
         selected = (headers["attributes"] & TRANSACTIONAL_FLAG != 0) & (headers["last_offset"] >= from_offset)
         for header in headers[selected & (headers["magic"] == MAGIC_V2)]:
             producer, first = int(header["producer_id"]), int(header["base_offset"])
@@ -87,25 +89,26 @@ class Transactions:
                 self.aborted.append(AbortedRange(producer, start, first))
 
     def stable_below(self, end: int, high_watermark: int) -> int:
-        """The last stable offset: every transaction that began below it is decided below the high watermark."""
+        """Return the last stable offset: all transactions that began below it were decided below the high watermark."""
         unstable = [first for first, marker in self.ended if marker >= high_watermark]
         self.ended = [ended for ended in self.ended if ended[1] >= high_watermark]
         return min([end, high_watermark, *self.open.values(), *unstable])
 
     def forget(self, offset: int) -> None:
-        """Forget the aborted transactions below an offset that is not read any more."""
+        """Forget the aborted transactions that end below an offset, because they will not be read again."""
         self.aborted = [aborted for aborted in self.aborted if aborted.last_offset >= offset]
 
 
 class LogTail:
-    """The end of one log, found again with each `update`.
+    """The end of a log, refreshed by each `update`.
 
     Args:
-        transactions: whether to find out what is open, too.
+        transactions: whether to track transactions too.
         verify_crc: whether a wrong checksum ends the log.
-        permissive: whether the log goes on behind damage, if more entries follow.
-        high_watermark: "checkpoint" leaves out what is above the one that the broker wrote down last; "auto" does not
-            where all that is in a log counts: after a clean stop, and in minibroker's directories; "logEnd" never does.
+        permissive: whether the log continues after damage if more entries follow.
+        high_watermark: "checkpoint" hides records above the broker's last checkpointed high watermark. "auto" does not
+            do that where all records of a log count: after a clean stop, and in minibroker's directories. "logEnd"
+            never does.
     """
 
     def __init__(
@@ -123,18 +126,23 @@ class LogTail:
         self._position = 0
         self._replay_from = 0
         self.transactions = Transactions() if transactions else None
-        #: The offset behind the last whole entry.
+        #: The offset after the last whole entry.
         self.log_end_offset = 0
-        #: What readers may see lies below.
+        #: The offset below which readers can see records.
         self.end_offset = 0
-        #: The size of the last segment, without what is torn.
+        #: The size of the last segment without an incomplete entry at its end.
         self.end_position = 0
-        #: What is wrong there, if it is more than an entry that is cut short; `damaged_file` names the segment.
+        #: The damage at the end, unless it is just an incomplete entry. `damaged_file` is the segment's file.
         self.damage: Damage | None = None
         self.damaged_file = ""
 
     def update(self, log: PartitionLog) -> None:
-        """Bring everything up to the end of the log as it is now. `OSError`, `FileNotFoundError`."""
+        """Advance to the current end of the log.
+
+        Raises:
+            FileNotFoundError: a file was deleted.
+            OSError: a file cannot be read.
+        """
         self.damage = None
         if not log.segments:
             self.log_end_offset = self.end_offset = log.start_offset
@@ -163,7 +171,7 @@ class LogTail:
         return max(visible, min(log.start_offset, end))
 
     def _resume(self, log: PartitionLog) -> int | None:
-        """The number of the segment where the last update has ended, None when it is no longer what it was."""
+        """Return the number of the segment where the last update ended, or None if that segment was replaced."""
         last = self._segment
         if last is None:
             return None
@@ -175,7 +183,7 @@ class LogTail:
         return None
 
     def _begin(self, log: PartitionLog) -> int:
-        """Choose where to start: as near to the end as what is wanted allows. Returns the segment's number."""
+        """Choose a starting position as near to the end as possible. Return the number of its segment."""
         self._position, self.log_end_offset = 0, log.segments[0].base_offset
         last = len(log.segments) - 1
         if self.transactions is None:
@@ -200,7 +208,10 @@ class LogTail:
         return 0
 
     def _last_indexed(self, log: PartitionLog, segment: SegmentFiles) -> int:
-        """Where the last indexed batch begins that is whole; torn ones, and lies, are passed over."""
+        """Return the position of the last whole batch in the index.
+
+        Wrong index entries and incomplete batches are skipped.
+        """
         index = index_of(log, segment)
         with log.filesystem.open(log.path(segment)) as file:
             for offset, position in zip(index.offsets[::-1].tolist(), index.positions[::-1].tolist(), strict=True):
@@ -214,12 +225,12 @@ class LogTail:
 
     @property
     def is_permissive(self) -> bool:
-        """Whether damage is passed over."""
+        """Whether damage is skipped."""
         return self._permissive
 
     @staticmethod
     def _indexed_at(log: PartitionLog, segment: SegmentFiles, offset: int) -> int:
-        """Where to begin for `offset`: at the last batch in the index that ends at or below it."""
+        """Return the position of the last indexed batch that ends at or below `offset`."""
         index = index_of(log, segment)
         slot = int(np.searchsorted(index.offsets, offset, side="right")) - 1
         if slot < 0:
@@ -242,13 +253,13 @@ class LogTail:
                     self.transactions.note(data, headers, self._replay_from)
 
     def _entries(self, file: OpenFile, segment: SegmentFiles, path: str) -> Iterator[tuple[memoryview, NDArray[Any]]]:
-        """Chunks of whole entries from the position on, which moves with them. Sets `damage`."""
+        """Yield chunks of whole entries, and advance the position after each chunk. Sets `damage`."""
         window = _CHUNK_BYTES
         while self._position < segment.size:
             left = segment.size - self._position
             data = memoryview(file.read_at(self._position, min(window, left)))
             if len(data) < min(window, left):
-                return  # another process cuts the file meanwhile
+                return  # Another process truncated the file.
             headers = scan_headers(data)
             wrong = wrong_crcs(data, headers) if self._verify_crc else []
             if wrong:
@@ -264,16 +275,16 @@ class LogTail:
                 return
 
     def _pass_damage(self, file: OpenFile, left: int, path: str, *, is_wrong: bool) -> bool:
-        """Pass bytes that are not a whole entry, though the file goes on. Says whether the log does, too."""
+        """Skip bytes that are not a whole entry although the file continues. Return whether the log continues too."""
         rest = memoryview(file.read_at(self._position, left))
         if not np.frombuffer(rest, np.uint8).any():
-            return False  # room that was set aside, or that a crash of the machine has left
+            return False  # The space was preallocated, or is left from a crash of the machine.
         fault = "wrong checksum" if is_wrong else stop_fault(rest, 0)
         found = next_entry(rest, 0)
         if found is not None and int.from_bytes(rest[found : found + 8], "big", signed=True) < self.log_end_offset:
-            found = None  # a record may hold the bytes of a log
+            found = None  # A record can contain the bytes of a log.
         if fault is None and found is None:
-            return False  # cut short: the broker is writing it, or was when it died
+            return False  # The entry is incomplete: the broker is writing it, or died while writing it.
         behind = left if found is None else found
         reason = fault or "batch length: it reaches beyond entries that follow"
         self._note_damage(path, Damage(self._position, self.log_end_offset, behind, reason))
@@ -288,10 +299,13 @@ class LogTail:
 
 
 def aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
-    """The aborted transactions of the segment with this number, from the log itself, damage passed over.
+    """Return the aborted transactions that end in the segment with this number, found in the log itself.
 
-    They are in the markers; where a transaction began in an earlier segment, the snapshot of producers has it, or
-    the log from the newest snapshot before on. `OSError`.
+    Damage is skipped. The log's markers end the transactions. For a transaction that began in an earlier segment, its
+    beginning is in the producer snapshot, or in the log after the newest earlier snapshot.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     segments = log.segments[: number + 1]
     snapshots = tuple(offset for offset in log.snapshots if offset <= segments[-1].base_offset)

@@ -1,7 +1,7 @@
-"""Partitions' logs in log directories: topics, partitions, segments, and the checkpoints beside them.
+"""The logs of partitions in log directories: topics, partitions, segments, and the checkpoints beside them.
 
-Directories of minibroker and of Apache Kafka are alike. Nothing is written, locked or repaired here. Index files are
-read whole, as arrays: planning needs many entries at once, of files that may be far away.
+Directories of minibroker and of Apache Kafka are treated alike. Nothing is written, locked or repaired here. Index
+files are read whole into arrays, because planning needs many entries at once, possibly from remote files.
 """
 
 import re
@@ -43,19 +43,23 @@ from minibroker_storage.layout import (
 from minibroker_storage.transaction_index import AbortedTxn, decode_all
 
 KAFKAS_TOPICS: Final = INTERNAL_TOPICS | {METADATA_TOPIC}
-"""Topics whose records are no user's."""
+"""Topics that hold no user records."""
 
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _SWAP_WAITS: Final = (0.01, 0.05, 0.2, 1.0)
-"""Seconds."""
+"""Delays between the attempts to list a directory, in seconds."""
 
 
 class LogNameError(ValueError):
-    """Names in a directory that no log has. Names the place, and says what to do."""
+    """Invalid or unexpected names in a directory. The message has the path and suggests a remedy."""
 
 
 class SegmentFiles(NamedTuple):
-    """A segment: the offset that names its files, the `.log` file's size and identity, and which indexes there are."""
+    """The files of a segment.
+
+    `base_offset` is in their names, `size` and `identity` belong to the `.log` file, and `indexes` has the suffixes of
+    the existing index files.
+    """
 
     base_offset: int
     size: int
@@ -65,10 +69,10 @@ class SegmentFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The facts that a data directory holds about all its logs.
+    """Properties of a data directory that apply to all its logs.
 
-    `is_clean`: the broker has stopped and had closed them. `is_single`: minibroker, of which there is only one, writes
-    or wrote them, so that all that is in a log counts.
+    `is_clean` means that the broker closed all logs before it stopped. `is_single` means that minibroker writes the
+    directory: as the only replica, so every record of a log counts.
     """
 
     path: str
@@ -81,43 +85,43 @@ class DataDirectory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """The files of one partition's log. `segments` ascend; the last one is what a running broker appends to."""
+    """The files of a partition's log. `segments` ascend by offset, and a running broker appends to the last one."""
 
     topic: str
     partition: int
     directory: str
     data: DataDirectory
     segments: tuple[SegmentFiles, ...]
-    #: Offsets that producer snapshots are named by, ascending.
+    #: Offsets in the names of the producer snapshots, ascending.
     snapshots: tuple[int, ...]
-    #: Names of log files that are none.
+    #: Names of `.log` files that do not name an offset.
     odd_names: tuple[str, ...]
 
     @property
     def filesystem(self) -> FileSystem:
-        """Where it is."""
+        """The file system of the log."""
         return self.data.filesystem
 
     @property
     def start_offset(self) -> int:
-        """The first offset that readers may see: what retention and DeleteRecords have left."""
+        """The log start offset: the first offset that retention and DeleteRecords left for readers."""
         checkpoint = self.data.log_starts.get((self.topic, self.partition), 0)
         return max(checkpoint, self.segments[0].base_offset if self.segments else 0)
 
     def path(self, segment: SegmentFiles, suffix: str = LOG_SUFFIX) -> str:
-        """Of one of the segment's files."""
+        """Return the path of one of the segment's files."""
         return f"{self.directory}/{segment.base_offset:020d}{suffix}"
 
     def end_of(self, number: int) -> int | None:
-        """The offset that the segment of this number ends before; None for the last one, which only its bytes show."""
+        """Return the base offset of the segment after the one with this number, or None after the last segment."""
         return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else None
 
 
 class FoundPartition(NamedTuple):
-    """A partition's directory, not looked into yet.
+    """A partition's directory that was not listed yet.
 
-    `is_made`: it is there. minibroker makes it with the first record; until then only its topics file has the
-    partition, which is empty.
+    minibroker creates the directory with the first record. Until then `is_made` is false, only the topics file names
+    the partition, and the partition is empty.
     """
 
     topic: str
@@ -130,12 +134,21 @@ class FoundPartition(NamedTuple):
 def find_partitions(
     paths: Iterable[str], storage: Mapping[str, Any] | None = None
 ) -> dict[TopicPartition, FoundPartition]:
-    """The partitions in data directories, or the directory of a partition itself, in the order of their names.
+    """Return the partitions in data directories, ordered by name. A path can also be the directory of one partition.
 
-    Those that have no directory yet are among them, if minibroker's topics file names them.
-    `storage` is for directories behind addresses, see `filesystem_of`. Directories that a broker is deleting, or
-    moving, are passed over. `FileNotFoundError`, `NotADirectoryError`, `OSError`; `LogNameError` when two directories
-    have the same partition; `CorruptCheckpointError`.
+    Partitions without a directory are included if minibroker's topics file names them. Directories that a broker is
+    deleting or moving are skipped.
+
+    Args:
+        paths: the data directories or partition directories.
+        storage: arguments for the file systems of addresses, see `filesystem_of`.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        NotADirectoryError: a path is a file.
+        LogNameError: two directories hold the same partition.
+        CorruptCheckpointError: a checkpoint is damaged.
+        OSError: a directory cannot be read.
     """
     found: dict[TopicPartition, FoundPartition] = {}
     for path in paths:
@@ -169,9 +182,12 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
 
 
 def partitions_without_directories(filesystem: FileSystem, data_dir: str, names: set[str]) -> list[TopicPartition]:
-    """The partitions of a data directory that minibroker's topics file names, but none of the `names` in it.
+    """Return the partitions in minibroker's topics file that are not among the `names` in the data directory.
 
-    None where the file cannot be read. `OSError`.
+    The result is empty if the file cannot be parsed.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     path = f"{data_dir}/{TOPICS_FILE}"
     content = _read_if_there(filesystem, path, names)
@@ -180,14 +196,17 @@ def partitions_without_directories(filesystem: FileSystem, data_dir: str, names:
     try:
         counts = {name: int(entry["partitions"]) for name, entry in parse_topics_file(content, path)["topics"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return []  # a broker that opens the directory says what is wrong
+        return []  # A broker that opens the directory reports the fault.
     return [
         (topic, index) for topic, count in counts.items() for index in range(count) if f"{topic}-{index}" not in names
     ]
 
 
 def _entries_between_writes(filesystem: FileSystem, directory: str) -> list[Entry]:
-    """A listing from outside the few milliseconds in which a writer puts its work in place (see `staged_write`)."""
+    """List a data directory, retrying while a writer publishes its files (see `staged_write`).
+
+    The publication takes a few milliseconds.
+    """
     for wait in _SWAP_WAITS:
         entries = filesystem.entries(directory)
         if all(entry.name != UNFINISHED for entry in entries):
@@ -212,9 +231,12 @@ def _data_directory(filesystem: FileSystem, path: str, names: set[str] | None = 
 
 
 def _size_of_lock(filesystem: FileSystem, path: str) -> int:
-    """Bytes of `.lock`, 0 without one. Opens nothing: closing the file would end the lock of a broker of this process.
+    """Return the size of `.lock` in bytes, or 0 if it does not exist.
 
-    `OSError`.
+    The file is not opened, because closing it would release the lock of a broker in this process.
+
+    Raises:
+        OSError: the directory cannot be read.
     """
     try:
         entries = filesystem.entries(path, (LOCK_FILE,))
@@ -228,7 +250,12 @@ def _read_if_there(filesystem: FileSystem, path: str, names: set[str] | None) ->
 
 
 def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
-    """Return the offsets that the logs have in cleaner-offset-checkpoint. `CorruptCheckpointError`, `OSError`."""
+    """Return the offsets that cleaner-offset-checkpoint has for these logs.
+
+    Raises:
+        CorruptCheckpointError: a checkpoint is damaged.
+        OSError: a checkpoint cannot be read.
+    """
     checkpoints: dict[str, dict[TopicPartition, int]] = {}
     offsets: dict[TopicPartition, int] = {}
     for log in logs:
@@ -243,9 +270,12 @@ def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
 
 
 def open_partition(found: FoundPartition) -> PartitionLog:
-    """List a partition's directory, if it is made. `FileNotFoundError` when it has been deleted; `LogNameError`.
+    """List a partition's directory. A directory that is not made yet counts as empty.
 
-    `OSError`.
+    Raises:
+        FileNotFoundError: the directory was deleted.
+        LogNameError: a compaction was interrupted in the directory.
+        OSError: the directory cannot be read.
     """
     entries = _settled_entries(found)
     indexes: dict[int, set[str]] = {}
@@ -259,7 +289,7 @@ def open_partition(found: FoundPartition) -> PartitionLog:
         if suffix == LOG_SUFFIX and (offset is None or "." in stem):
             odd.append(name)
         elif offset is None or "." in stem:
-            continue  # .deleted, .cleaned, .swap: not, or no longer, part of the log
+            continue  # Files that end with .deleted, .cleaned or .swap are not part of the log.
         elif suffix == LOG_SUFFIX:
             logs.append((offset, size, identity))
         elif suffix in _INDEX_SUFFIXES:
@@ -282,7 +312,10 @@ def open_partition(found: FoundPartition) -> PartitionLog:
 
 
 def _settled_entries(found: FoundPartition) -> list[Entry]:
-    """A listing from outside the few milliseconds in which compaction replaces segments (see `replacement`)."""
+    """List a partition's directory, retrying while compaction replaces segments (see `replacement`).
+
+    The replacement takes a few milliseconds.
+    """
     for wait in _SWAP_WAITS:
         try:
             entries = found.data.filesystem.entries(found.directory, (LOG_SUFFIX,))
@@ -308,9 +341,12 @@ def select(
     assignment: dict[str, list[int]] | None = None,
     must_exist: bool = True,
 ) -> list[FoundPartition]:
-    """Those of these topics, or whose topic matches the pattern, or these partitions; else all but internal topics'.
+    """Return the chosen partitions, by topics, by a pattern for topics, or by an assignment.
 
-    `LogNameError` for topics and partitions that are named but not there, if they `must_exist`.
+    Without any choice, these are all partitions except those of internal topics.
+
+    Raises:
+        LogNameError: a named topic or partition is missing although it `must_exist`.
     """
     there = {topic for topic, _ in found}
     missing = [topic for topic in (*topics, *(assignment or {})) if topic not in there]
@@ -340,21 +376,21 @@ TXN_ENTRY_BYTES: Final = 34
 
 
 class OffsetEntries(NamedTuple):
-    """Of some batches of a segment, ascending: the last offset, and the byte that the batch begins at."""
+    """The last offsets and the positions of some batches of a segment, ascending."""
 
     offsets: _Ints
     positions: _Ints
 
 
 class TimeEntries(NamedTuple):
-    """Times (ms) and offsets, ascending: all records with a larger timestamp lie behind the offset."""
+    """Timestamps (in milliseconds) and offsets, ascending. All records with a larger timestamp follow the offset."""
 
     timestamps: _Ints
     offsets: _Ints
 
 
 def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
-    """The entries of an `.index` file, as far as they ascend: a file that is still written to ends with zeros."""
+    """Return the ascending entries at the beginning of an `.index` file. A file in use ends with zeros."""
     entries = np.frombuffer(data, OFFSET_ENTRY, count=len(data) // OFFSET_ENTRY.itemsize)
     count = _ascending(entries["position"])
     relative = entries["offset"][:count].astype(np.int64)
@@ -363,7 +399,7 @@ def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
 
 
 def time_entries(data: bytes, base_offset: int) -> TimeEntries:
-    """The entries of a `.timeindex` file, likewise."""
+    """Return the ascending entries at the beginning of a `.timeindex` file. A file in use ends with zeros."""
     entries = np.frombuffer(data, TIME_ENTRY, count=len(data) // TIME_ENTRY.itemsize)
     count = _ascending(entries["timestamp"])
     return TimeEntries(
@@ -372,13 +408,17 @@ def time_entries(data: bytes, base_offset: int) -> TimeEntries:
 
 
 def _ascending(values: NDArray[np.signedinteger]) -> int:
-    """The number of entries, from the first on, that ascend."""
+    """Return the number of ascending values at the beginning of the array."""
     stops = np.flatnonzero(values[1:] <= values[:-1])
     return int(stops[0]) + 1 if len(stops) else len(values)
 
 
 def aborted_transactions(data: bytes, path: str) -> list[AbortedTxn]:
-    """The entries of a `.txnindex` file. A last entry that is cut short is still being written. `CorruptIndexError`."""
+    """Return the entries of a `.txnindex` file. An incomplete last entry is ignored, because a broker is writing it.
+
+    Raises:
+        CorruptIndexError: an entry is invalid.
+    """
     try:
         return decode_all(data[: len(data) - len(data) % TXN_ENTRY_BYTES])
     except CorruptIndexError as error:

@@ -1,11 +1,12 @@
-"""A writer of a partition's log files, without a broker: segments, indexes, and the small files beside them.
+"""Writes the log files of a partition without a broker: segments, indexes, and the small files beside them.
 
-    with PartitionWriter(directory, LogFileSettings(segment_bytes=1 << 28)) as writer:
-        writer.append(data, headers)          # whole entries of any format, as `decode.scan_headers` finds them
-    write_partition_files(directory, writer.summary, topic_id=topic_id)
+    with PartitionWriter(directory, LogFileSettings(segment_bytes=1 << 28)) as writer: writer.append(data, headers)
+    # whole entries of any format, as `decode.scan_headers` finds them write_partition_files(directory, writer.summary,
+    topic_id=topic_id)
 
-What comes of it is what a broker leaves that has written the same and was stopped: indexes by Kafka's rule and cut to
-their entries, all on disk. Nothing here is atomic; `directory_commit.DataDirectoryCommit` makes it so.
+The files equal those of a broker that wrote the same entries and was stopped: indexes follow Kafka's rule, have no
+unused space, and everything is on disk. The writes are not atomic; `directory_commit.DataDirectoryCommit` makes them
+so.
 """
 
 import os
@@ -46,14 +47,17 @@ Buffer = bytes | bytearray | memoryview
 
 
 class LogOrderError(ValueError):
-    """Entries whose offsets do not ascend, or lie below what is there already."""
+    """Entries whose offsets do not ascend, or precede the end of the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogFileSettings:
-    """Kafka's topic configuration of the same names, with its defaults. `ValueError` for what Kafka refuses.
+    """Topic configurations of Kafka with the same names and defaults.
 
-    `segment.ms` is no part of it: segments are as full as they may be, however old their records.
+    There is no `segment.ms`: segments are filled up regardless of the age of their records.
+
+    Raises:
+        ValueError: Kafka refuses a value.
     """
 
     segment_bytes: int = 1 << 30
@@ -69,9 +73,10 @@ class LogFileSettings:
 
 
 class WrittenSegment(NamedTuple):
-    """A complete segment: `path` is its log file's, `size` that file's bytes, `entries` how many it has.
+    """A complete segment.
 
-    `last_offset` is -1, and `max_timestamp` too, of an empty one. Timestamps are in ms.
+    `path` and `size` (in bytes) are those of the log file, and `entries` is the number of its entries. `max_timestamp`
+    is in milliseconds. `last_offset` and `max_timestamp` are -1 for an empty segment.
     """
 
     base_offset: int
@@ -84,7 +89,7 @@ class WrittenSegment(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """The beginning of the names of all its files, directory included."""
+        """The path of its files without the suffix."""
         return self.path.removesuffix(LOG_SUFFIX)
 
 
@@ -92,7 +97,8 @@ class WrittenSegment(NamedTuple):
 class PartitionSummary:
     """The contents of a partition's small files: the end of the log, its producers, and its leader epochs.
 
-    `producers` None leaves it to an earlier snapshot to tell of them, and to the log behind it.
+    With `producers` None, no snapshot is written, and the producers are those of an earlier snapshot and the log after
+    it.
     """
 
     log_end_offset: int
@@ -102,21 +108,21 @@ class PartitionSummary:
 
 
 class PartitionWriter:
-    """Segments of one partition in a local directory, which is there and holds none of these names yet.
+    """Writes segments of a partition into an existing local directory that has no files of the same names.
 
-    A segment begins when the one before is full (`segment_bytes`), when an offset is too far from its base offset, and
-    at `roll`. Its files come into being with its first entry, or at `close` if there is none. An entry larger than
-    `segment_bytes` gets a segment of its own.
+    A new segment begins when the previous one is full (`segment_bytes`), when an offset is too far from its base
+    offset, and at `roll`. Its files are created with its first entry, or at `close` if it has none. An entry larger
+    than `segment_bytes` gets a segment of its own.
 
-    With `track_transactions` aborted transactions are found by the markers that pass; who knows better (a cleaning,
-    which has taken the aborted records away) switches it off and reports them by `note_aborted`.
+    With `track_transactions`, aborted transactions are found through the appended markers. A caller that removed
+    aborted records, such as the cleaner, turns this off and reports the transactions through `note_aborted`.
 
     Args:
-        directory: where, made already.
-        settings: as of a topic.
-        base_offset: the first segment's.
-        track_transactions: see above.
-        producers: what is known of producers before the first entry, for a log that goes on.
+        directory: the existing directory.
+        settings: the topic's configuration.
+        base_offset: the base offset of the first segment.
+        track_transactions: whether to find aborted transactions.
+        producers: the producers' state before the first entry, for a log that continues another one.
     """
 
     def __init__(
@@ -134,13 +140,14 @@ class PartitionWriter:
         self._track_transactions = track_transactions
         self._epochs = LeaderEpochCheckpoint("")
         self._open: _OpenSegment | None = None
-        #: Of the segment that has no files yet; None for whatever the next entry begins with.
+        #: The base offset of the next segment, or None to use the next entry's offset.
         self._next_base: int | None = base_offset
         self._segments: list[WrittenSegment] = []
         self._is_closed = False
-        #: The offset behind the last entry, or that of a segment that begins behind it.
+        #: The offset after the last entry, or the base offset of a segment that begins later.
         self.log_end_offset = base_offset
-        #: Modification time of the current segment's files, in ns; None for now. Back to None with each roll.
+        #: Modification time of the current segment's files in nanoseconds, or None for the current time. `roll` resets
+        #: it.
         self.modified_ns: int | None = None
 
     def __enter__(self) -> Self:
@@ -153,10 +160,13 @@ class PartitionWriter:
             self.close()
 
     def append(self, data: Buffer, headers: NDArray[Any]) -> None:
-        """Write the entries of `data` in `headers` (`HEADER_DTYPE`): all, or some, in the order of offsets.
+        """Append the entries of `data` that have these `headers` (`HEADER_DTYPE`), in offset order.
 
-        Their offsets are final: bytes are written as they are, and no checksum is looked at. `LogOrderError`, which
-        writes nothing; `OSError`.
+        The bytes are written unchanged, and no checksum is verified. After a `LogOrderError`, nothing was written.
+
+        Raises:
+            LogOrderError: the offsets do not ascend, or precede the end of the log.
+            OSError: a file cannot be written.
         """
         if not len(headers):
             return
@@ -179,7 +189,7 @@ class PartitionWriter:
 
     def _check_order(self, headers: NDArray[Any]) -> None:
         last_offsets = headers["last_offset"]
-        # A v0 or v1 wrapper's base offset is that of its last record, so that this holds for it as well.
+        # This also holds for v0 and v1 wrappers, whose base offset is that of their last record.
         wrong = np.flatnonzero(headers["base_offset"][1:] <= last_offsets[:-1])
         first = int(headers["base_offset"][0])
         if len(wrong):
@@ -189,7 +199,10 @@ class PartitionWriter:
             raise LogOrderError(f"offset {first} in a log that ends before offset {self.log_end_offset}")
 
     def _room_for(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
-        """The number of entries from `first` on for the current segment, at least one; begins a new one if needed."""
+        """Return the number of entries from `first` on for the current segment, at least one.
+
+        Rolls the segment if needed.
+        """
         before = int(ends[first - 1]) if first else 0
         segment = self._open
         if segment is not None:
@@ -201,13 +214,14 @@ class PartitionWriter:
         if base is None or int(headers["last_offset"][first]) - base > INT32_MAX:
             is_v2 = headers["magic"][first] == MAGIC_V2
             base = self._next_base = int(headers["base_offset"][first]) if is_v2 else self.log_end_offset
-        # An entry larger than a segment gets one of its own: data that is there is never refused for its size.
+        # An entry larger than a segment gets a segment of its own, because existing data is never refused for its
+        # size.
         return max(self._fitting(base, 0, headers, ends, first, before), 1)
 
     def _fitting(
         self, base: int, size: int, headers: NDArray[Any], ends: NDArray[np.int64], first: int, before: int
     ) -> int:
-        """The number of entries from `first` on that a segment of this base offset and size can take."""
+        """Return the number of entries from `first` on that fit into a segment of this base offset and size."""
         by_size = int(np.searchsorted(ends, before + self._settings.segment_bytes - size, "right"))
         by_offset = int(np.searchsorted(headers["last_offset"], base + INT32_MAX, "right"))
         return min(by_size, by_offset, len(headers)) - first
@@ -223,7 +237,7 @@ class PartitionWriter:
     def _note_epochs(self, headers: NDArray[Any]) -> None:
         epochs = headers["leader_epoch"]
         latest = self._epochs.latest_epoch
-        # Most chunks have the epoch of the chunk before: one pass of NumPy, no loop.
+        # Most chunks keep the previous epoch, so one NumPy operation replaces the loop.
         if int(epochs.max()) <= latest:
             return
         for line in np.flatnonzero(np.diff(np.maximum.accumulate(epochs), prepend=latest) > 0).tolist():
@@ -243,7 +257,7 @@ class PartitionWriter:
         return aborted
 
     def note_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
-        """Report aborted transactions whose markers are in the current segment, for its transaction index."""
+        """Add aborted transactions with markers in the current segment to its transaction index."""
         found = list(transactions)
         if found and self._open is None:
             raise LogOrderError(f"{found[0]}: no entry is written yet")
@@ -251,9 +265,13 @@ class PartitionWriter:
             self._open.aborted += found
 
     def roll(self, base_offset: int | None = None) -> None:
-        """End the segment; the next entry begins a new one, at `base_offset` or at its own offset. `OSError`.
+        """End the current segment. The next entry begins a new one at `base_offset`, or else at its own offset.
 
-        An empty segment is left out, unless it is the last one. `LogOrderError` for a base offset within the log.
+        An empty segment is dropped, except as the last one.
+
+        Raises:
+            LogOrderError: the base offset is within the log.
+            OSError: a file cannot be written.
         """
         if base_offset is not None and base_offset < self.log_end_offset:
             raise LogOrderError(f"a segment at offset {base_offset} in a log that ends before {self.log_end_offset}")
@@ -266,14 +284,18 @@ class PartitionWriter:
             self.log_end_offset = base_offset
 
     def close(self) -> tuple[WrittenSegment, ...]:
-        """Complete the last segment; all is on disk on return. Closing twice does nothing. `OSError`."""
+        """Complete the last segment, sync all files, and return the segments. A second call only returns the segments.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
         if self._is_closed:
             return tuple(self._segments)
         if self._open is None and (self._next_base is not None or not self._segments):
             base = self.log_end_offset if self._next_base is None else self._next_base
             self._open = _OpenSegment(self._directory, base, self._settings)
         self.roll()
-        # At once, since the first one brings much of what the others ask for.
+        # All files are synced together, since the first fsync writes out much of what the others need.
         for segment in self._segments:
             for suffix in SEGMENT_SUFFIXES if segment.aborted else _USUAL_SUFFIXES:
                 fsync_file(segment.stem + suffix)
@@ -282,10 +304,14 @@ class PartitionWriter:
         return tuple(self._segments)
 
     def adopt(self, segment: WrittenSegment, by: int = 0) -> None:
-        """Take a complete segment that another writer made on this file system, and move its files here.
+        """Move a complete segment of another writer on this file system to the end of the log.
 
-        Its offsets are `by` higher from then on; those in the entries are already (see `shift_offsets`). What it
-        reports of producers and leader epochs stays with that writer. `LogOrderError`, `OSError`.
+        Its offsets are raised by `by`. The caller has already raised the offsets in the entries (see
+        `sink.writer.stamp_batches`). Producers and leader epochs of the segment remain with the other writer.
+
+        Raises:
+            LogOrderError: the segment begins before the end of the log.
+            OSError: a file cannot be moved.
         """
         base_offset = segment.base_offset + by
         if base_offset < self.log_end_offset:
@@ -302,7 +328,7 @@ class PartitionWriter:
 
     @property
     def summary(self) -> PartitionSummary:
-        """For `write_partition_files`, once the writer is closed."""
+        """The summary for `write_partition_files`, after the writer is closed."""
         return PartitionSummary(
             log_end_offset=self.log_end_offset,
             segments=tuple(self._segments),
@@ -312,7 +338,7 @@ class PartitionWriter:
 
 
 class _OpenSegment(BufferedIndexWriter):
-    """A segment that is being written."""
+    """The segment that is being written."""
 
     def __init__(self, directory: str, base_offset: int, settings: LogFileSettings) -> None:
         super().__init__(
@@ -327,14 +353,14 @@ class _OpenSegment(BufferedIndexWriter):
         os.close(os.open(self._stem + LOG_SUFFIX, _NEW, 0o644))
 
     def append(self, view: memoryview, headers: NDArray[Any]) -> None:
-        """Write these entries and note their index entries."""
+        """Write these entries and record their index entries."""
         sizes = headers["size"].astype(np.int64)
         positions = headers["position"]
         breaks = np.flatnonzero(positions[1:] != positions[:-1] + sizes[:-1]) + 1
         starts = positions[np.concatenate(([0], breaks))].tolist()
         lasts = np.concatenate((breaks - 1, [len(headers) - 1]))
         stops = (positions[lasts] + sizes[lasts]).tolist()
-        # Opened each time: a job may write to thousands of partitions at once.
+        # The file is opened each time, because a job can write to thousands of partitions at once.
         fd = os.open(self._stem + LOG_SUFFIX, os.O_WRONLY | os.O_CLOEXEC)
         try:
             pwritev_all(fd, [view[start:stop] for start, stop in zip(starts, stops, strict=True)], self.end)
@@ -345,7 +371,7 @@ class _OpenSegment(BufferedIndexWriter):
         self._last_offset = int(headers["last_offset"][-1])
 
     def _note_all(self, headers: NDArray[Any], sizes: NDArray[np.int64]) -> None:
-        """`note` for many entries at the end; only those that get an index entry cost time."""
+        """Call `note` for entries at the end of the segment, skipping those that get no index entry."""
         last_offsets = headers["last_offset"]
         latest = np.maximum.accumulate(np.maximum(headers["max_timestamp"], self.max_timestamp))
         is_later = np.diff(latest, prepend=self.max_timestamp) > 0
@@ -354,7 +380,8 @@ class _OpenSegment(BufferedIndexWriter):
         starts, end = (stops - sizes).tolist(), int(stops[-1])
         line = 0
         while line < len(starts):
-            brought_by = int(last_offsets[latest_line[line]])  # not looked at where no line of these is later
+            # Unused if no entry up to this line has a later timestamp.
+            brought_by = int(last_offsets[latest_line[line]])
             self.note(int(sizes[line]), int(last_offsets[line]), int(latest[line]), brought_by)
             line = bisect_right(starts, self.index_due_after, line + 1)
             self.pass_over((starts[line] if line < len(starts) else end) - self.end)
@@ -363,7 +390,7 @@ class _OpenSegment(BufferedIndexWriter):
             self.offset_of_max_timestamp = int(last_offsets[latest_line[-1]])
 
     def finish(self, modified_ns: int | None) -> WrittenSegment:
-        """Complete the files; `PartitionWriter.close` brings them to disk."""
+        """Complete the files, which `PartitionWriter.close` will sync."""
         self.close_indexes()
         aborted = sorted(self.aborted, key=lambda transaction: transaction.last_offset)
         if modified_ns is not None:
@@ -393,7 +420,11 @@ class _OpenSegment(BufferedIndexWriter):
 
 
 def fsync_file(path: str) -> None:
-    """Bring a file's bytes to disk. `OSError`."""
+    """Sync a file to disk.
+
+    Raises:
+        OSError: the file cannot be synced.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -402,14 +433,17 @@ def fsync_file(path: str) -> None:
 
 
 def write_partition_files(directory: str, summary: PartitionSummary, *, topic_id: bytes | None = None) -> None:
-    """Write the files beside the segments: leader epochs, a snapshot of the producers at the end, and the topic's id.
+    """Write and sync the leader epochs, a snapshot of the producers at the end of the log, and the topic's id.
 
-    All on disk on return. Without a `topic_id` (16 bytes) there is no `partition.metadata`: a broker without one takes
-    the partition into the topic of its name. `OSError`.
+    Without a `topic_id` (16 bytes), `partition.metadata` is not written. A broker then assigns the partition to the
+    topic of its name.
+
+    Raises:
+        OSError: a file cannot be written.
     """
     epochs = b"".join(b"%d %d\n" % entry for entry in summary.epochs)
     files = {LEADER_EPOCH_CHECKPOINT: b"0\n%d\n%b" % (len(summary.epochs), epochs)}
-    # Without a snapshot Kafka reads a cleanly closed log of new format for nothing, to find that it knows no producers.
+    # Without a snapshot, Kafka reads a whole log of v2 batches after a clean stop, only to find no producers.
     if summary.producers is not None:
         files[file_name(summary.log_end_offset, SNAPSHOT_SUFFIX)] = encode_snapshot(dict(summary.producers))
     if topic_id is not None:
