@@ -1,7 +1,7 @@
-"""Jobs over directories of logs, each a function and a verb of `minibroker-pipeline`.
+"""Jobs on log directories. Each is a function and a command of `minibroker-pipeline`.
 
-`stats` measures what formats and codecs take, `verify` looks for damage, `diff` compares two directories, `export`
-writes Parquet. The first three read files in processes of this machine or in Spark's tasks and send back counts, not
-records; they need no Spark. `export` is a Spark query over the data source. `compact` and `convert` write
-new directories, likewise in processes or tasks.
+`stats` measures the sizes of formats and codecs, `verify` looks for damage, and `diff` compares two directories. They
+read files in local processes or in Spark tasks, return counts instead of records, and do not require Spark. `compact`
+and `convert` write new directories, also in processes or tasks. `export` writes Parquet with a Spark query on the data
+source, and `import_` writes topics from files.
 """

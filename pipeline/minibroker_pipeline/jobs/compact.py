@@ -1,4 +1,7 @@
-"""Log compaction of whole directories into new ones, without a broker: storage's cleaner, a task for each partition."""
+"""Compacts logs from whole directories into a new directory, without a broker. Each partition is a task.
+
+The tasks use the broker's own cleaner.
+"""
 
 import os
 import time
@@ -64,22 +67,25 @@ _OPEN_FILES: Final = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompactSettings:
-    """The settings of a compaction. `ValueError` for what Kafka refuses.
+    """The settings of a compaction.
 
     Attributes:
-        topics: only these; without any, all but the internal ones.
-        now_ms: the time by which delete horizons are set and judged; None for the clock's.
-        from_start: whether the whole log counts as dirty. Otherwise the log below its offset in
+        topics: the topics to compact, or empty for all except internal topics.
+        now_ms: the time for setting and evaluating delete horizons, or None for the current time.
+        from_start: whether to treat the whole log as dirty. Otherwise the log below its offset in
             cleaner-offset-checkpoint counts as compacted, as for a broker.
-        roll: whether the active segment is closed before, so that it is compacted as well.
-        delete_retention_ms: Kafka's `delete.retention.ms`: for how long tombstones and markers stay.
-        min_compaction_lag_ms: Kafka's `min.compaction.lag.ms`: younger records are left alone.
-        segment_bytes: Kafka's `segment.bytes`: neighbors that fit into one segment are joined.
-        segment_index_bytes: Kafka's `segment.index.bytes`, likewise.
+        roll: whether to roll the active segment first, so that it is compacted too.
+        delete_retention_ms: Kafka's `delete.retention.ms`: how long tombstones and markers remain.
+        min_compaction_lag_ms: Kafka's `min.compaction.lag.ms`: younger records are not compacted.
+        segment_bytes: Kafka's `segment.bytes`: neighboring segments up to this total size are joined.
+        segment_index_bytes: Kafka's `segment.index.bytes`, another limit for joined segments.
         index_interval_bytes: Kafka's `index.interval.bytes`.
-        producer_id_expiration_ms: the broker's `producer.id.expiration.ms`: until then a producer's last batch stays.
-        memory_bytes: the memory for the keys of one partition, like a broker's `log.cleaner.dedupe.buffer.size`. A
+        producer_id_expiration_ms: the broker's `producer.id.expiration.ms`: how long a producer's last batch remains.
+        memory_bytes: the memory for the keys of one partition, like the broker's `log.cleaner.dedupe.buffer.size`. A
             log with more keys is cleaned in several passes.
+
+    Raises:
+        ValueError: Kafka refuses a value.
     """
 
     topics: tuple[str, ...] = ()
@@ -100,7 +106,7 @@ class CompactSettings:
             raise ValueError(f"memory: {self.memory_bytes} bytes are less than {MIN_MEMORY_BYTES}")
 
     def log_config(self) -> LogConfig:
-        """Return the configuration of the logs while they are cleaned."""
+        """Return the configuration of the logs during the cleaning."""
         return LogConfig(
             segment_bytes=self.segment_bytes,
             segment_index_bytes=self.segment_index_bytes,
@@ -114,18 +120,18 @@ class CompactSettings:
 
 
 class LogChangedError(Exception):
-    """A segment is not the one that was there when the job began: a broker is at work in the directory."""
+    """A segment was replaced after the job began: a broker is using the directory."""
 
 
 @dataclass(slots=True)
 class Tally(Sums):
-    """Counts of cleaned segments. Records are those with data."""
+    """Counts of cleaned segments. Only data records count as records."""
 
     bytes_before: int = 0
     bytes_after: int = 0
     records_before: int = 0
     records_after: int = 0
-    #: Of the removed records: those without a key, and all those of aborted transactions.
+    #: The removed records without a key, and all records of aborted transactions.
     without_key: int = 0
     aborted: int = 0
     tombstones_after: int = 0
@@ -133,9 +139,9 @@ class Tally(Sums):
 
 @dataclass(frozen=True, slots=True)
 class CompactedLog:
-    """One partition. `tally` is of the segments that were cleaned; the others were copied.
+    """A compacted partition. `tally` counts the cleaned segments; the other segments were copied.
 
-    `cleaned_offset` is its offset in cleaner-offset-checkpoint, None if it was never cleaned.
+    `cleaned_offset` is the partition's offset in cleaner-offset-checkpoint, or None if it was never cleaned.
     """
 
     topic: str
@@ -148,22 +154,22 @@ class CompactedLog:
 
 @dataclass(slots=True)
 class CompactReport:
-    """All partitions that were written."""
+    """The compacted partitions."""
 
     target: str
     logs: list[CompactedLog] = field(default_factory=list[CompactedLog])
 
     @property
     def total(self) -> Tally:
-        """The counts of all logs together."""
+        """The total counts of all logs."""
         return Tally.sum_of(log.tally for log in self.logs)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report for programs."""
+        """Return the report as JSON."""
         return {"target": self.target, "logs": [as_json(log) for log in self.logs], "total": as_json(self.total)}
 
     def as_text(self) -> str:
-        """Return a table, and a line that sums up."""
+        """Return a table and a summary line."""
         titles = ("topic", "partition", "segments", "records", "stay", "no key", "aborted", "bytes", "become")
         rows = [
             [
@@ -196,24 +202,25 @@ def compact(
     spark: "SparkSession | None" = None,
     processes: int | None = None,
 ) -> CompactReport:
-    """Write the logs in data directories, or of single partitions, compacted into the new data directory `target`.
+    """Compact logs into the new data directory `target`.
 
-    Each log is copied, opened as after a crash, and cleaned by the broker's own cleaner: closed segments below the last
-    stable offset lose what newer records replace, and everything else stays. Brokers continue from there,
-    cleaner-offset-checkpoint included. Nothing is changed in `paths`; no broker should be writing there.
+    The broker's own cleaner cleans a copy of each log, opened as after a crash. Records below the last stable offset
+    that newer records replace are removed from closed segments; everything else remains. A broker can continue with the
+    target, which includes cleaner-offset-checkpoint. `paths` is not changed, but no broker should be writing there.
 
     Args:
-        paths: directories of this machine, or addresses that fsspec knows.
-        target: a directory that is not there or empty. It appears as a whole, when everything is done.
-        settings: see there.
-        spark: runs the tasks, whose workers see the target's parent directory under the same path. Without a session
-            they run here, in `processes`.
-        processes: how many at most. None: as many as there are processors, where there is enough to read.
+        paths: data directories or directories of single partitions, on this machine or at addresses that fsspec
+            supports.
+        target: a missing or empty directory. It appears complete, after the whole job succeeded.
+        settings: see `CompactSettings`.
+        spark: the session that runs the tasks. Its workers must see the target's parent directory under the same path.
+            Without a session, the tasks run in local `processes`.
+        processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
-        ValueError: a topic is not there, a partition is in two directories, the target is not empty.
-        decode.DamagedLogError: bytes that are no log; `verify` says what to do about them.
-        LogChangedError: a broker has changed the directory meanwhile.
+        ValueError: a topic is missing, a partition is in two directories, or the target is not empty.
+        decode.DamagedLogError: a log is damaged; `verify` suggests a remedy.
+        LogChangedError: a broker changed the directory during the job.
         OSError: a directory or a file cannot be read or written.
     """
     settings = settings or CompactSettings()
@@ -242,7 +249,7 @@ def compact(
 
 
 class CompactTask(NamedTuple):
-    """A log, the new partition's directory, and the log's offset in cleaner-offset-checkpoint."""
+    """A log to compact, the staging directory of its partition, and its offset in cleaner-offset-checkpoint."""
 
     log: PartitionLog
     directory: str
@@ -252,17 +259,17 @@ class CompactTask(NamedTuple):
 
 
 class Compacted(NamedTuple):
-    """The result of a task, with the checkpointed offsets."""
+    """The result of a task, with the offsets for the checkpoints."""
 
     report: CompactedLog
     published: PublishedLog
 
 
 def _compact_log(task: CompactTask) -> Compacted:
-    """Compact a partition; its files are on disk on return.
+    """Compact a partition and sync its files.
 
     Raises:
-        DamagedLogError: bytes that are no log.
+        DamagedLogError: the log is damaged.
         LogChangedError: a file of the source was replaced.
         OSError: a file cannot be read or written.
     """
@@ -283,7 +290,7 @@ def _compact_log(task: CompactTask) -> Compacted:
     is_valid = task.cleaned_offset is not None and source.start_offset <= task.cleaned_offset <= tail.log_end_offset
     cleaned_offset = task.cleaned_offset if is_valid else None
     tally = Tally()
-    # Nothing but the log files is trusted, so indexes and transaction indexes are made again.
+    # Only the log files are trusted, so all indexes are rebuilt.
     log = Log.open(
         task.directory,
         config=settings.log_config(),
@@ -295,7 +302,7 @@ def _compact_log(task: CompactTask) -> Compacted:
     try:
         if tail.log_end_offset >= start:
             _check_complete(source, log, copied)
-        # Records above the high watermark, and open transactions, are not decided.
+        # Records above the high watermark and open transactions are undecided.
         log.high_watermark = tail.end_offset
         if settings.roll:
             log.roll(now_ms)
@@ -318,7 +325,10 @@ def _compact_log(task: CompactTask) -> Compacted:
 
 
 def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine, *, is_last: bool) -> int:
-    """Copy a log file while checking every entry, without what is torn at the end of the last one; return its size."""
+    """Copy a log file, checking every entry, and return the size of the copy.
+
+    An incomplete entry at the end of the last segment is omitted.
+    """
     source, path = task.log, task.log.path(segment)
     copy = f"{task.directory}/{file_name(segment.base_offset, LOG_SUFFIX)}"
     try:
@@ -362,7 +372,11 @@ def _checked_entries(file: OpenFile, path: str, size: int, engine: RecordEngine,
 
 
 def _check_complete(source: PartitionLog, log: Log, copied: Sequence[int]) -> None:
-    """Raise if opening the log has cut off entries whose offsets do not follow those before them."""
+    """Check that opening the log did not truncate it.
+
+    Raises:
+        DamagedLogError: the offsets of an entry do not follow those of the previous one.
+    """
     sizes = {segment.base_offset: segment.size for segment in log.segments}
     for segment, size in zip(source.segments, copied, strict=True):
         left = sizes.get(segment.base_offset, 0)
@@ -372,7 +386,11 @@ def _check_complete(source: PartitionLog, log: Log, copied: Sequence[int]) -> No
 
 
 def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before: bool) -> None:
-    """Count the records of the segments below `end`. Raise DamagedLogError for records that cannot be read."""
+    """Count the records of the segments below `end`.
+
+    Raises:
+        DamagedLogError: records cannot be read.
+    """
     aborted = tuple(one[:3] for segment in log.segments for one in segment.transaction_index.since(0))
     data_of = Selection(DecodeRequest(isolation="read_committed", aborted=aborted)).lines
     size = records = without_key = tombstones = in_aborted = 0
@@ -404,7 +422,7 @@ def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before:
 
 
 def _sync(directory: str) -> None:
-    """Put all files of a directory on disk."""
+    """Sync all files of a directory."""
     for name in os.listdir(directory):
         fsync_file(f"{directory}/{name}")
     fsync_directory(directory)

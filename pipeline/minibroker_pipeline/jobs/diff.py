@@ -1,4 +1,4 @@
-"""Two directories of logs, record by record: have they the same content?"""
+"""Compares the records of two log directories."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS: Final = ("key", "value", HEADERS_COLUMN, "timestamp")
-"""The columns that producers choose, and that each copy should keep."""
+"""The columns set by producers, which every copy should preserve."""
 MOST_EXAMPLES: Final = 20
-"""The most differences in the report of a partition, or topic."""
+"""The maximum number of differences in the report of a partition or topic."""
 _PLACE: Final = ("partition", "offset")
 _DIGEST_BYTES: Final = 16
 
@@ -36,12 +36,12 @@ class DiffSettings:
     """The settings of a comparison.
 
     Attributes:
-        topics: only these; without any, all but the internal ones.
-        by_content: whether records may be in any partition and at any offset of their topic. Otherwise those at the
-            same partition and offset are compared.
-        columns: what has to be equal; names of the data source's columns.
-        isolation: "read_committed" leaves out aborted records, and those of open transactions.
-        mode: "failfast" ends with damage; "permissive" leaves out damaged batches.
+        topics: the topics to compare, or empty for all except internal topics.
+        by_content: whether to compare the records of a topic regardless of their partitions and offsets. Otherwise,
+            records at the same partition and offset are compared.
+        columns: the columns of the data source that must be equal.
+        isolation: "read_committed" omits the records of aborted and open transactions.
+        mode: "failfast" stops at damage; "permissive" omits damaged batches.
     """
 
     topics: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class DiffSettings:
 
 
 class Difference(NamedTuple):
-    """One record that is different: where it is, and what is different of it."""
+    """A record that differs, with a description of the difference."""
 
     topic: str
     partition: int
@@ -62,7 +62,7 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class DiffLine:
-    """A partition, or by content a topic, whose `partition` is None. Numbers are of records."""
+    """The comparison of a partition, or of a topic by content, whose `partition` is None. The numbers count records."""
 
     topic: str
     partition: int | None
@@ -72,35 +72,35 @@ class DiffLine:
     different: int = 0
     only_left: int = 0
     only_right: int = 0
-    #: The first ones.
+    #: The first differences.
     examples: list[Difference] = field(default_factory=list[Difference])
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing is different."""
+        """Whether there is no difference."""
         return not (self.different or self.only_left or self.only_right)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the line as JSON."""
         return {**as_json(self), "examples": [example._asdict() for example in self.examples]}
 
 
 @dataclass(slots=True)
 class DiffReport:
-    """The differences that `diff` has found, in the order of topics and partitions."""
+    """The differences found by `diff`, ordered by topic and partition."""
 
     lines: list[DiffLine] = field(default_factory=list[DiffLine])
-    #: Partitions that are on one side only, as Kafka writes them.
+    #: The names of the partitions on only one side, in Kafka's form.
     only_left: list[str] = field(default_factory=list[str])
     only_right: list[str] = field(default_factory=list[str])
 
     @property
     def is_equal(self) -> bool:
-        """Whether both directories have the same."""
+        """Whether both directories have the same records."""
         return all(line.is_equal for line in self.lines) and not (self.only_left or self.only_right)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as JSON."""
         return {
             "equal": self.is_equal,
             "partitionsOnlyLeft": self.only_left,
@@ -109,7 +109,7 @@ class DiffReport:
         }
 
     def as_text(self) -> str:
-        """A table, and the first differences."""
+        """Return a table and the first differences."""
         titles = ("topic", "partition", "left", "right", "equal", "different", "only left", "only right")
         rows = [
             [
@@ -133,7 +133,7 @@ class DiffReport:
 
 
 class _Pair(NamedTuple):
-    """The input of one task."""
+    """The ranges that a task compares."""
 
     topic: str
     partition: int | None
@@ -150,18 +150,18 @@ def diff(
     spark: "SparkSession | None" = None,
     processes: int | None = None,
 ) -> DiffReport:
-    """Compare what readers see of two data directories, or directories of single partitions.
+    """Compare the records that readers see in two data directories, or in two directories of single partitions.
 
     Args:
-        left: a directory of this machine, or an address that fsspec knows.
-        right: another one.
-        settings: see there.
-        spark: runs the tasks. Without a session they run here, in `processes`.
-        processes: how many at most. None: as many as there are processors, where there is enough to read.
+        left: a directory of this machine, or an address that fsspec supports.
+        right: another directory or address.
+        settings: see `DiffSettings`.
+        spark: the session that runs the tasks. Without a session, they run in local `processes`.
+        processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
-        ValueError: a column, or a topic, that there is not.
-        decode.DamagedLogError: a log is damaged, under failfast.
+        ValueError: a column or a topic does not exist.
+        decode.DamagedLogError: a log is damaged, in the mode "failfast".
         OSError: a directory or a file cannot be read.
     """
     settings = settings or DiffSettings()
@@ -188,12 +188,12 @@ def _names(keys: set[tuple[str, int]]) -> list[str]:
 
 
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
-    """The ranges to read of each partition: all that is there."""
+    """Return the ranges to read for each partition, up to the log end."""
     there = select(find_partitions([path]))
     selected = [topic for topic in settings.topics if any(one.topic == topic for one in there)]
     if settings.topics and not selected:
         return {}
-    # All that is there: a copy of a running broker's directory has an old high watermark.
+    # Read up to the log end, because the copied directory of a running broker has an old high watermark.
     options = {"path": path, "isolation": settings.isolation, "mode": settings.mode, "highWatermark": "logEnd"}
     if selected:
         options["topics"] = ",".join(selected)
@@ -226,7 +226,7 @@ def _read(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:
 
 
 class _Rows:
-    """One side's rows, in the order of their offsets, as many at a time as are wanted."""
+    """The rows of one side in offset order, taken in slices."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -234,7 +234,7 @@ class _Rows:
         self._offsets: NDArray[np.int64] = np.empty(0, np.int64)
 
     def last_offset(self) -> int | None:
-        """Of the rows at hand; None at the end."""
+        """Return the last offset of the current batch, or None at the end."""
         while self._rows is None or not self._rows.num_rows:
             self._rows = next(self._batches, None)
             if self._rows is None:
@@ -243,7 +243,7 @@ class _Rows:
         return int(self._offsets[-1])
 
     def take_through(self, offset: int) -> pa.RecordBatch | None:
-        """The rows at hand up to and with this offset."""
+        """Return the rows of the current batch up to and including this offset."""
         if self._rows is None:
             return None
         count = int(np.searchsorted(self._offsets, offset, side="right"))
@@ -264,7 +264,7 @@ def _by_offset(pair: _Pair) -> DiffLine:
 
 
 def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: DiffLine, settings: DiffSettings) -> None:
-    """Rows of the same range of offsets."""
+    """Compare the rows of both sides in the same range of offsets."""
     counts = [0 if side is None else int(side.num_rows) for side in (left, right)]
     line.left += counts[0]
     line.right += counts[1]
@@ -303,9 +303,12 @@ def _note(line: DiffLine, difference: Difference) -> None:
 
 
 def _by_content(pair: _Pair) -> DiffLine:
-    """Equal records cancel each other out, so that memory holds what has no partner yet, 16 bytes of digest each."""
+    """Compare a topic by content.
+
+    Equal records cancel each other out. Memory is needed only for unmatched records, with a digest of 16 bytes each.
+    """
     line = DiffLine(pair.topic, None)
-    #: How many more there are on the left, and where the last of them was.
+    #: The surplus of records on the left, which is negative for the right, and the position of the last one.
     surplus: dict[bytes, tuple[int, int, int]] = {}
     sides = [(_read(pair.left, pair.settings), 1), (_read(pair.right, pair.settings), -1)]
     while sides:

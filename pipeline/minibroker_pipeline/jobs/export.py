@@ -1,4 +1,4 @@
-"""Topics to Parquet, a folder for each topic and day, through the data source: with Spark, without a broker."""
+"""Exports topics to Parquet with Spark and the data source, without a broker. Each topic and day has a folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ class ExportSettings:
     """The settings of an export.
 
     Attributes:
-        topics: only these; without any, all but the internal ones.
-        payload: how values are parsed; raw leaves them as bytes.
-        isolation: "read_committed" leaves out aborted records, and those of open transactions.
-        mode: "failfast" ends with damage; "permissive" leaves out damaged batches.
-        headers: whether there is a column `headers`.
-        save: what is done when the target is there: Spark's save modes.
-        options: of the data source. They win.
+        topics: the topics to export, or empty for all except internal topics.
+        payload: the format of the values. Raw values stay bytes.
+        isolation: "read_committed" omits the records of aborted and open transactions.
+        mode: "failfast" stops at damage; "permissive" omits damaged batches.
+        headers: whether to add a column `headers`.
+        save: Spark's save mode, for an existing target.
+        options: options of the data source. They override the others.
     """
 
     topics: tuple[str, ...] = ()
@@ -44,8 +44,11 @@ class ExportSettings:
 def export(spark: "SparkSession", paths: Sequence[str], target: str, settings: ExportSettings | None = None) -> None:
     """Write the records of data directories as Parquet, in folders `topic=NAME/day=YYYY-MM-DD` below `target`.
 
-    Days are those of the timestamps in UTC; records of format v0, which have none, have the day null. ValueError for
-    options that cannot be; what goes wrong in the query is Spark's.
+    The day is that of the timestamp in UTC. It is null for records of format v0, which have no timestamp. Errors of the
+    query are raised by Spark.
+
+    Raises:
+        ValueError: an option is invalid.
     """
     settings = settings or ExportSettings()
     frame = with_day(parse(read(spark, paths, settings), settings.payload))
@@ -53,7 +56,7 @@ def export(spark: "SparkSession", paths: Sequence[str], target: str, settings: E
 
 
 def read(spark: "SparkSession", paths: Sequence[str], settings: ExportSettings) -> "DataFrame":
-    """The rows of the data source."""
+    """Return the rows of the data source."""
     options = {"isolation": settings.isolation, "mode": settings.mode, "includeHeaders": str(settings.headers).lower()}
     if settings.topics:
         options["topics"] = ",".join(settings.topics)
@@ -61,5 +64,5 @@ def read(spark: "SparkSession", paths: Sequence[str], settings: ExportSettings) 
 
 
 def with_day(frame: "DataFrame") -> "DataFrame":
-    """The same with the column `day`, a date."""
+    """Add the column `day`, a date."""
     return frame.withColumn("day", f.when(f.col("timestampType") != NO_TIMESTAMP, f.to_date("timestamp")))

@@ -1,4 +1,4 @@
-"""Parquet, JSON, CSV or whatever else Spark reads to topic directories: with Spark, without a broker."""
+"""Imports Parquet, JSON, CSV and other files into topic directories with Spark, without a broker."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -22,21 +22,20 @@ SaveMode = Literal["error", "append", "overwrite"]
 
 @dataclass(frozen=True, kw_only=True)
 class ImportSettings:
-    """The rules that turn rows into records. Expressions are Spark's SQL, over the columns as they are read.
+    """The settings of an import. Expressions are in Spark SQL and use the columns of the files.
 
     Attributes:
-        format: of the files, a name that Spark knows.
-        schema: of the files, in Spark's DDL; without it Spark finds out.
-        read_options: of the format.
-        topic: which one; without it a column `topic` says it of each row.
-        columns: expressions of what a value is made of; without any, of all columns.
-        key, value, timestamp, partition, headers: expressions. Without one a column of that name is taken, if there is
-            one.
-        payload: how values are written: raw ones are taken as they are, others are made of the columns.
-        order_by: expressions by which the records lie in each partition.
-        keep_offsets: whether the column `offset` says where records lie.
-        save: "error" wants a new directory, "append" adds to one, "overwrite" replaces topics in one.
-        options: of the data source's writer.
+        format: the format of the files, by its Spark name.
+        schema: the schema of the files in Spark's DDL. By default Spark infers it.
+        read_options: options of the format.
+        topic: the topic of all records. By default the column `topic` names the topic of each row.
+        columns: expressions for the columns that make up a value. By default these are all columns. key, value,
+            timestamp, partition, headers: expressions. By default the column of that name is used, if it exists.
+        payload: the format of the values. Raw values are used unchanged; other values are made from the columns.
+        order_by: expressions that sort the records within each partition.
+        keep_offsets: whether the column `offset` has the offsets of the records.
+        save: "error" requires a new directory, "append" adds to an existing one, "overwrite" replaces its topics.
+        options: options of the data source's writer.
     """
 
     format: str = "parquet"
@@ -59,10 +58,13 @@ class ImportSettings:
 def import_files(
     spark: "SparkSession", paths: Sequence[str], target: str, settings: ImportSettings | None = None
 ) -> None:
-    """Write the rows of files as records of topics in the data directory `target`, all of them or none.
+    """Write the rows of files as records of topics in the data directory `target`: all rows or none.
 
-    `DirectoryStateError` when the target may not be written to, ValueError for settings that cannot be; what goes wrong
-    in the query is Spark's.
+    Errors of the query are raised by Spark.
+
+    Raises:
+        DirectoryStateError: the target is not writable.
+        ValueError: a setting is invalid.
     """
     settings = settings or ImportSettings()
     directory = local_path(target)
@@ -75,7 +77,11 @@ def import_files(
 
 
 def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
-    """The columns that the writer takes, of any table. ValueError when nothing makes a value."""
+    """Return a table's rows with the columns of the writer.
+
+    Raises:
+        ValueError: no column or expression gives a value.
+    """
     if settings.value and settings.payload.form != "raw":
         raise ValueError("value: an expression is a value already; json and avro make one of columns")
     named = {name: getattr(settings, name) for name in ("key", "value", "timestamp", "partition", "headers")}
@@ -84,7 +90,7 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
     if not columns:
         columns = [f.col(f"`{name}`") for name in frame.columns if name not in given]
     elif settings.payload.form != "raw":
-        # What is a record's own comes along, unless an expression makes it.
+        # The columns of a record are kept, except those that an expression replaces.
         columns += [f.col(name) for name in frame.columns if name in _TAKEN and name not in {*given, "value"}]
     made_of = settings.columns or [name for name in frame.columns if name not in {*given, *_TAKEN}]
     if settings.payload.form != "raw" and not made_of:
@@ -104,7 +110,7 @@ def _is_of_use(name: str, settings: ImportSettings) -> bool:
 
 
 def _typed(frame: "DataFrame", name: str) -> "Column":
-    """Numbers and other plain values as text, times as times."""
+    """Cast a column to the writer's type: plain values to text, and dates to timestamps."""
     kind = frame.schema[name].dataType
     column = f.col(name)
     if name in _AS_TEXT and not isinstance(kind, BinaryType | StringType):
@@ -116,13 +122,13 @@ def _typed(frame: "DataFrame", name: str) -> "Column":
     if name == "partition":
         return column.cast("int").alias(name)
     if name == "headers":
-        # The JVM's writer of Arrow goes back to the last array that is there for each one that is null.
+        # For a null array, the JVM's Arrow writer returns to the last array that is not null.
         return f.coalesce(column, f.array()).alias(name)
     return column
 
 
 def write(frame: "DataFrame", directory: str, settings: ImportSettings) -> None:
-    """Write the records. Their tasks are those of the query, or with offsets that are kept, one for each partition."""
+    """Write the records. With kept offsets, each partition has a task of its own."""
     options = {**settings.options, **({"topic": settings.topic} if settings.topic else {})}
     if settings.keep_offsets:
         options["keepOffsets"] = "true"

@@ -1,4 +1,4 @@
-"""What the reports of jobs share: counts that add up, JSON for programs, tables for terminals."""
+"""Shared parts of the jobs' reports: counts that add up, JSON for programs, and tables for terminals."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -9,7 +9,7 @@ _GAP = "  "
 
 @dataclass(slots=True)
 class Sums:
-    """Counts of a part of the work. Those of all parts add up to those of the whole."""
+    """Counts of a part of the work, which can be added to those of other parts."""
 
     def add(self, other: Self) -> None:
         """Add the counts of another part."""
@@ -18,7 +18,7 @@ class Sums:
 
     @classmethod
     def sum_of(cls, parts: Iterable[Self]) -> Self:
-        """Return the counts of all these parts together."""
+        """Return the total counts of these parts."""
         total = cls()
         for part in parts:
             total.add(part)
@@ -26,7 +26,7 @@ class Sums:
 
 
 def as_json(line: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass under JSON's names, and in the place of `Sums` their own fields."""
+    """Return the fields of a dataclass by their names in JSON. The fields of nested `Sums` are included directly."""
     members: dict[str, Any] = {}
     for field in fields(line):
         value = getattr(line, field.name)
@@ -36,7 +36,7 @@ def as_json(line: Any) -> dict[str, Any]:
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
-    """Lines with columns as wide as they must be; columns are set to the right, those in `left` to the left."""
+    """Format a table with columns as wide as necessary, aligned to the right except those in `left`."""
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     rule = ["-" * width for width in widths]
     lines = [
@@ -50,7 +50,7 @@ def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Se
 
 
 def bytes_text(size: float) -> str:
-    """A number of bytes with three digits and a unit."""
+    """Format a number of bytes with three digits and a unit."""
     for unit in ("B", "KB", "MB", "GB"):
         if abs(size) < 1000:  # noqa: PLR2004 - units go by thousands
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"

@@ -1,6 +1,6 @@
-"""A walk over a segment: arrays with the positions of its entries and of its records' fields.
+"""Walks over a segment and returns arrays with the positions of entries and of their records' fields.
 
-What `decode` does before it gathers values: statistics and checks need no values.
+This is the part of `decode` before it copies values, for statistics and checks that need no values.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ ZEROS: Final = "nothing but zeros up to the end of the file"
 
 
 class Entries(NamedTuple):
-    """Whole entries of a log file, behind each other. Positions in `headers` count from `position` in the file."""
+    """Consecutive whole entries of a log file. Positions in `headers` are relative to `position` in the file."""
 
     position: int
     data: memoryview
@@ -44,7 +44,10 @@ class Entries(NamedTuple):
 
 
 class NoEntries(NamedTuple):
-    """Bytes of a log file that are no entries. `reason` may be `CUT_SHORT` or `ZEROS`: a log in use may end so."""
+    """Bytes of a log file that are not entries.
+
+    If `reason` is `CUT_SHORT` or `ZEROS`, a log in use can end this way.
+    """
 
     position: int
     size: int
@@ -53,19 +56,26 @@ class NoEntries(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """The records of some entries. `blocks[:, ENTRY]` are lines of the entries' headers. Valid until the next."""
+    """The records of some entries.
+
+    `blocks[:, ENTRY]` are lines of the entries' headers. Valid until the next result.
+    """
 
     table: RecordTable
     blocks: NDArray[np.int64]
 
 
 def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | NoEntries]:
-    """A log file from byte `position` to byte `size`, a few megabytes at a time, whatever is in it. `OSError`."""
+    """Yield the contents of a log file from byte `position` to byte `size`, a few megabytes at a time.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     window = WINDOW_BYTES
     while position < size:
         left = size - position
         data = memoryview(file.read_at(position, min(window, left))).cast("B").toreadonly()
-        left = left if len(data) == min(window, left) else len(data)  # another process cuts the file meanwhile
+        left = left if len(data) == min(window, left) else len(data)  # Another process might have truncated the file.
         array = as_bytes(data)
         positions, behind = find_positions(array, 0, len(data), engine.chase)
         if len(positions):
@@ -83,14 +93,14 @@ def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int 
 
 
 def _size_at(data: memoryview) -> int:
-    """The size that the entry there claims; 0 where none begins."""
+    """Return the size in the header of the entry at the start of the data, or 0 if no entry begins there."""
     if len(data) >= LOG_OVERHEAD and stop_fault(data, 0) is not None:
         return 0
     return int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
 
 
 def _no_entries(position: int, rest: memoryview) -> NoEntries:
-    """The fault at the beginning of `rest`, the rest of a file, where no whole entry is."""
+    """Describe the bytes at the start of `rest`, the remainder of a file, which do not form a whole entry."""
     offset = offset_at(rest, 0)
     if not np.frombuffer(rest, np.uint8).any():
         return NoEntries(position, len(rest), None, ZEROS)
@@ -104,9 +114,10 @@ def _no_entries(position: int, rest: memoryview) -> NoEntries:
 def walk_records(
     entries: Entries, lines: NDArray[np.int64], engine: RecordEngine, damage: list[Damage] | None = None
 ) -> Iterator[Walked]:
-    """The records of the entries in these lines of `entries.headers`.
+    """Yield the records of the entries at these lines of `entries.headers`.
 
-    Entries that cannot be read have no block, or one with IS_BAD; `damage` gets them, with positions in the file.
+    Unreadable entries have no block, or a block with IS_BAD. They are added to `damage`, with their positions in the
+    file.
     """
     found: list[Damage] = [] if damage is None else damage
 
@@ -134,17 +145,26 @@ PIECE_BYTES: Final = 128 * 1024 * 1024
 
 
 class Piece(NamedTuple):
-    """Bytes of a log file."""
+    """A range of bytes in a log file."""
 
     position: int
     end: int
 
 
 def cut(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[Piece]:
-    """The pieces of a segment's first `size` bytes; one where it is small or its index is of no help.
+    """Cut the first `size` bytes of a segment into pieces at entries of its index.
 
-    `stem` is the path of its files without their suffixes. A piece may hold bytes that are no entries: then how it goes
-    on behind them is only found by a reader of the whole segment. `OSError`.
+    A small segment, or one with a useless index, is one piece. If a piece contains bytes that are not entries, only a
+    reader of the whole segment can find the position where the log continues.
+
+    Args:
+        filesystem: the file system of the segment.
+        stem: the path of the segment's files without a suffix.
+        base_offset: the base offset of the segment.
+        size: the number of bytes to cut.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     whole = [Piece(0, size)]
     count = size // PIECE_BYTES

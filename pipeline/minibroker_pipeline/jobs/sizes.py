@@ -1,4 +1,4 @@
-"""Sizes of records in each message format, without reading them: from where their fields begin and end."""
+"""Computes the sizes of records in each message format from the positions of their fields, without the values."""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -38,14 +38,14 @@ from minibroker_protocol.records.record import NewRecord
 _Ints = NDArray[np.int64]
 
 ENTRY_OVERHEADS: Final = (LOG_OVERHEAD + MIN_MESSAGE_LENGTH, LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1)
-"""The bytes that v0 and v1 add to each record's key and value: 26 and 34."""
+"""The bytes that v0 and v1 add to the key and value of each record: 26 and 34."""
 BATCH_BYTES: Final = 16384
-"""`batch.size` of producers, by default: single messages of v0 and v1 are joined to batches of this size."""
+"""The producers' default of `batch.size`: single messages of v0 and v1 are joined into batches of this size."""
 _VARINT_LIMITS: Final = tuple(np.uint64(1) << np.uint64(7 * size) for size in range(1, 10))
 
 
 class Group(NamedTuple):
-    """Records that share a format version and a codec (its id)."""
+    """Records with the same message format and codec id."""
 
     magic: int
     codec: int
@@ -53,38 +53,38 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class Counts(Sums):
-    """The counts of a group; each is a sum, so that counts of parts can be added."""
+    """The counts of a group. All are sums, so the counts of parts can be added."""
 
-    #: Entries: v2 batches, wrappers and single messages. Transaction markers are counted apart.
+    #: Entries: v2 batches, wrappers and single messages. Transaction markers are counted separately.
     batches: int = 0
     control_batches: int = 0
-    #: Records with data.
+    #: Data records.
     records: int = 0
-    #: Bytes in the log file, of markers too.
+    #: Bytes in the log file, including markers.
     stored_bytes: int = 0
-    #: The same with compressed entries unpacked.
+    #: Bytes in the log file if compressed entries were decompressed.
     plain_bytes: int = 0
     key_bytes: int = 0
     value_bytes: int = 0
-    #: Names and values of headers.
+    #: Bytes of header names and values.
     header_bytes: int = 0
-    #: What the records would take as v0, v1 and v2 without compression.
+    #: Bytes of the records as v0, v1 and v2 without compression.
     plain_v0: int = 0
     plain_v1: int = 0
     plain_v2: int = 0
-    #: Of some batches, taken apart and built again under the group's codec: bytes before and after compression.
+    #: Bytes of some sampled batches, rebuilt in each format, before and after compression with the group's codec.
     sampled_plain_v0: int = 0
     sampled_stored_v0: int = 0
     sampled_plain_v1: int = 0
     sampled_stored_v1: int = 0
     sampled_plain_v2: int = 0
     sampled_stored_v2: int = 0
-    #: Entries that cannot be read. Their bytes count as stored, and nothing else of them counts.
+    #: Unreadable entries. Only their stored bytes are counted.
     unreadable: int = 0
 
     @property
     def payload_bytes(self) -> int:
-        """The bytes that users have written: keys, values and headers."""
+        """The bytes written by users: keys, values and headers."""
         return self.key_bytes + self.value_bytes + self.header_bytes
 
 
@@ -103,7 +103,7 @@ def count_entries(entries: Entries) -> dict[Group, Counts]:
 
 
 def measure_records(entries: Entries, walked: Walked, engine: RecordEngine) -> dict[Group, Counts]:
-    """Measure the records of entries, by group."""
+    """Measure the records of entries by group."""
     blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
     if not len(blocks):
         return {}
@@ -129,7 +129,7 @@ class _Measures:
         return {Group(kind >> 3, kind & 7): self._of(np.flatnonzero(kinds == kind)) for kind in there}
 
     def _of(self, lines: _Ints) -> Counts:
-        """The sums over these blocks."""
+        """Return the sums over these blocks."""
         blocks = self._blocks[lines]
         counts = Counts()
         inner = int((blocks[:, END] - blocks[:, START]).sum())
@@ -152,7 +152,10 @@ class _Measures:
         return counts
 
     def _as_v2(self, chosen: Any, keys: _Ints, values: _Ints, *, is_single: bool) -> int:
-        """Messages of v0 and v1 in v2 batches: one for each wrapper; single messages joined to `BATCH_BYTES` each."""
+        """Return the size of v0 and v1 messages as v2 batches.
+
+        Each wrapper becomes a batch, and single messages are joined into batches of `BATCH_BYTES`.
+        """
         rows = self._table.rows
         offsets, timestamps = self._table.offsets[:rows][chosen], self._table.timestamps[:rows][chosen]
         contents = keys + values
@@ -168,7 +171,7 @@ class _Measures:
         body = 1 + varint_sizes(timestamps - timestamps[first]) + varint_sizes(offsets - offsets[first])
         body += varint_sizes(table.key_size[:rows][chosen].astype(np.int64))
         body += varint_sizes(table.value_size[:rows][chosen].astype(np.int64))
-        body += 1 + contents  # no headers
+        body += 1 + contents  # The messages have no headers.
         return int((body + varint_sizes(body)).sum()) + RECORD_BATCH_OVERHEAD * int(np.count_nonzero(is_first))
 
 
@@ -176,7 +179,7 @@ _LEAST_RECORD: Final = 7
 
 
 def varint_sizes(values: _Ints) -> _Ints:
-    """Bytes that each takes as a zig-zag varint."""
+    """Return the size of each value as a zigzag varint, in bytes."""
     raw = ((values << 1) ^ (values >> 63)).view(np.uint64)
     sizes = np.ones(len(values), np.int64)
     largest = raw.max(initial=np.uint64(0))
@@ -188,7 +191,7 @@ def varint_sizes(values: _Ints) -> _Ints:
 
 
 def _header_bytes(walked: Walked, engine: RecordEngine) -> _Ints:
-    """Bytes of names and values of each record's headers."""
+    """Return the bytes of the header names and values of each record."""
     rows = walked.table.rows
     _, lists, keys, values = engine.headers(walked.table)
     bounds = np.frombuffer(lists, np.int32)[: rows + 1]
@@ -201,7 +204,7 @@ def _header_bytes(walked: Walked, engine: RecordEngine) -> _Ints:
 
 
 def sample(entries: Entries, line: int, group: Group) -> Counts:
-    """One compressed entry, built again in each format under its own codec, as far as the formats have it."""
+    """Rebuild a compressed entry in each format that supports its codec, and count the bytes."""
     header = entries.headers[line]
     position = int(header["position"])
     data = entries.data[position : position + int(header["size"])]
@@ -219,7 +222,7 @@ def sample(entries: Entries, line: int, group: Group) -> Counts:
         try:
             stored = len(build_message_set(bare, magic=magic, base_offset=0, codec=codec))
         except EncodeError:
-            continue  # zstd came with v2
+            continue  # Only v2 supports zstd.
         plain = sum(len(one.key or b"") + len(one.value or b"") + ENTRY_OVERHEADS[magic] for one in bare)
         _note(counts, magic, plain, stored)
     none = CompressionCodec.NONE

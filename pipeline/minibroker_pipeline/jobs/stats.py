@@ -1,4 +1,4 @@
-"""Sizes of topics on disk: by partition, message format and codec, and what they would take in another format."""
+"""Measures the sizes of topics on disk by partition, message format and codec, and their sizes in other formats."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from minibroker_pipeline.jobs.segment_walk import Entries
 
 _SAMPLES: Final = 4
-"""Compressed entries of each group that are built again, of each segment."""
+"""The number of compressed entries to rebuild per group and segment."""
 _KEPT: Final = 1000
 _NO_ENTRY: Final = "no entry"
 FORMATS: Final = (0, 1, 2)
@@ -32,19 +32,19 @@ _Key = tuple[str, int, Group]
 
 
 class Segment(NamedTuple):
-    """A log file to be measured, or a piece of one. Counts of pieces add up to those of the file."""
+    """A log file to measure, or a piece of one. The counts of pieces add up to those of the file."""
 
     filesystem: FileSystem
     path: str
     topic: str
     partition: int
-    #: Which bytes of it.
+    #: The bytes to measure.
     piece: Piece
     size: int
 
 
 class Unreadable(NamedTuple):
-    """Bytes that were passed over."""
+    """Bytes that were skipped."""
 
     path: str
     position: int
@@ -53,7 +53,7 @@ class Unreadable(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Bytes in another format; estimated where batches would have to be formed or compressed again."""
+    """The size in another format. It is an estimate if batches would be formed or compressed again."""
 
     bytes: int
     is_exact: bool
@@ -61,10 +61,10 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The figures of one topic, partition, format and codec, or of several together.
+    """The sizes of a topic, partition, format and codec, or of several together.
 
-    What holds for more than one value says so with None. Sizes are by format version, None where the format cannot
-    hold it: zstd came with v2.
+    A field is None if the line combines several of its values. Sizes are listed by format version, with None for a
+    format that cannot store the records: only v2 supports zstd.
     """
 
     topic: str | None
@@ -72,24 +72,24 @@ class Line:
     magic: int | None
     codec: str | None
     counts: Counts
-    #: Under the same codec.
+    #: The sizes with the same codec.
     sizes: tuple[Size | None, ...]
-    #: Without compression.
+    #: The sizes without compression.
     plain_sizes: tuple[Size, ...]
 
     @property
     def overhead_per_record(self) -> float | None:
-        """Bytes that the format adds to key, value and headers of a record, before compression."""
+        """Bytes that the format adds to a record's key, value and headers, before compression."""
         counts = self.counts
         return (counts.plain_bytes - counts.payload_bytes) / counts.records if counts.records else None
 
     @property
     def compression_ratio(self) -> float | None:
-        """Bytes in the log by bytes without compression: 0.25 is a quarter."""
+        """Bytes in the log divided by bytes without compression, such as 0.25 for a quarter."""
         return self.counts.stored_bytes / self.counts.plain_bytes if self.counts.plain_bytes else None
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the line as JSON."""
         counts = self.counts
         return {
             "topic": self.topic,
@@ -120,16 +120,16 @@ def _size_json(size: Size | None) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class StatsReport:
-    """The sizes that `stats` has found."""
+    """The sizes measured by `stats`."""
 
     paths: tuple[str, ...]
     segments: int = 0
     groups: dict[_Key, Counts] = field(default_factory=dict[_Key, Counts])
-    #: The first thousand pieces of files that are no log entries; `verify` says what to do about them.
+    #: The first thousand parts of files that are not log entries; `verify` suggests remedies for them.
     unreadable: list[Unreadable] = field(default_factory=list[Unreadable])
 
     def lines(self, by: str = "partition") -> list[Line]:
-        """A line for each topic, partition, format and codec; `by` "topic" without partitions."""
+        """Return a line for each topic, partition, format and codec. With `by` "topic", partitions are combined."""
         lines = [_line(key, counts) for key, counts in sorted(self.groups.items())]
         if by == "partition":
             return lines
@@ -140,15 +140,15 @@ class StatsReport:
         ]
 
     def topics(self) -> list[Line]:
-        """A line for each topic."""
+        """Return a line for each topic."""
         return [_together(list(some), topic=topic) for topic, some in groupby(self.lines(), lambda line: line.topic)]
 
     def total(self) -> Line:
-        """Everything in one line."""
+        """Return one line for all topics."""
         return _together(self.lines())
 
     def as_json(self, by: str = "partition") -> dict[str, Any]:
-        """For programs."""
+        """Return the report as JSON."""
         return {
             "paths": list(self.paths),
             "segments": self.segments,
@@ -175,17 +175,17 @@ def stats(
     """Measure the logs in data directories, or in directories of single partitions.
 
     Args:
-        paths: directories of this machine, or addresses that fsspec knows.
-        topics: only these; without any, all but the internal ones.
-        spark: runs the tasks. Without a session they run here, in `processes`.
-        processes: how many at most. None: as many as there are processors, where there is enough to read.
+        paths: directories of this machine, or addresses that fsspec supports.
+        topics: the topics to measure, or empty for all except internal topics.
+        spark: the session that runs the tasks. Without a session, they run in local `processes`.
+        processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Returns:
-        Counts that are exact, but for what other formats would take where `Size` says that it is estimated. Damaged
-        entries are passed over and counted. Checksums are not looked at.
+        Exact counts, except for sizes in other formats that `Size` marks as estimates. Damaged entries are skipped and
+        counted. Checksums are not verified.
 
     Raises:
-        logs.LogNameError: a topic is not there, or a partition is in two directories.
+        logs.LogNameError: a topic is missing, or a partition is in two directories.
         OSError: a directory or a file cannot be read.
     """
     segments = [segment for path in paths for segment in _segments_at(path, topics)]
@@ -249,7 +249,7 @@ def _take_samples(piece: "Entries", group: Group, counts: Counts, samples: dict[
         try:
             counts.add(sample(piece, line, group))
         except (DecodeError, EncodeError):
-            continue  # it was counted as damaged
+            continue  # The entry was already counted as damaged.
         samples[group] = samples.get(group, 0) + 1
 
 

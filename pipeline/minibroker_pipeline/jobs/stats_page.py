@@ -1,4 +1,4 @@
-"""The figures of `stats` for people: a table for terminals, and an HTML page with plots, which are SVG in the page."""
+"""Presents the report of `stats` as a table for terminals, and as an HTML page with embedded SVG plots."""
 
 from collections.abc import Sequence
 from html import escape
@@ -33,7 +33,7 @@ svg text { font: 12px system-ui, sans-serif; }
 
 
 def stats_text(report: StatsReport, by: str = "partition") -> str:
-    """The table, with a total, and what was passed over."""
+    """Return the table with a total line, and the skipped parts of files."""
     lines = report.lines(by)
     titles = [*_TITLES, *(f"v{magic}" for magic in FORMATS)]
     rows = [_cells(line) for line in lines]
@@ -66,7 +66,7 @@ def _size_text(size: Size | None) -> str:
 
 
 def stats_html(report: StatsReport) -> str:
-    """A page that stands alone: nothing in it is fetched from elsewhere."""
+    """Return a self-contained page, which loads nothing else."""
     total = report.total().counts
     summary = f"{total.records:,} records in {report.segments:,} segments, {bytes_text(total.stored_bytes)}."
     topics = sorted(report.topics(), key=lambda line: -line.counts.stored_bytes)
@@ -120,7 +120,7 @@ def _html_table(report: StatsReport) -> str:
 
 
 class _Bar(NamedTuple):
-    """Pieces of a bar, each a color and a number of bytes, and what stands behind it."""
+    """A bar: the color and number of bytes of each part, and the text after the bar."""
 
     pieces: tuple[tuple[str, int], ...]
     text: str
@@ -155,13 +155,13 @@ def _plain_bars(line: Line) -> _Bars:
 
 
 def _shortened(name: str) -> str:
-    """A name that fits beside the plot; long ones often differ in their ends."""
+    """Shorten a name to fit beside the plot. The end is kept, because long names often differ there."""
     half = _LABEL_LETTERS // 2
     return name if len(name) <= _LABEL_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
-    """Horizontal bars, grouped by topic, on a common scale."""
+    """Draw horizontal bars, grouped by topic, on a common scale."""
     most = max((sum(size for _, size in bar.pieces) for topic in topics for bar in topic.bars), default=0) or 1
     parts: list[str] = []
     x = _LABEL_WIDTH

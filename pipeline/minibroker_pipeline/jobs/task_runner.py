@@ -1,4 +1,4 @@
-"""Runs the tasks of a job: in this process, in processes of this machine, or as tasks of a Spark session."""
+"""Runs the tasks of a job in this process, in local processes, or in a Spark session."""
 
 import os
 import sys
@@ -17,9 +17,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 WORTH_A_PROCESS: Final = 128 * 1024 * 1024
-"""Bytes that one process works through in about the time that another one takes to start."""
+"""The number of bytes that a process handles in about the time that it takes to start another one."""
 QUICKLY: Final = 1024 * 1024 * 1024
-"""The same for jobs that read no keys and values."""
+"""Like `WORTH_A_PROCESS`, for jobs that read no keys and values."""
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _CLEAR: Final = "\r\x1b[K"
 
@@ -34,16 +34,17 @@ def run_tasks(
     processes: int | None = None,
     worth_a_process: int = WORTH_A_PROCESS,
 ) -> Iterator[R]:
-    """Yield the results of `function` for the items, which are shared out in runs of about equal size, in any order.
+    """Yield the results of `function` for all items, in any order. Items are grouped into tasks of about equal size.
 
     Args:
-        function: of a module, so that other processes find it; it and what it takes and gives can be pickled.
-        items: in an order in which neighbors belong together.
-        sizes: bytes that each item has to be read of.
-        label: the job, and what the items are, for a terminal: ("verify", "segments").
-        spark: a session, whose workers have this package and see the same paths.
-        processes: how many at most, without a session. None: one for each processor, if there is enough to read.
-        worth_a_process: bytes for each of which there is another process.
+        function: a function at module level. The function, its arguments and its results must be picklable.
+        items: the arguments, with related items next to each other.
+        sizes: the bytes to read for each item.
+        label: the job and the name of its items on a terminal: ("verify", "segments").
+        spark: a session whose workers have this package and see the same paths.
+        processes: the maximum number of processes without a session, or None for one per CPU if there is enough to
+            read.
+        worth_a_process: the number of bytes that justifies another process.
     """
     if spark is not None:
         tasks = _share_out(items, sizes, _TASK_BYTES)
@@ -79,7 +80,7 @@ def _in_worker(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 def _share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list[list[T]]:
-    """Runs of items of at most `task_bytes`, or of one item."""
+    """Group items into tasks of at most `task_bytes` or of a single item."""
     tasks: list[list[T]] = []
     filled = 0
     for item, size in zip(items, sizes, strict=True):
@@ -92,7 +93,7 @@ def _share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> lis
 
 
 class Progress:
-    """A line on a terminal, such as `verify: 12 of 80 segments`; nothing where there is no terminal."""
+    """A progress line on a terminal, such as `verify: 12 of 80 segments`. Without a terminal, nothing is printed."""
 
     def __init__(self, job: str, total: int, unit: str, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -103,7 +104,7 @@ class Progress:
         self._done = 0
 
     def add(self, count: int) -> None:
-        """So many more are done."""
+        """Add to the number of completed items."""
         self._done += count
         if self._is_shown:
             end = "" if self._done < self._total else _CLEAR

@@ -1,4 +1,4 @@
-"""Logs from one message format, codec or size of batches to another."""
+"""Converts logs to another message format, codec or batch size."""
 
 from minibroker_pipeline.jobs.convert.job import convert
 from minibroker_pipeline.jobs.convert.settings import (

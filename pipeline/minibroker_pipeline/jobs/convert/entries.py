@@ -1,4 +1,4 @@
-"""Entries of one log, a few megabytes at a time, to what they are converted to: copied, packed or written anew."""
+"""Converts the entries of a log, a few megabytes at a time. An entry is copied, recompressed or rebuilt."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -56,25 +56,28 @@ from minibroker_protocol.records.varint import INT32_MAX
 _Ints = NDArray[np.int64]
 COPY: Final = 0
 REPACK: Final = 1
-"""The records' bytes stay, under another codec or level."""
+"""The records' bytes are kept, with another codec or level."""
 REBUILD: Final = 2
 
 
 class Ways(NamedTuple):
-    """Of each entry: its way, and the format and codec (numbers) that it will have."""
+    """The conversion of each entry: its kind, and the numbers of the new format and codec."""
 
     way: NDArray[np.int64]
     magic: NDArray[np.int64]
     codec: NDArray[np.int64]
 
     def runs(self, headers: NDArray[Any], lines: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """These lines, in pieces that go the same way, to one format, from records that are all plain or all packed."""
+        """Split these lines into groups that can be converted together.
+
+        The entries of a group have the same kind of conversion and the same new format, and all or none are compressed.
+        """
         kind = self.way[lines] << 4 | self.magic[lines] << 1 | (headers["codec"][lines] != 0)
         return np.split(lines, np.flatnonzero(np.diff(kind)) + 1) if len(lines) else []
 
 
 def ways_of(headers: NDArray[Any], settings: ConvertSettings | None) -> Ways:
-    """The ways of the entries with these headers; without settings all are copied."""
+    """Return the conversions of the entries with these headers. Without settings, all entries are copied."""
     own_magic, own_codec = headers["magic"].astype(np.int64), headers["codec"].astype(np.int64)
     if settings is None:
         return Ways(np.full(len(headers), COPY), own_magic, own_codec)
@@ -100,14 +103,14 @@ def ways_of(headers: NDArray[Any], settings: ConvertSettings | None) -> Ways:
 
 
 _KEPT_WHOLE: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
-"""Attributes of batches whose records mean something together: they are neither joined nor split."""
+"""Attributes of batches whose records belong together. Such batches are neither joined nor split."""
 
 
 _NO_TIME: Final = 0
 
 
 def unsound(walked: Walked, engine: RecordEngine) -> dict[int, str]:
-    """Lines of entries whose records are readable but wrong, and why."""
+    """Return the lines of entries with readable but invalid records, and the faults."""
     table, blocks = walked.table, walked.blocks
     found: dict[int, str] = {}
     falls = np.flatnonzero(np.diff(table.offsets[: table.rows]) <= 0) + 1
@@ -116,7 +119,7 @@ def unsound(walked: Walked, engine: RecordEngine) -> dict[int, str]:
         for block in np.unique(np.searchsorted(ends, falls, side="right")).tolist():
             found[int(blocks[block, ENTRY])] = "the offsets of the records do not rise"
     wrappers = blocks[(blocks[:, KIND] >= WRAPPER_V0) & (blocks[:, IS_BAD] == 0)]
-    # At once if possible: a call for each wrapper takes longer than its messages do.
+    # Check all wrappers together first, because a call for each wrapper takes longer than its messages.
     if len(wrappers) and not _are_right(table.data[wrappers[0, START] : wrappers[-1, END]], engine):
         for start, end, entry in wrappers[:, (START, END, ENTRY)].tolist():
             if has_wrong_messages(table.data.data[start:end], engine):
@@ -125,19 +128,19 @@ def unsound(walked: Walked, engine: RecordEngine) -> dict[int, str]:
 
 
 def _are_right(messages: NDArray[np.uint8], engine: RecordEngine) -> bool:
-    """Whether all of it are messages with right checksums; False if something else may be between them."""
+    """Return whether these bytes are only messages with correct checksums. False if other bytes are between them."""
     headers = scan_headers(messages.data)
     is_all = bool(len(headers)) and int(headers["position"][-1] + headers["size"][-1]) == len(messages)
     return is_all and not engine.wrong_crcs(messages.data, headers)
 
 
 def has_wrong_messages(messages: memoryview, engine: RecordEngine) -> bool:
-    """Whether a wrapper's message set has a message whose checksum is not that of its bytes."""
+    """Return whether a wrapper's message set has a message with a wrong checksum."""
     return bool(engine.wrong_crcs(messages, scan_headers(messages)))
 
 
 def without(walked: Walked, lines: list[int]) -> Walked:
-    """The same without the records of these entries."""
+    """Return the records without those of these entries."""
     table, blocks = walked.table, walked.blocks
     is_kept = ~np.isin(blocks[:, ENTRY], lines)
     kept = np.repeat(is_kept, blocks[:, ROWS])
@@ -146,14 +149,14 @@ def without(walked: Walked, lines: list[int]) -> Walked:
 
 
 class Rebuilder:
-    """Writes records again."""
+    """Encodes records again."""
 
     def __init__(self, settings: ConvertSettings, engine: RecordEngine) -> None:
         self._settings = settings
         self._engine = engine
 
     def losses(self, table: RecordTable, magic: int) -> dict[str, NDArray[np.bool_]]:
-        """Which records have headers or timestamps that format `magic` has no place for."""
+        """Return which records have headers or timestamps that format `magic` cannot store."""
         if magic == MAGIC_V2:
             return {}
         timestamps = table.timestamps[: table.rows]
@@ -163,7 +166,11 @@ class Rebuilder:
         }
 
     def rebuild(self, walked: Walked, headers: NDArray[Any], ways: Ways, magic: int) -> EncodedBatches:
-        """Entries of format `magic`. What it has no place for is left out. `EncodeError`."""
+        """Encode records as entries of format `magic`, without the parts that it cannot store.
+
+        Raises:
+            EncodeError: a record is too large.
+        """
         blocks = walked.blocks[walked.blocks[:, ROWS] > 0]
         rows = self._rows(walked.table, magic)
         return encode_rows(rows, self._groups(blocks, headers, ways), magic=magic, level=self._settings.level)
@@ -186,7 +193,7 @@ class Rebuilder:
         return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
 
     def _groups(self, blocks: _Ints, headers: NDArray[Any], ways: Ways) -> _Ints:
-        """Which blocks may share batches, and what these have in common."""
+        """Group the blocks that can share batches, with their common attributes."""
         lines = blocks[:, ENTRY]
         own = headers[lines]
         codec = ways.codec[lines]
@@ -223,7 +230,7 @@ _HINT: Final = " (--mode permissive leaves damaged entries out)"
 
 
 class Source(NamedTuple):
-    """A segment's log to convert, and the offsets that it can have. `uncommitted` are transactions."""
+    """A segment to convert, with the range of its offsets and the uncommitted transactions."""
 
     topic: str
     partition: int
@@ -234,9 +241,11 @@ class Source(NamedTuple):
 
 
 class EntryConverter:
-    """Converts the entries of one segment. `settings` None copies them.
+    """Converts the entries of one segment. With `settings` None, it copies them.
 
-    `DamagedLogError` under failfast, `ConvertError` for what has no place in the wanted format and may not be dropped.
+    Raises:
+        DamagedLogError: an entry is damaged, in the mode "failfast".
+        ConvertError: the new format cannot store something that must not be dropped.
     """
 
     def __init__(self, source: Source, settings: ConvertSettings | None, mode: str, engine: RecordEngine) -> None:
@@ -251,7 +260,7 @@ class EntryConverter:
         self._last_offset = source.first_offset - 1
 
     def convert(self, piece: Entries | NoEntries) -> Iterator[EncodedBatches]:
-        """The converted entries of the next stretch of the log."""
+        """Yield the converted entries of the next part of the log."""
         if isinstance(piece, NoEntries):
             self._refuse(Damage(piece.position, piece.offset, piece.size, piece.reason))
             return
@@ -285,7 +294,7 @@ class EntryConverter:
                 yield from self._rebuilt(entries, run, ways, magic)
 
     def _holdable(self, headers: NDArray[Any], lines: _Ints, ways: Ways) -> _Ints:
-        """The lines without what an older format has no place for: markers, and what was not committed."""
+        """Return the lines without transaction markers and uncommitted records, which older formats cannot store."""
         is_older = (ways.magic < headers["magic"]) & (headers["magic"] == MAGIC_V2)
         if not is_older.any():
             return lines
@@ -320,7 +329,7 @@ class EntryConverter:
             )
 
     def _repacked(self, entries: Entries, run: _Ints, ways: Ways) -> EncodedBatches:
-        """Entries under another codec, all else as it was."""
+        """Return entries with another codec and no other change."""
         out = bytearray()
         level = None if self._settings is None else self._settings.level
         for line in run.tolist():
@@ -377,7 +386,7 @@ class EntryConverter:
         self._refuse_all(found)
 
     def _in_order(self, piece: EncodedBatches) -> EncodedBatches:
-        """The entries whose offsets lie behind those before them, and in the segment."""
+        """Return the entries with ascending offsets that are within the segment."""
         headers = piece.headers
         if not len(headers):
             return piece
@@ -415,7 +424,7 @@ class EntryConverter:
 
 
 def _wrapper(header: Any, messages: bytes, codec: CompressionCodec, level: int | None) -> bytes:
-    """A message set in a wrapper that is the old one but for its codec."""
+    """Return a message set in a copy of its wrapper that differs only in the codec."""
     magic = int(header["magic"])
     return encode_message(
         int(header["last_offset"]),

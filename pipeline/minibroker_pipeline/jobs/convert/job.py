@@ -1,4 +1,4 @@
-"""The job: each segment is a task, and the new directory is there when all are done."""
+"""The conversion job. Each segment is a task, and the new directory appears after all tasks end."""
 
 import contextlib
 import json
@@ -62,14 +62,14 @@ if TYPE_CHECKING:
 
 
 class LogProducers(NamedTuple):
-    """The producers at a log's end by id, and the aborted transactions in the order of their markers."""
+    """The producers at the end of a log by id, and the aborted transactions in the order of their markers."""
 
     producers: dict[int, ProducerStateEntry]
     aborted: tuple[AbortedTxn, ...]
 
     @property
     def uncommitted(self) -> tuple[AbortedRange, ...]:
-        """Aborted transactions, and those that are open, without end."""
+        """The aborted transactions, and the open transactions without an end."""
         still_open = (
             AbortedRange(producer, entry.current_txn_first_offset, INT64_MAX)
             for producer, entry in self.producers.items()
@@ -79,10 +79,19 @@ class LogProducers(NamedTuple):
 
 
 def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine: RecordEngine) -> LogProducers:
-    """The producers by the newest snapshot, the transaction indexes, and the batches behind that. `OSError`.
+    """Return the producers and aborted transactions of a log.
 
-    Where a transaction index cannot be read, all batches are gone through. `end_position` is that of the last segment.
-    A broker that has stopped cleanly, and left no snapshot, knew of no producers.
+    They come from the newest snapshot, the transaction indexes, and the batches after the snapshot. If a transaction
+    index is unreadable, all batches are read. If a broker stopped cleanly and left no snapshot, it knew no producers.
+
+    Args:
+        log: the log.
+        end_position: the position after the last entry of the last segment.
+        end_offset: the log end offset.
+        engine: the engine that reads the batches.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     has_index = any(TXN_INDEX_SUFFIX in segment.indexes for segment in log.segments)
     if log.data.is_clean and not log.snapshots and not has_index:
@@ -114,7 +123,7 @@ def _newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[int, dict[int,
 
 
 def _behind(log: PartitionLog, offset: int, end_position: int, engine: RecordEngine) -> Iterator[Entries]:
-    """The entries of the segments that reach beyond an offset."""
+    """Yield the entries of the segments that extend beyond an offset."""
     for number, segment in enumerate(log.segments):
         next_base = log.end_of(number)
         if next_base is not None and next_base <= offset:
@@ -127,7 +136,7 @@ def _behind(log: PartitionLog, offset: int, end_position: int, engine: RecordEng
 
 
 def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int) -> list[AbortedTxn]:
-    """Note the batches from an offset on; the transactions that they abort."""
+    """Process the batches from an offset on, and return the transactions that they abort."""
     aborted: list[AbortedTxn] = []
     headers = entries.headers
     is_wanted = (headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2)
@@ -137,7 +146,7 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
         try:
             found = producers.update(header, header.base_offset, entries.data[position : position + size])
         except (CorruptRecordError, DecodeError):
-            producers.rollback()  # the conversion of the batch reports it, or leaves it out
+            producers.rollback()  # The conversion of the batch reports or omits it.
             continue
         producers.commit()
         if found is not None:
@@ -146,18 +155,19 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
 
 
 class SegmentTask(NamedTuple):
-    """A segment's log, as it was listed; and where to put what comes of it."""
+    """A segment to convert, as listed, and the staging directory for its result."""
 
     topic: str
     partition: int
     filesystem: FileSystem
     path: str
     base_offset: int
-    #: The offset that the next segment begins with, or behind the log's last entry.
+    #: The base offset of the next segment, or the offset after the log's last entry.
     end_offset: int
     size: int
     identity: int
-    #: Aborted transactions whose markers are here; and all whose records may be, with those that are open.
+    #: The aborted transactions with markers in this segment, and the aborted and open transactions that may have
+    #: records in it.
     aborted: tuple[AbortedTxn, ...]
     uncommitted: tuple[AbortedRange, ...]
     settings: ConvertSettings
@@ -165,7 +175,7 @@ class SegmentTask(NamedTuple):
 
 
 class ConvertedSegment(NamedTuple):
-    """The result of one segment, in a directory of the task's own: no, one or more segments."""
+    """The result of a task: any number of segments, in a directory of the task's own."""
 
     topic: str
     partition: int
@@ -175,7 +185,13 @@ class ConvertedSegment(NamedTuple):
 
 
 def _convert_segment(task: SegmentTask) -> ConvertedSegment:
-    """Convert a segment. `DamagedLogError`, `ConvertError`, `OSError`."""
+    """Convert a segment.
+
+    Raises:
+        DamagedLogError: an entry is damaged, in the mode "failfast".
+        ConvertError: the new format cannot store something that must not be dropped.
+        OSError: a file cannot be read or written.
+    """
     engine = load_engine()
     settings = task.settings if task.settings.changes(task.topic) else None
     end_offset = min(task.end_offset, task.base_offset + INT32_MAX + 1)
@@ -191,17 +207,17 @@ def _convert_segment(task: SegmentTask) -> ConvertedSegment:
 
 
 class _Output:
-    """The files, which come into being with the first entry."""
+    """The output files of a task, which are created with the first entry."""
 
     def __init__(self, task: SegmentTask) -> None:
         self._task = task
         self._writer: PartitionWriter | None = None
         self._pending = list(task.aborted)
-        # Retention goes by the file's time where records have none.
+        # For records without timestamps, retention uses the file's modification time.
         self._modified_ns = os.stat(task.path).st_mtime_ns if _is_local(task) else None
 
     def append(self, piece: EncodedBatches) -> None:
-        """Write entries, and at their markers what they abort."""
+        """Write entries, and record the aborted transactions at their markers."""
         writer = self._writer
         if writer is None:
             writer = self._writer = PartitionWriter(
@@ -226,7 +242,7 @@ class _Output:
             begin = behind
 
     def close(self) -> tuple[tuple[WrittenSegment, ...], tuple[EpochEntry, ...]]:
-        """Complete the files."""
+        """Complete the files, and return the segments and leader epochs."""
         if self._writer is None:
             return (), ()
         self._writer.note_aborted(self._pending)
@@ -242,14 +258,14 @@ _CLUSTER_METADATA: Final = "__cluster_metadata"
 
 
 class _Log(NamedTuple):
-    """A log that is converted."""
+    """A log to convert, with its producers."""
 
     followed: QueryLog
     producers: LogProducers
 
     @property
     def end_offset(self) -> int:
-        """Behind the last whole entry."""
+        """The offset after the last whole entry."""
         return max(self.followed.tail.log_end_offset, self.followed.log.start_offset)
 
 
@@ -261,25 +277,26 @@ def convert(
     spark: "SparkSession | None" = None,
     processes: int | None = None,
 ) -> ConvertReport:
-    """Write the logs in data directories, or of single partitions, in another format or codec into the new `target`.
+    """Convert logs to another format, codec or batch size, and write them to the new data directory `target`.
 
-    Records keep their offsets, and their timestamps. Batches of v2 that only change their codec keep all else: producer
-    ids and sequence numbers, transactions with their markers, leader epochs, delete horizons. Checkpoints, topic ids
-    and the topics' settings go along, so that a broker can take the target in the place of the old directory. Nothing
-    is changed in `paths`; a broker that runs there may append meanwhile, and what it appends is not converted.
+    Records keep their offsets and timestamps. If only the codec of v2 batches changes, they keep everything else:
+    producer ids and sequence numbers, transactions with their markers, leader epochs and delete horizons. Checkpoints,
+    topic ids and topic configurations are copied, so a broker can use the target in place of the old directory. `paths`
+    is not changed. A running broker may append there during the job, but the appended records are not converted.
 
     Args:
-        paths: directories of this machine, or addresses that fsspec knows.
-        target: a directory that is not there or empty. It appears as a whole, when everything is done.
-        settings: see there.
-        spark: runs the tasks, whose workers see the target's parent directory under the same path. Without a session
-            they run here, in `processes`.
-        processes: how many at most. None: as many as there are processors, where there is enough to read.
+        paths: data directories or directories of single partitions, on this machine or at addresses that fsspec
+            supports.
+        target: a missing or empty directory. It appears complete, after the whole job succeeded.
+        settings: see `ConvertSettings`.
+        spark: the session that runs the tasks. Its workers must see the target's parent directory under the same path.
+            Without a session, the tasks run in local `processes`.
+        processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
-        ConvertError: the format has no place for something; a ValueError, like the others.
-        ValueError: a topic is not there, a partition is in two directories, the target is not empty, or within `paths`.
-        decode.DamagedLogError: a log is damaged, under failfast.
+        ConvertError: the format cannot store something. This is a ValueError too.
+        ValueError: a topic is missing, a partition is in two directories, or the target is not empty or within `paths`.
+        decode.DamagedLogError: a log is damaged, in the mode "failfast".
         OSError: a directory or a file cannot be read or written.
     """
     check_apart(paths, target)
@@ -359,7 +376,7 @@ def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> list[SegmentTa
 def _finish(
     commit: DataDirectoryCommit, log: _Log, parts: list[ConvertedSegment], settings: ConvertSettings
 ) -> ConvertLine:
-    """Put a partition's directory together."""
+    """Assemble the directory of a partition."""
     source = log.followed.log
     directory = commit.partition_directory(source.topic, source.partition)
     line = ConvertLine(source.topic, source.partition, log_end_offset=log.end_offset)
@@ -369,7 +386,7 @@ def _finish(
         for segment in written:
             writer.adopt(segment)
         if writer.log_end_offset < log.end_offset:
-            writer.roll(log.end_offset)  # what was at the end is left out, but its offsets are given out
+            writer.roll(log.end_offset)  # The end of the log was omitted, but its offsets are used up.
     line.segments = len(writer.summary.segments)
     for part in parts:
         line.counts.add(part.counts)
@@ -385,7 +402,7 @@ def _finish(
 
 
 def _epochs(directory: str, log: _Log, parts: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
-    """Which leader epochs there were: what the log's own file says, and what the batches behind that say."""
+    """Return the leader epochs in the log's checkpoint, and the later ones in its batches."""
     checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     if _copy(log, directory, LEADER_EPOCH_CHECKPOINT):
         try:
@@ -408,7 +425,7 @@ def _topic_id(directory: str, log: _Log) -> bytes | None:
 
 
 def _copy(log: _Log, directory: str, name: str) -> bool:
-    """Copy a small file of a partition; says whether there is one."""
+    """Copy a small file of a partition, and return whether it exists."""
     source = log.followed.log
     data = read_if_there(source.filesystem, f"{source.directory}/{name}")
     if data is None:

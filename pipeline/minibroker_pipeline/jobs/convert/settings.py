@@ -1,4 +1,4 @@
-"""Settings of a conversion, and its report."""
+"""The settings of a conversion, and its report."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -20,25 +20,28 @@ DROPPABLE: Final[tuple[Droppable, ...]] = ("headers", "timestamps", "transaction
 
 
 class ConvertError(ValueError):
-    """A record that the chosen format cannot hold. Names the log and the offset, and what to do."""
+    """A record that the new format cannot store. The message has the log, the offset and a remedy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvertSettings:
-    """The settings of a conversion. `ValueError` for unknown values, and for nothing to do.
+    """The settings of a conversion.
 
     Attributes:
-        format: of the messages; None for the one that each entry has.
-        codec: none, gzip, snappy, lz4 or zstd; None for the one that each entry has.
-        level: of the codec, None for its own; entries that have the codec already are compressed again.
-        batch_bytes: uncompressed bytes of records up to which batches and wrappers are joined and beyond which they are
-            split. None leaves them as they are, and joins single messages to batches of `batch.size`'s 16 KiB.
-            Batches of idempotent producers stay as they are in v2: their sequence numbers count batches' records.
-        topics: only these. Without any all are; then the internal ones are copied as they are.
-        drop: what may be left out where the format has no place for it; without it the job ends.
-        mode: "failfast" ends with damage; "permissive" leaves out damaged entries.
-        segment_bytes: Kafka's `segment.bytes`; segments become smaller ones if need be, but are not joined.
+        format: the message format, or None to keep that of each entry.
+        codec: none, gzip, snappy, lz4 or zstd, or None to keep that of each entry.
+        level: the codec's level, or None for its default. Entries that already have the codec are compressed again.
+        batch_bytes: the uncompressed size up to which batches and wrappers are joined, and beyond which they are split.
+            None keeps them, and joins single messages into batches of 16 KiB, the default of `batch.size`. Batches of
+            idempotent producers keep their size in v2, because their sequence numbers count the records of batches.
+        topics: the topics to convert, or empty for all. By default internal topics are copied unchanged.
+        drop: the parts to omit if the format cannot store them. Otherwise they end the job.
+        mode: "failfast" stops at damage; "permissive" omits damaged entries.
+        segment_bytes: Kafka's `segment.bytes`. Larger segments are split, but smaller ones are not joined.
         index_interval_bytes: Kafka's `index.interval.bytes`.
+
+    Raises:
+        ValueError: a value is unknown, or there is nothing to convert.
     """
 
     format: Format | None = None
@@ -75,20 +78,24 @@ class ConvertSettings:
 
     @property
     def magic(self) -> int | None:
-        """The format's number."""
+        """The number of the format."""
         return None if self.format is None else FORMATS.index(self.format)
 
     @property
     def codec_id(self) -> int | None:
-        """The codec's number."""
+        """The number of the codec."""
         return None if self.codec is None else CODEC_NAMES.index(self.codec)
 
     def files(self) -> LogFileSettings:
-        """For the files. `ValueError`."""
+        """Return the settings for writing files.
+
+        Raises:
+            ValueError: Kafka refuses a value.
+        """
         return LogFileSettings(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
 
     def changes(self, topic: str) -> bool:
-        """Whether entries of this topic are converted; those of internal ones are if the topic is named."""
+        """Return whether to convert this topic. An internal topic is converted only if `topics` names it."""
         return topic not in KAFKAS_TOPICS or topic in self.topics
 
 
@@ -100,28 +107,28 @@ _LOST: Final = {
     "producers": "{:,} batches were an idempotent or transactional producer's",
     "damaged": "{:,} damaged entries, or stretches of bytes",
 }
-"""The counts that are losses, each with its words in the report."""
+"""The counts of lost parts, with their texts in the report."""
 
 
 @dataclass(slots=True)
 class ConvertCounts(Sums):
-    """Counts of a log, or of a part of one. Entries are v2 batches, and of v0 and v1 messages and wrappers."""
+    """Counts of a log, or of a part of one. An entry is a v2 batch, or a message or wrapper of v0 or v1."""
 
     entries_before: int = 0
     entries_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
-    #: Entries that were copied; those with another compression only; those whose records were written again.
+    #: Entries that were copied, entries that were only recompressed, and entries whose records were encoded again.
     copied: int = 0
     recompressed: int = 0
     rebuilt: int = 0
-    #: Records that had headers, or timestamps.
+    #: Records that lost their headers or timestamps.
     headers: int = 0
     timestamps: int = 0
-    #: Entries with transaction markers, and records of transactions that were not committed.
+    #: Omitted transaction markers, and omitted records of uncommitted transactions.
     markers: int = 0
     uncommitted: int = 0
-    #: Batches that were a producer's, and are not any more.
+    #: Batches that lost their producer.
     producers: int = 0
     damaged: int = 0
     damaged_bytes: int = 0
@@ -129,7 +136,7 @@ class ConvertCounts(Sums):
 
 @dataclass(slots=True)
 class ConvertLine:
-    """A partition."""
+    """The conversion of a partition."""
 
     topic: str
     partition: int
@@ -140,21 +147,21 @@ class ConvertLine:
 
 @dataclass(slots=True)
 class ConvertReport:
-    """All partitions, in the order of topics and partitions."""
+    """The conversions of all partitions, ordered by topic and partition."""
 
     lines: list[ConvertLine] = field(default_factory=list[ConvertLine])
 
     @property
     def total(self) -> ConvertCounts:
-        """Of all partitions."""
+        """The total counts of all partitions."""
         return ConvertCounts.sum_of(line.counts for line in self.lines)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as JSON."""
         return {"total": as_json(self.total), "partitions": [as_json(line) for line in self.lines]}
 
     def as_text(self) -> str:
-        """A table, and what has been lost."""
+        """Return a table and a list of the losses."""
         titles = ("topic", "partition", "entries", "after", "bytes", "after", "copied", "recompressed", "rebuilt")
         rows = [[line.topic, str(line.partition), *_cells(line.counts)] for line in self.lines]
         total = self.total

@@ -1,4 +1,4 @@
-"""Looking for damage in directories of logs, and saying what to do about it. Nothing is changed."""
+"""Looks for damage in log directories and suggests remedies, without changing anything."""
 
 from minibroker_pipeline.jobs.verify.findings import Finding, What
 from minibroker_pipeline.jobs.verify.job import VerifyReport, VerifySettings, verify

@@ -1,4 +1,4 @@
-"""The checks of data directories and those of partitions: names, and the small files."""
+"""Checks the file names and the small files of data directories and of partitions."""
 
 import contextlib
 import re
@@ -43,34 +43,34 @@ _LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 _OTHER_NAMES: Final = re.compile(r"(quorum-state|\d{20}-\d{10}\.checkpoint(\.deleted)?|remote_log_snapshot)(\.tmp)?")
 _RESTORE_ID: Final = "restore it: it has the topic's id; minibroker gives the topic a new one if the file is not there"
 _EVERY: Final = ("",)
-"""All names end so: the sizes of all files are wanted."""
+"""The suffixes of files to list with their size: all files."""
 
 
 @dataclass(slots=True)
 class DataDirectory:
-    """A data directory's small files; of a checkpoint that cannot be read, nothing."""
+    """The small files of a data directory. Unreadable checkpoints are empty."""
 
     path: str
     filesystem: FileSystem
-    #: What the place's paths begin with in addresses.
+    #: The scheme of the directory's address, which precedes its paths in messages.
     scheme: str
     checkpoints: dict[str, dict[TopicPartition, int]] = field(default_factory=dict[str, dict[TopicPartition, int]])
     is_clean: bool = False
 
     def read_cleaner_offsets(self) -> None:
-        """Read that checkpoint again, which is written after its logs; `find` says what is wrong with it."""
+        """Read cleaner-offset-checkpoint again, which a broker writes after the logs. `find` reports its faults."""
         content = read_if_there(self.filesystem, f"{self.path}/{CLEANER_OFFSETS}")
         with contextlib.suppress(CorruptCheckpointError):
             self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)
 
     def offset_in(self, checkpoint: str, topic: str, partition: int) -> int | None:
-        """The offset of a partition in a checkpoint."""
+        """Return the offset of a partition in a checkpoint."""
         return self.checkpoints.get(checkpoint, {}).get((topic, partition))
 
 
 @dataclass(slots=True)
 class Partition:
-    """A partition's directory."""
+    """The directory of a partition."""
 
     topic: str
     partition: int
@@ -78,20 +78,22 @@ class Partition:
     data: DataDirectory
     segments: list[SegmentFiles] = field(default_factory=list[SegmentFiles])
     snapshots: list[int] = field(default_factory=list[int])
-    #: What the leader epoch checkpoint says.
+    #: The entries of the leader epoch checkpoint.
     epochs: tuple[EpochEntry, ...] = ()
 
     def state(self) -> tuple[SegmentFiles, ...]:
-        """The state that changes when segments come or go, but not when the last one grows."""
+        """Return a state that changes if segments are added or removed, but not if the last one grows."""
         return (*self.segments[:-1], *(last._replace(size=0) for last in self.segments[-1:]))
 
 
 def find(path: str, findings: list[Findings]) -> list[Partition]:
-    """The partitions at `path`, a data directory or a single partition's; what is wrong around them is added.
+    """Return the partitions at `path`, a data directory or the directory of one partition.
 
-    Also those that have no directory yet, since they have held no record.
+    Partitions without a directory are included, because they never held a record. Faults around the partitions are
+    added to `findings`.
 
-    `OSError`.
+    Raises:
+        OSError: a directory or a file cannot be read.
     """
     filesystem, directory = filesystem_of(path)
     scheme = path.partition("://")[0] + "://" if "://" in path and not path.startswith("file:") else ""
@@ -157,9 +159,13 @@ def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: li
 
 
 def look_into(partition: Partition) -> list[Findings]:
-    """List the directory again: sets segments, snapshots and epochs, and says what is wrong with names and small files.
+    """List a partition's directory again, setting its segments, snapshots and epochs.
 
-    `FileNotFoundError` when the directory has gone.
+    Returns:
+        The faults of file names and small files.
+
+    Raises:
+        FileNotFoundError: the directory was deleted.
     """
     listing = _Listing(partition)
     listing.take(partition.data.filesystem.entries(partition.directory, _EVERY))
@@ -196,7 +202,10 @@ class _Listing:
             )
 
     def _is_unused(self, names: set[str]) -> bool:
-        """Whether no record can have been here: minibroker has left the topic's id alone, or a broker makes it now."""
+        """Return whether the directory never held a record.
+
+        Either minibroker left only the topic's id in it, or a broker is creating it.
+        """
         data, key = self._partition.data, (self._partition.topic, self._partition.partition)
         if any(data.offset_in(name, *key) for name in OFFSET_CHECKPOINTS):
             return False
@@ -237,7 +246,7 @@ class _Listing:
     def _check(self, name: str, read: Callable[[bytes], None]) -> None:
         content = read_if_there(self._partition.data.filesystem, f"{self._partition.directory}/{name}")
         if content is None:
-            return  # deleted meanwhile
+            return  # The file was deleted after it was listed.
         try:
             read(content)
         except (CorruptSnapshotError, ValueError, KeyError, TypeError, IndexError) as error:

@@ -1,4 +1,4 @@
-"""Findings, and what can be done about each."""
+"""The findings of `verify`, with a remedy for each."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -8,7 +8,7 @@ _MOST_OF_A_KIND: Final = 20
 
 
 class What(StrEnum):
-    """The kind of a finding; the values stand in tables and JSON."""
+    """The kind of a finding. Tables and JSON contain the values."""
 
     CHECKSUM = "checksum"
     ENTRY = "entry"
@@ -28,9 +28,9 @@ class What(StrEnum):
 
 
 class Finding(NamedTuple):
-    """Something in a file, or about it. `position` is a byte of the file.
+    """A remark about a file. `position` is a byte of the file.
 
-    What is not damage is what a broker leaves or mends by itself.
+    A finding is not damage if brokers leave it behind in normal operation, or repair it themselves.
     """
 
     path: str
@@ -50,7 +50,10 @@ RENAME: Final = "give it its right name back, or move it out of the directory"
 
 
 class Findings:
-    """Collects what is found in one file. Of each kind the first ones are kept, and the others counted."""
+    """Collects the findings about one file.
+
+    The first findings of each kind are kept, and the others are only counted.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -60,7 +63,7 @@ class Findings:
     def add(
         self, kind: What, position: int | None, message: str, remedy: str, *, is_damage: bool = True, path: str = ""
     ) -> None:
-        """Note it; `path` is another file than the one that the others are of."""
+        """Add a finding. `path` is needed only if it is about another file."""
         count = self._counts[kind, is_damage] = self._counts.get((kind, is_damage), 0) + 1
         if count <= _MOST_OF_A_KIND:
             self._kept.append(Finding(path or self._path, position, kind, message, remedy, is_damage))

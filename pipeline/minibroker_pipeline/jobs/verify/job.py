@@ -1,4 +1,4 @@
-"""The job: all directories, all segments, and what they say together."""
+"""The verification job, which checks all directories, all segments, and their consistency."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,14 +28,14 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerifySettings:
-    """The settings of a check: facts that are not in the files.
+    """The settings of a verification: facts that the files do not contain.
 
     Attributes:
-        topics: only these; without any, all.
-        compacted: patterns of names (`*` and `?`) of topics whose logs may have gaps. The internal ones may, and
-            others below the offset that cleaner-offset-checkpoint has for them.
-        index_interval_bytes: `index.interval.bytes` of all that is looked at. With it offset indexes that end too early
-            are seen at once, without it where they lack more than is usual.
+        topics: the topics to check, or empty for all.
+        compacted: patterns (with `*` and `?`) for names of topics whose logs may have gaps. Internal topics may always
+            have gaps, and so may all topics below their offset in cleaner-offset-checkpoint.
+        index_interval_bytes: `index.interval.bytes` of the topics. With it, any missing entry at the end of an offset
+            index is found. Without it, only an unusually large number of missing entries is.
     """
 
     topics: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class VerifySettings:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """The findings of `verify`, and what it has looked at."""
+    """The findings of `verify`, and the counts of checked items."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
     partitions: int = 0
@@ -56,7 +56,7 @@ class VerifyReport:
 
     @property
     def damage(self) -> list[Finding]:
-        """The findings that do not mend themselves."""
+        """The findings that are damage."""
         return [finding for finding in self.findings if finding.is_damage]
 
     @property
@@ -65,12 +65,12 @@ class VerifyReport:
         return not self.damage
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the report as JSON."""
         counts = {name: getattr(self, name) for name in ("partitions", "segments", "batches", "records", "bytes")}
         return {"sound": self.is_sound, **counts, "findings": [_finding_json(finding) for finding in self.findings]}
 
     def as_text(self) -> str:
-        """A table of what was found, and a line that sums up."""
+        """Return a table of the findings and a summary line."""
         rows = [
             [
                 "damage" if finding.is_damage else "note",
@@ -111,17 +111,17 @@ def verify(
 ) -> VerifyReport:
     """Look for damage in data directories, or in directories of single partitions. Nothing is changed.
 
-    A broker may be writing them: the end of its newest segment may be torn, and indexes there have room behind their
-    entries. Where `.kafka_cleanshutdown` says that the logs were closed, they may not.
+    A broker may be writing there: its newest segment may end with an incomplete entry, and the indexes of that segment
+    may have unused space. If `.kafka_cleanshutdown` marks the logs as closed, both count as damage.
 
     Args:
-        paths: directories of this machine, or addresses that fsspec knows.
-        settings: see there.
-        spark: runs the tasks. Without a session they run here, in `processes`.
-        processes: how many at most. None: as many as there are processors, where there is enough to read.
+        paths: directories of this machine, or addresses that fsspec supports.
+        settings: see `VerifySettings`.
+        spark: the session that runs the tasks. Without a session, they run in local `processes`.
+        processes: the maximum number of processes, or None for one per CPU if there is enough to read.
 
     Raises:
-        ValueError: a topic that was named is in none of the directories.
+        ValueError: a named topic is in none of the directories.
         OSError: a directory or a file cannot be read.
     """
     settings = settings or VerifySettings()
@@ -153,7 +153,7 @@ def verify(
 
 
 class _PartitionCheck:
-    """One partition, looked at once."""
+    """One check of a partition."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -187,16 +187,16 @@ class _PartitionCheck:
         ]
 
     def is_worth_another(self, *, is_first: bool) -> bool:
-        """Whether what looks like damage may be two states of a log that compaction or retention have changed.
+        """Return whether apparent damage may be the result of compaction or retention during the check.
 
-        A log is replaced by its compacted self before the checkpoint has it.
+        Compaction replaces a log before its offset is in the checkpoint.
         """
         damage = [finding for finding in self.found if finding.is_damage]
         is_gap = is_first and not self.partition.data.is_clean and any(one.what is What.GAP for one in damage)
         return bool(damage) and (is_gap or self._has_changed())
 
     def _has_changed(self) -> bool:
-        """Whether segments have come or gone since. A directory that has gone has changed, too."""
+        """Return whether segments were added or removed since the listing, or the directory was deleted."""
         twin = Partition(self.partition.topic, self.partition.partition, self.partition.directory, self.partition.data)
         try:
             look_into(twin)

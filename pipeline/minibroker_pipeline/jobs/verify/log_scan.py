@@ -1,4 +1,4 @@
-"""One log file from its first byte to its last: what is wrong in it, and what its indexes have to agree with."""
+"""Scans a whole log file for faults, and for facts that its indexes must agree with."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -43,11 +43,11 @@ _ENTRY: Final = np.dtype(
         ("size", "i8"),
         ("first", "i8"),
         ("last", "i8"),
-        ("missing", "i8"),  # offsets between the two without a record
+        ("missing", "i8"),  # Offsets between first and last without a record.
         ("max_timestamp", "i8"),
         ("magic", "i1"),
         ("is_bad", "?"),
-        ("is_behind_damage", "?"),  # bytes before it are not an entry
+        ("is_behind_damage", "?"),  # The bytes before this entry are not an entry.
     ]
 )
 _TYPE_AT: Final = 2
@@ -56,7 +56,7 @@ _ABORT: Final = 0
 
 
 class TransactionEvent(NamedTuple):
-    """The first data of a producer's transaction in a segment, or a marker. `is_abort` is None of data."""
+    """The first data of a producer's transaction in a segment, or a marker. For data, `is_abort` is None."""
 
     producer_id: int
     offset: int
@@ -65,7 +65,7 @@ class TransactionEvent(NamedTuple):
 
 
 class EpochChange(NamedTuple):
-    """A batch whose leader epoch differs from that of the batch before it."""
+    """A batch whose leader epoch differs from that of the previous batch."""
 
     epoch: int
     offset: int
@@ -73,7 +73,7 @@ class EpochChange(NamedTuple):
 
 
 class OffsetGap(NamedTuple):
-    """Offsets from `first` to before `end` that no record has, at this byte of the file."""
+    """Missing offsets from `first` to before `end`, at a position in the file."""
 
     first: int
     end: int
@@ -82,14 +82,14 @@ class OffsetGap(NamedTuple):
 
 @dataclass(slots=True)
 class LogScan:
-    """The facts found in a pass over the file. `entries` are those that are whole, also those that are bad."""
+    """The facts found while scanning a file. `entries` has all whole entries, including bad ones."""
 
     findings: Findings
     engine: RecordEngine
     base_offset: int
-    #: Where the next segment begins; None of the last one.
+    #: The base offset of the next segment, or None for the last segment.
     next_base: int | None
-    #: Whether the file may end within an entry.
+    #: Whether the file may end with an incomplete entry.
     may_be_torn: bool
     entries: NDArray[Any] = field(default_factory=lambda: np.empty(0, _ENTRY))
     epochs: list[EpochChange] = field(default_factory=list[EpochChange])
@@ -101,14 +101,14 @@ class LogScan:
     _is_behind_damage: bool = False
 
     def add(self, piece: Entries | NoEntries) -> None:
-        """Go on with the file's next piece."""
+        """Scan the next part of the file."""
         if isinstance(piece, NoEntries):
             self._add_no_entries(piece)
         else:
             self._add_entries(piece)
 
     def join(self, other: "LogScan") -> None:
-        """Go on with what another one has found in the bytes that follow, all of which were entries."""
+        """Add the facts from a scan of the following bytes, all of which were entries."""
         self._parts += other._parts  # noqa: SLF001 - of the same class
         self.records += other.records
         self.epochs += [change for slot, change in enumerate(other.epochs) if slot or self._last_epoch != change.epoch]
@@ -123,7 +123,7 @@ class LogScan:
         return self.epochs[-1].epoch if self.epochs else None
 
     def finish(self) -> None:
-        """Nothing follows."""
+        """Complete the scan at the end of the file."""
         if self._parts:
             self.entries = np.concatenate(self._parts)
             self._parts = []
@@ -131,17 +131,17 @@ class LogScan:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record."""
+        """The offset after the last record."""
         good = self.entries[~self.entries["is_bad"]]
         return int(good["last"][-1]) + 1 if len(good) else self.base_offset
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the last bytes are none that an offset can be taken from."""
+        """Whether the file ends with bytes that give no offset."""
         return self._is_behind_damage or bool(len(self.entries) and self.entries["is_bad"][-1])
 
     def gaps(self) -> list[OffsetGap]:
-        """Offsets without records, but for those that lie in damage."""
+        """Return the missing offsets, except those explained by damage."""
         good = self.entries[~self.entries["is_bad"]]
         if not len(good):
             return []
@@ -158,7 +158,7 @@ class LogScan:
         return sorted(found)
 
     def _explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which good entries lie behind damage."""
+        """Return which good entries follow damage."""
         explained: NDArray[np.bool_] = good["is_behind_damage"].copy()
         after_bad = np.zeros(len(self.entries), np.bool_)
         after_bad[1:] = self.entries["is_bad"][:-1]
@@ -229,7 +229,7 @@ class LogScan:
             self._check_inner(piece, line)
 
     def _check_order(self, part: NDArray[Any], lines: _Ints, starts: _Ints, rows: _Ints, table: RecordTable) -> None:
-        """Offsets within entries rise, and stay within what the entry says."""
+        """Check that offsets ascend within each entry, and stay within the offsets of the entry."""
         offsets = table.offsets[: table.rows]
         rises = np.ones(table.rows, np.bool_)
         rises[1:] = offsets[1:] > offsets[:-1]
@@ -263,7 +263,7 @@ class LogScan:
         part["max_timestamp"][lines] = largest
 
     def _check_inner(self, piece: Entries, line: int) -> None:
-        """The checksums of the messages in a wrapper."""
+        """Check the checksums of the messages in a wrapper."""
         header = piece.headers[line]
         position, size = int(header["position"]), int(header["size"])
         try:
@@ -304,7 +304,7 @@ class LogScan:
                 self.transactions.append(event)
 
     def _check_offsets(self) -> None:
-        """Each entry begins behind the one before it, and all lie in the segment's range."""
+        """Check that the offsets of each entry follow those of the previous one, and are within the segment."""
         good = self.entries[~self.entries["is_bad"]]
         if not len(good):
             return

@@ -1,4 +1,4 @@
-"""The checks between segments: no gaps, no overlaps, nothing lost that a checkpoint knows of."""
+"""Checks the segments of a partition together: for gaps and overlaps, and for lost offsets that a checkpoint names."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _GAP_REMEDY: Final = (
 
 
 def check_partition(partition: Partition, segments: Sequence[SegmentFacts], compacted: Sequence[str]) -> list[Finding]:
-    """`segments` ascend. `compacted` are patterns of topics that may have gaps."""
+    """Check the ascending segments of a partition. `compacted` has patterns for topics that may have gaps."""
     below = compacted_below(partition, compacted)
     found: list[Finding] = []
     for findings in (
@@ -38,7 +38,7 @@ def _log_start(partition: Partition) -> int:
 
 
 def compacted_below(partition: Partition, patterns: Sequence[str]) -> int:
-    """Below this offset compaction may have taken records out."""
+    """Return the offset below which compaction may have removed records."""
     topic = partition.topic
     if topic in KAFKAS_TOPICS or any(fnmatchcase(topic, pattern) for pattern in patterns):
         return INT64_MAX
@@ -67,7 +67,7 @@ def _between(segments: Sequence[SegmentFacts], compacted_to: int) -> list[Findin
 
 
 def _lost(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
-    """Offsets that a small file knows of and the log does not reach."""
+    """Find offsets that a small file names but the log does not reach."""
     if not segments:
         return Findings(partition.directory)
     last = segments[-1]
@@ -86,7 +86,7 @@ def _lost(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
 
 
 def _epochs(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
-    """Leader epochs rise, and are what the checkpoint says."""
+    """Check that leader epochs ascend and match the checkpoint."""
     found = Findings(f"{partition.data.scheme}{partition.directory}/{LEADER_EPOCH_CHECKPOINT}")
     starts = [entry.start_offset for entry in partition.epochs]
     latest = -1
@@ -110,7 +110,7 @@ _UNKNOWN: Final = -1
 
 
 class _Marker(NamedTuple):
-    """An abort marker and the transaction that it ends, by the log. `first_offset` may be `_UNKNOWN`."""
+    """An abort marker in the log, and the transaction that it ends. `first_offset` may be `_UNKNOWN`."""
 
     producer_id: int
     first_offset: int
@@ -118,9 +118,9 @@ class _Marker(NamedTuple):
 
 
 def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_compacted: bool) -> list[Findings]:
-    """Each abort marker that ends a transaction has its entry, each entry its marker, and they agree.
+    """Check that abort markers and transaction index entries match.
 
-    Of a log whose beginning is gone, or that is compacted, the log has less than its indexes, and less is checked.
+    A compacted log, or one whose beginning was deleted, has fewer transactions than its indexes, so fewer checks apply.
     """
     if not segments:
         return []
@@ -133,7 +133,7 @@ def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_c
 
 
 def _markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) -> dict[int, _Marker]:
-    """The abort markers of a segment by offset; `open_since` is brought to its end."""
+    """Return the abort markers of a segment by offset, and update `open_since` to the end of the segment."""
     markers: dict[int, _Marker] = {}
     for producer, offset, _, is_abort in facts.transactions:
         if is_abort is None:
@@ -155,7 +155,7 @@ def _check(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, 
         before = task.base_offset - 1
         for slot, entry in enumerate(facts.aborted):
             if entry.last_offset >= facts.end_offset and task.is_open:
-                break  # written after the log was read
+                break  # The entry was written after the log was read.
             message = _fault(entry, before, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
             if message:
                 found.add(What.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
@@ -183,7 +183,7 @@ def _fault(
     is_whole: bool,
     is_compacted: bool,
 ) -> str:
-    """The fault of an entry; empty if nothing is wrong."""
+    """Return the fault of an index entry, or an empty string."""
     span = f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
     next_base = facts.task.next_base
     end = facts.end_offset if next_base is None else next_base
@@ -204,7 +204,7 @@ def _fault(
 
 
 def _is_in_damage(facts: SegmentFacts) -> bool:
-    """Whether the segment's log has damage, which may have been the marker."""
+    """Return whether the segment's log has damage, which may have destroyed the marker."""
     return any(finding.is_damage and finding.what in _OF_THE_LOG for finding in facts.findings)
 
 

@@ -1,4 +1,4 @@
-"""One segment with its indexes: what a task of `verify` does, and what index files have to be."""
+"""Checks a segment and its index files, within a task of `verify`."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -20,33 +20,33 @@ from minibroker_storage.transaction_index import AbortedTxn, decode_all
 
 
 class SegmentTask(NamedTuple):
-    """A segment to look at. `stem` is the path of its files without their suffixes, `address` the same for messages."""
+    """A segment to check. `stem` is the path of its files without a suffix, and `address` is the same for messages."""
 
     filesystem: FileSystem
     stem: str
     address: str
     base_offset: int
-    #: Of the log file when the directory was listed.
+    #: The size of the log file when the directory was listed.
     size: int
     next_base: int | None
     indexes: frozenset[str]
-    #: Whether a broker may be writing it, or was when it died.
+    #: Whether a broker may be writing the segment, or was writing it when it died.
     is_open: bool
-    #: Whether the offset index has an entry for each so many bytes: compaction makes sparser ones.
+    #: Whether the offset index should have an entry per index interval. Compaction makes sparser indexes.
     is_dense: bool
-    #: `index.interval.bytes`, None if unknown.
+    #: `index.interval.bytes`, or None if unknown.
     interval: int | None
 
 
 class SegmentFacts(NamedTuple):
-    """The facts that the other segments and the small files have to agree with, and the findings within the segment."""
+    """The findings within a segment, and the facts to compare with other segments and the small files."""
 
     task: SegmentTask
     findings: list[Finding]
     size: int
     batches: int
     records: int
-    #: Behind the last record, and whether damage or a torn entry follows.
+    #: The offset after the last record, and whether damage or an incomplete entry follows.
     end_offset: int
     ends_in_damage: bool
     is_torn: bool
@@ -54,12 +54,12 @@ class SegmentFacts(NamedTuple):
     epochs: list[EpochChange]
     transactions: list[TransactionEvent]
     aborted: list[AbortedTxn]
-    #: Whether the transaction index could be read.
+    #: Whether the transaction index was readable.
     has_transaction_index: bool
 
 
 class PieceTask(NamedTuple):
-    """A piece of a segment that is shared out: its number, and which bytes."""
+    """A piece of a segment that is divided among tasks: its number and its bytes."""
 
     of: SegmentTask
     number: int
@@ -67,7 +67,7 @@ class PieceTask(NamedTuple):
 
 
 class PieceScan(NamedTuple):
-    """The facts about a piece. None if anything at all was found: then the segment has to be looked at as a whole."""
+    """The scan of a piece. It is None if anything was found; then the whole segment must be checked."""
 
     task: PieceTask
     scan: LogScan | None
@@ -77,21 +77,31 @@ Task = SegmentTask | PieceTask
 
 
 def share(task: SegmentTask) -> list[Task]:
-    """The segment, or its pieces. One that is being written has none: its indexes have to be read before its end."""
+    """Divide a segment into pieces, unless it is small or open.
+
+    Indexes of an open segment must be read before its end.
+    """
     pieces = [] if task.is_open else cut(task.filesystem, task.stem, task.base_offset, task.size)
     return [PieceTask(task, *numbered) for numbered in enumerate(pieces)] if len(pieces) > 1 else [task]
 
 
 def check_task(task: Task) -> SegmentFacts | PieceScan | None:
-    """Check a segment or scan a piece of one. A segment whose log has gone meanwhile has no facts. `OSError`."""
+    """Check a segment, or scan a piece of one. The result is None if the log file was deleted.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     engine = load_engine()
     return PieceScan(task, _scan_piece(task, engine)) if isinstance(task, PieceTask) else _check_segment(task, engine)
 
 
 def put_together(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
-    """The result of `check_task` for the segment of all these pieces; None where it has to be asked.
+    """Combine the scans of all pieces of a segment into the result of `check_task`.
 
-    `OSError`.
+    The result is None if the whole segment must be checked.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     task = pieces[0].task.of
     whole = _scan_of(task, load_engine())
@@ -124,7 +134,7 @@ def _scan_piece(task: PieceTask, engine: RecordEngine) -> LogScan | None:
 def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | None = None) -> SegmentFacts | None:
     filesystem, stem = task.filesystem, task.stem
     scan = scanned or _scan_of(task, engine)
-    # A broker writes to the log, then to the indexes. Read in this order, each entry of an index finds its batch.
+    # A broker writes the log before the indexes. Reading in the reverse order finds the batch of every index entry.
     indexes = {suffix: read_if_there(filesystem, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
     size = _size_now(filesystem, stem, task.size) if task.is_open else task.size
     if scanned is None:
@@ -133,7 +143,7 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
                 for piece in read_entries(file, size, engine):
                     scan.add(piece)
         except FileNotFoundError:
-            return None  # deleted meanwhile
+            return None  # The log file was deleted during the check.
     scan.finish()
     found = [*scan.findings]
     is_last = task.next_base is None
@@ -201,16 +211,23 @@ def _size_now(filesystem: FileSystem, stem: str, size: int) -> int:
 
 
 INDEX_INTERVAL_BYTES: Final = 4096
-"""Kafka's default of `index.interval.bytes`."""
+"""Kafka's default for `index.interval.bytes`."""
 _COPIED_AT_ONCE: Final = 1024 * 1024
-"""`replica.fetch.max.bytes`."""
+"""Kafka's default for `replica.fetch.max.bytes`."""
 
 
 def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, found: Findings, *, has_room: bool) -> None:
-    """Each entry names the last offset of a batch, and the byte where that batch begins.
+    """Check that each index entry has the last offset of a batch and the position of that batch.
 
-    In a replica's index the offset may be that of a later batch: it copies several at once. `log` is what a `LogScan`
-    has; `has_room` allows zeros behind the entries, which a broker keeps in the newest segment.
+    In the index of a replica, the offset may belong to a later batch, because a replica copies several batches
+    together.
+
+    Args:
+        data: the contents of the index file.
+        log: the entries of a `LogScan`.
+        base_offset: the base offset of the segment.
+        found: receives the faults.
+        has_room: whether zeros may follow the entries, as in the newest segment of a broker.
     """
     entries = _entries(data, OFFSET_ENTRY, found, What.OFFSET_INDEX, has_room=has_room)
     offsets = entries["offset"].astype(np.int64) + base_offset
@@ -248,11 +265,17 @@ def _check_rising(offsets: NDArray[np.int64], positions: NDArray[np.int64], size
 
 
 def check_reach(data: bytes, log: NDArray[Any], interval: int | None, found: Findings) -> None:
-    """No entry of an offset index is missing at its end. `interval` is `index.interval.bytes`, None if unknown.
+    """Check that no entries are missing at the end of an offset index.
 
-    An append of several batches gets one entry: sets of old messages, and what a replica copies at once, at most
-    `replica.fetch.max.bytes`. So a short index need not be damaged, and look-ups in it only take longer. The indexes
-    that compaction makes are as sparse as its buffer was large.
+    An append of several batches gets a single entry. That applies to sets of old messages, and to the copies of a
+    replica, which have at most `replica.fetch.max.bytes`. A short index is therefore not always damaged, and only makes
+    look-ups slower. The indexes of compacted segments are sparser, depending on the size of the cleaner's buffer.
+
+    Args:
+        data: the contents of the index file.
+        log: the entries of a `LogScan`.
+        interval: `index.interval.bytes`, or None if unknown.
+        found: receives the faults.
     """
     if not len(log) or (log["magic"] < MAGIC_V2).any():
         return
@@ -270,9 +293,11 @@ def check_reach(data: bytes, log: NDArray[Any], interval: int | None, found: Fin
 def check_time_index(
     data: bytes, log: NDArray[Any], base_offset: int, found: Findings, *, has_room: bool, is_open: bool
 ) -> None:
-    """Each entry has the largest timestamp up to its offset, which is in the batch that has it.
+    """Check that each index entry has the largest timestamp up to its offset.
 
-    The last entry has the largest of all, but for a log that is being written.
+    The offset must be in the batch with that timestamp.
+
+    Unless the log is being written, the last entry must have the largest timestamp of the segment.
     """
     entries = _entries(data, TIME_ENTRY, found, What.TIME_INDEX, has_room=has_room)
     timestamps = entries["timestamp"].astype(np.int64)
@@ -309,7 +334,7 @@ def check_time_index(
 
 
 def _entries(data: bytes, layout: np.dtype[Any], found: Findings, kind: What, *, has_room: bool) -> NDArray[Any]:
-    """The entries before the zeros at the end; says what is wrong behind them."""
+    """Return the entries before the zeros at the end. Add faults of the bytes after them."""
     size = layout.itemsize
     if left := len(data) % size:
         message = f"{left} of an entry's {size} bytes at the end"
@@ -323,7 +348,7 @@ def _entries(data: bytes, layout: np.dtype[Any], found: Findings, kind: What, *,
 
 
 def _written(data: bytes, layout: np.dtype[Any]) -> NDArray[Any]:
-    """The entries before the zeros at the end."""
+    """Return the entries before the zeros at the end."""
     entries = np.frombuffer(data, layout, count=len(data) // layout.itemsize)
     filled = np.zeros(len(entries), np.bool_)
     for name in layout.names or ():
