@@ -1,1 +1,1 @@
-"""The environment and the files of Kafka's container images, translated for minibroker."""
+"""Translates the environment and the files of Kafka's container images for minibroker."""

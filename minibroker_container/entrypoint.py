@@ -1,33 +1,32 @@
-"""The container's entry point: turns the environment of Kafka's images into `minibroker serve` and becomes it.
+"""The container's entry point, which turns the environment of Kafka's images into a `minibroker serve` command.
 
-It understands that of apache/kafka and of confluentinc/cp-kafka, and the names of bitnami/kafka (KAFKA_CFG_...),
-wurstmeister/kafka, debezium/kafka and fast-data-dev; see `minibroker_container.vendors`.
+It supports the variables of apache/kafka and confluentinc/cp-kafka, and the names used by bitnami/kafka
+(KAFKA_CFG_...), wurstmeister/kafka, debezium/kafka and fast-data-dev; see `minibroker_container.vendors`.
 
-Variables are read as `kafka.docker.KafkaDockerWrapper` reads them: after KAFKA_ the name is lower-cased, `___` stands
-for a dash, `__` for an underscore and `_` for a dot, so that KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`. What the
-JVM and its logging would have read is skipped. A file mounted as /mnt/shared/config/server.properties is read first.
+Variables are parsed like in `kafka.docker.KafkaDockerWrapper`: the name after KAFKA_ becomes lowercase, `___` stands
+for a dash, `__` for an underscore and `_` for a dot, so KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`. Variables for
+the JVM and its logging are ignored. A file mounted as /mnt/shared/config/server.properties is read first, and variables
+override it.
 
-All of KAFKA_LISTENERS are served, each with its own advertised address: PLAINTEXT comes first. The ports of the KRaft
-controller and of JMX accept connections and stay silent; KAFKA_PROCESS_ROLES=controller leaves only those. Without
-KAFKA_LISTENERS the broker listens on every port that is advertised, as cp-kafka does, and
-on 9092, as the others do.
+All of KAFKA_LISTENERS are served, each with its own advertised address, and PLAINTEXT comes first. The ports of the
+KRaft controller and of JMX accept connections but send nothing. KAFKA_PROCESS_ROLES=controller leaves only those ports.
+Without KAFKA_LISTENERS, the broker listens on every advertised port, like cp-kafka, and on 9092, like the other images.
 
-For TLS and SASL there are, beside Kafka's own keys, what the images have: KAFKA_SSL_KEYSTORE_FILENAME and its kind name
-files in /etc/kafka/secrets and the files there that hold their passwords, and KAFKA_OPTS may name a JAAS file with
--Djava.security.auth.login.config, whose section KafkaServer is read. bitnami/kafka writes such a file itself, from
-KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their passwords: these users may log in by PLAIN and SCRAM.
+For TLS and SASL, the images have further variables. KAFKA_SSL_KEYSTORE_FILENAME and similar variables name files in
+/etc/kafka/secrets, including files with passwords. KAFKA_OPTS can name a JAAS file with
+-Djava.security.auth.login.config, whose section KafkaServer is used. bitnami/kafka writes such a file itself, from
+KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their passwords; these users can log in with PLAIN and SCRAM.
 
 MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
-_LOG_FORMAT and _SEED_DATA are the options of the same names and go before their KAFKA_ twins;
-MINIBROKER_CONTROL_TOKEN is read by the broker.
-MINIBROKER_TOPICS is a list of --topic values with blanks between them. CLUSTER_ID is the id of the cluster that a new
-data directory is given, as Kafka's images format it (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID); a directory of another
-cluster is refused.
+_LOG_FORMAT and _SEED_DATA are the options of the same names, and override their KAFKA_ counterparts. The broker itself
+reads MINIBROKER_CONTROL_TOKEN. MINIBROKER_TOPICS is a list of --topic values separated by spaces. CLUSTER_ID is the
+cluster id for a new data directory, in the format of Kafka's images (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID). A data
+directory with another cluster id is refused.
 
-Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
-instead. Passwords and login configurations are no arguments, which every user of the host can read: the broker reads
-them from a file in memory that it inherits. `--print-command` prints what would be run, without them. `--check-health`
-asks each listener of the broker that runs for its API versions and exits with 0 if all answer.
+Container arguments that begin with a dash are further options of `minibroker serve`. Other arguments are a command to
+run instead. Passwords and login configurations are not passed as arguments, because every user of the host can read
+those. The broker inherits them in a file in memory. `--print-command` prints the command without them. `--check-health`
+sends an ApiVersions request to each listener of the running broker, and exits with 0 if all answer.
 """
 
 import os
@@ -57,14 +56,13 @@ BITNAMI_CONFIGS = (
     "/opt/bitnami/kafka/config/server.properties",
     "/opt/bitnami/kafka/config/kraft/server.properties",
 )
-"""The places of the file in bitnami/kafka, before and since release 4.0, and behind its volume."""
-"""The place at which bitnami/kafka takes a file of the user's."""
+"""The paths of the user's file in bitnami/kafka, before and since release 4.0, on its volume and in the image."""
 DATA_DIR = "/var/lib/minibroker"
 _IMAGE_PREFIX = "/opt/minibroker"
-"""The place of this package in the image. On other machines the brokers of others run, too."""
+"""The path of this package in the image. Outside the image, other processes can be unrelated brokers."""
 SECRETS_DIR = "/etc/kafka/secrets"
 
-# Without any variable the apache/kafka image serves the machine that publishes its port.
+# Without any variable, the apache/kafka image serves the machine that publishes its port.
 _DEFAULT_LISTENERS = "PLAINTEXT://:9092"
 _DEFAULT_PORT = 9092
 _DEFAULT_ADVERTISED = "PLAINTEXT://localhost:9092"
@@ -76,11 +74,11 @@ _LOG_LINES = "MINIBROKER_LOG_LINES"
 _HOLD_PORTS = "--hold-ports"
 _FOLLOW = "--follow"
 _LEAD_PATIENCE_S = 10.0
-"""The time in which the container with the broker has to be there, within the start period of the health check."""
+"""Seconds to wait for the container with the broker, within the start period of the health check."""
 _WRITE_PROPERTIES = "--write-properties"
 _LINK_TOOLS = "--link-tools"
 
-# Read by Kafka's start scripts, the JVM or log4j, or by the scripts of bitnami/kafka; none of them is a broker config.
+# Variables for Kafka's start scripts, the JVM, log4j, and the scripts of bitnami/kafka. None is a broker config.
 _NOT_CONFIGS = re.compile(
     r"KAFKA_(VERSION|HOME|DEBUG|(\w+_)?OPTS|JMX_\w+|LOG4J_\w+|TOOLS_LOG4J_\w+"
     r"|(KRAFT_)?CLUSTER_ID|ENABLE_KRAFT|KRAFT_MODE|CLIENT_(USERS|PASSWORDS|SASL_MECHANISMS?|LISTENER_NAME)"
@@ -93,16 +91,16 @@ _USERS = (
 )
 _MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 """The mechanisms of bitnami/kafka, unless a variable names others."""
-# What Kubernetes and container links set for a service that happens to be called kafka or minibroker.
+# Variables that Kubernetes and container links set for a service named kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 _HIDDEN = "[hidden]"
-"""As Kafka shows passwords."""
-# These become options of their own.
+"""The text that Kafka shows in place of passwords."""
+# Configs that become options of their own.
 _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 
 
 def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Collect the KAFKA_ variables that are broker configs, under Kafka's own names."""
+    """Return the broker configs among the KAFKA_ variables, by Kafka's names."""
     return {
         variables.config_name(name): value
         for name, value in sorted(environment.items())
@@ -111,9 +109,10 @@ def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def listener_list(configs: Mapping[str, str]) -> str:
-    """The list of listeners. Without one cp-kafka listens on the ports that are advertised, the others on 9092.
+    """Return the list of listeners.
 
-    The latter comes beside the former; see `default_listener`.
+    Without KAFKA_LISTENERS, cp-kafka listens on the advertised ports, and other images on 9092. Here both are served;
+    see `default_listener`.
     """
     text = configs.get("listeners")
     if text:
@@ -123,7 +122,7 @@ def listener_list(configs: Mapping[str, str]) -> str:
 
 
 def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener]) -> ServedListener | None:
-    """Port 9092, unless there is a list of listeners or the port is among those that are advertised."""
+    """Return a listener on port 9092, or None if KAFKA_LISTENERS is set or the port is already advertised."""
     if configs.get("listeners") or any(each.port == _DEFAULT_PORT for each in served):
         return None
     plain = next((each for each in served if each.name == listeners.PLAINTEXT), None)
@@ -131,18 +130,23 @@ def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener
 
 
 def advertised_list(configs: Mapping[str, str]) -> str:
-    """The list of advertised listeners."""
+    """Return the list of advertised listeners."""
     return configs.get("advertised.listeners") or ("" if configs.get("listeners") else _DEFAULT_ADVERTISED)
 
 
 def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
-    """Choose the listeners that are served; see `listeners.served_listeners`."""
+    """Return the listeners to serve; see `listeners.served_listeners`."""
     with_advertised = {**configs, "advertised.listeners": advertised_list(configs)}
     return listeners.served_listeners(with_advertised, listener_list(configs), "KAFKA_LISTENERS")
 
 
 def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
-    """Read the images' own variables for TLS and SASL, under Kafka's names. Raises OSError and ValueError."""
+    """Return the settings from the images' own variables for TLS and SASL, by Kafka's names.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a variable or a file is invalid.
+    """
     found: dict[str, str] = {}
     for variable, key in variables.IMAGE_FILES.items():
         name = configs.get(variable)
@@ -162,7 +166,11 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
 
 
 def _users(environment: Mapping[str, str]) -> dict[str, str]:
-    """The users of bitnami/kafka with their passwords. Raises ValueError where there are not as many of both."""
+    """Return the users of bitnami/kafka with their passwords.
+
+    Raises:
+        ValueError: the numbers of users and passwords differ.
+    """
     found: dict[str, str] = {}
     for pair in _USERS:
         users, secrets = ([each.strip() for each in environment.get(name, "").split(",")] for name in pair)
@@ -175,7 +183,11 @@ def _users(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) -> None:
-    """OSError with variable and path of a key store or trust store that a listener needs and that cannot be read."""
+    """Check the key stores and trust stores that a listener needs.
+
+    Raises:
+        OSError: a store cannot be read. The message has its variable and its path.
+    """
     if not any(each.protocol.endswith("SSL") for each in client_listeners(configs)):
         return
     for config, key in variables.IMAGE_FILES.items():
@@ -191,13 +203,17 @@ def _first_line(variable: str, path: str) -> str:
 
 
 def config_file(environment: Mapping[str, str]) -> str | None:
-    """Name the server.properties to read, if there is one."""
+    """Return the path of the server.properties to read, or None."""
     mounted = filter(os.path.exists, (MOUNTED_CONFIG, *BITNAMI_CONFIGS))
     return environment.get("MINIBROKER_CONFIG") or next(mounted, None)
 
 
 def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Merge what the server.properties says with the variables, which win. Raises OSError if it cannot be read."""
+    """Return the settings of the server.properties, overridden by the variables.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     properties: dict[str, str] = {}
     path = config_file(environment)
     if path is not None:
@@ -211,9 +227,12 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Derive the options of `minibroker serve`, and the settings that must not be among them.
+    """Return the options of `minibroker serve`, and the secret settings that must not be options.
 
-    Raises ListenerError for an invalid variable, OSError or ValueError for a file that cannot be read.
+    Raises:
+        ListenerError: a variable is invalid.
+        OSError: a file cannot be read.
+        ValueError: a file is invalid.
     """
     return _serve_options(vendors.translate(environment, _warn))
 
@@ -260,13 +279,18 @@ def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False)
 
 
 def _data_dir(configs: Mapping[str, str]) -> str:
-    """The first log directory; without one a volume at another image's place, else this image's own."""
+    """Return the first log directory: the configured one, one on a volume for another image, or that of this image."""
     log_dirs = configs.get("log.dirs") or configs.get("log.dir") or files.mounted_data_dir() or DATA_DIR
     return log_dirs.split(",")[0].strip()
 
 
 def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
-    """Collect what the images' `configure` writes into a properties file. Raises OSError and ValueError."""
+    """Return the settings that the images' `configure` script writes into a properties file.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a variable or a file is invalid.
+    """
     understood = vendors.translate(environment, _warn)
     configs = {key: value for key, value in effective_configs(understood).items() if value}
     configs |= security_configs(understood, configs)
@@ -288,7 +312,7 @@ def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
 
 
 def _topic_options(environment: Mapping[str, str]) -> list[str]:
-    """Options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS; of two with one name the first counts."""
+    """Return options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS. The first topic of a name counts."""
     topics: dict[str, str] = {}
     for topic in (*environment.get(_TOPICS, "").split(), *lists.topics_to_create(environment)):
         topics.setdefault(topic.partition(":")[0], topic)
@@ -307,10 +331,17 @@ def container_command(
     *,
     checks_files: bool = False,
 ) -> list[str]:
-    """Say what the container runs: the command in `arguments`, or the broker with them as further options.
+    """Return the command for the container to run: the one in `arguments`, or the broker with them as further options.
 
-    `pass_on` makes options of the settings that are secret. With `checks_files` an OSError names a key store that
-    cannot be read.
+    Args:
+        environment: the container's environment.
+        arguments: the container's arguments.
+        pass_on: turns the secret settings into options.
+        checks_files: whether to check that key stores can be read.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a variable or a file is invalid.
     """
     if arguments and not arguments[0].startswith("-"):
         start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []  # as ubuntu/kafka has it
@@ -353,7 +384,7 @@ def _answers(lead: str) -> bool:
 
 
 def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
-    """The command that passes connections on to another container, and keeps the silent ports open."""
+    """Return the command that forwards connections to another container and opens the silent ports."""
     served = _checked_listeners(configs)
     entries = [ports.written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
     silent = lists.silent_addresses(environment, configs, listener_list(configs), {each.port for each in served})
@@ -362,7 +393,7 @@ def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead:
 
 
 def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
-    """Have the controller's port take the connections that other containers pass on."""
+    """Replace the controller's silent port by a link, which accepts the connections forwarded by other containers."""
     names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
     found = listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
     linked = {each.port for each in found if each.name in names}
@@ -377,12 +408,16 @@ def _is_controller_only(configs: Mapping[str, str]) -> bool:
 
 
 def hidden(secrets: Mapping[str, str]) -> list[str]:
-    """Name the secret settings, without their values."""
+    """Return options for the secret settings without their values."""
     return [word for key in secrets for word in ("--set", f"{key}={_HIDDEN}")]
 
 
 def inherited(secrets: Mapping[str, str]) -> list[str]:
-    """Put the secret settings into a file in memory, which this process hands on to the broker. Raises OSError."""
+    """Write the secret settings to a file in memory that the broker inherits. Return its option.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     fd = os.memfd_create("minibroker-secrets", 0)
     with open(fd, "w", encoding="utf-8", closefd=False) as file:
         file.write(properties_files.format_properties(secrets))
@@ -390,9 +425,10 @@ def inherited(secrets: Mapping[str, str]) -> list[str]:
 
 
 def check_health(environment: Mapping[str, str]) -> None:
-    """Ask what runs in this container whether it answers; outside the image, what this environment would start.
+    """Check the processes of this container. Outside the image, check the broker that this environment would start.
 
-    Raises OSError if no answer comes in time.
+    Raises:
+        OSError: a listener does not answer in time.
     """
     if sys.prefix == _IMAGE_PREFIX:
         health.check_all(health.addresses())
@@ -411,13 +447,13 @@ def check_health(environment: Mapping[str, str]) -> None:
 
 
 def _ignore(remark: str) -> None:
-    """Pass over what the start of the container has said already."""
+    """Ignore a remark that the start of the container already printed."""
 
 
 def as_kafka(command: list[str]) -> list[str]:
-    """Have a command line of the broker name Kafka's class, for health checks such as `pgrep -f kafka.Kafka`.
+    """Add Kafka's class name to the broker's command line, for health checks such as `pgrep -f kafka.Kafka`.
 
-    Python passes over -X options that it does not know.
+    Python ignores unknown -X options.
     """
     program = os.path.join(os.path.dirname(sys.executable), "minibroker")
     if command[0] != "minibroker" or not os.access(program, os.X_OK):
@@ -426,7 +462,11 @@ def as_kafka(command: list[str]) -> list[str]:
 
 
 def become(command: list[str]) -> NoReturn:
-    """Run a command in place of this process. OSError that names it."""
+    """Replace this process by a command.
+
+    Raises:
+        OSError: the command does not exist.
+    """
     command = as_kafka(command)
     try:
         os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
@@ -438,7 +478,7 @@ def become(command: list[str]) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run the container's command in place of this process, or one of the two options that do something else."""
+    """Replace this process by the container's command, or run one of the entry point's own options."""
     try:
         if arguments == ["--check-health"]:
             check_health(os.environ)

@@ -1,4 +1,4 @@
-"""Files of the images: data directories on volumes, properties that `configure` writes, and links to tools."""
+"""Files of the images: data directories on volumes, the properties file of `configure`, and links to tools."""
 
 import itertools
 import os
@@ -23,11 +23,15 @@ _VOLUMES: Final = {
     "/kafka": "/kafka/kafka-logs",
     "/data": "/data/kafka-logs",
 }
-"""Where Compose files mount volumes for the images of other vendors, and the log directory in each."""
+"""The mount points of volumes for other vendors' images in Compose files, with the log directory of each."""
 
 
 def opened(variable: str, path: str) -> TextIO:
-    """Open the file that a variable names. OSError that names both."""
+    """Open the file named by a variable.
+
+    Raises:
+        OSError: the file cannot be read. The message has the variable and the path.
+    """
     try:
         return open(path, encoding="utf-8")
     except OSError as error:
@@ -35,19 +39,27 @@ def opened(variable: str, path: str) -> TextIO:
 
 
 def mounted_data_dir() -> str | None:
-    """Return the log directory on the first volume that is mounted at another image's place; None without one."""
+    """Return the log directory on the first mounted volume for another image, or None."""
     return next((directory for place, directory in _VOLUMES.items() if os.path.ismount(place)), None)
 
 
 def write_properties(path: str, properties: Mapping[str, str]) -> None:
-    """Write a properties file, which only its owner and group may read since it can hold passwords. OSError."""
+    """Write a properties file for its owner and group only, because it can contain passwords.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o660)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(properties_files.format_properties(properties))
 
 
 def run_init_scripts(directory: str = INIT_SCRIPTS) -> None:
-    """Run the scripts of a directory in order of their names. OSError names the one that fails."""
+    """Run the scripts of a directory in the order of their names.
+
+    Raises:
+        OSError: a script fails. The message has its path.
+    """
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else ()
     for path in [os.path.join(directory, name) for name in names if name.endswith(".sh")]:
         status = subprocess.run(["bash", path], check=False).returncode  # noqa: S603, S607 - the user's own script, by the container's shell
@@ -65,13 +77,20 @@ _LAST_PATCHES: Final = {
     "3.4": 1, "3.5": 2, "3.6": 2, "3.7": 2, "3.8": 1, "3.9": 2, "4.0": 1, "4.1": 1, "4.2": 1, "4.3": 1,
 }
 # fmt: on
-"""Releases of Kafka with their last patches. Each unpacks into kafka_SCALA-RELEASE, a folder of wurstmeister's /opt."""
+"""Releases of Kafka with their last patch versions.
+
+Each unpacks to kafka_SCALA-RELEASE, a folder in wurstmeister's /opt.
+"""
 
 
 def link_tools(directories: Sequence[str]) -> None:
-    """Give Kafka's tools their names in each directory, with and without .sh. OSError.
+    """Create links to Kafka's tools in each directory, with and without .sh.
 
-    `kafka-server-start` is the image's own; the others are those that `minibroker-tools --help` names.
+    `kafka-server-start` links to the image's own program, and the tools listed by `minibroker-tools --help` to that
+    program.
+
+    Raises:
+        OSError: a link cannot be created.
     """
     program = shutil.which("minibroker-tools") or "/opt/minibroker/bin/minibroker-tools"
     listed = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own program
@@ -85,7 +104,11 @@ def link_tools(directories: Sequence[str]) -> None:
 
 
 def link_releases(directory: Path) -> None:
-    """Give `kafka` in a directory the names of all releases, such as kafka_2.13-2.8.1. OSError."""
+    """Create links to `kafka` with the names of all releases, such as kafka_2.13-2.8.1.
+
+    Raises:
+        OSError: a link cannot be created.
+    """
     releases = [f"{release}.{patch}" for release, last in _LAST_PATCHES.items() for patch in range(last + 1)]
     for scala, release in itertools.product(_SCALA_VERSIONS, releases):
         name = directory / f"kafka_{scala}-{release}"

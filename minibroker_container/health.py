@@ -1,7 +1,8 @@
-"""The health check: does the broker of this container answer?
+"""The health check, which tests whether the broker of this container answers.
 
-The broker is identified by its command line, not by the environment of the health check: start scripts export
-variables, `redpanda start` has options and files, and a command may be `minibroker serve`.
+It finds the broker's listeners in the command line of its process. The environment of the health check is not
+sufficient, because start scripts export variables, `redpanda start` has options and files, and the container can run
+`minibroker serve` directly.
 """
 
 import argparse
@@ -22,14 +23,18 @@ _TIMEOUT_S: Final = 2.0
 _API_VERSIONS: Final = 18
 _CORRELATION_ID: Final = 0x68656C70
 HOLD_PORTS: Final = "--hold-ports"
-"""The option of the entry point for a container that is a controller; a node and addresses follow."""
+"""The entry point's option for a container with only a controller. A node id and addresses follow."""
 FOLLOW: Final = "--follow"
-"""The option of the entry point for a container that passes its connections on."""
+"""The entry point's option for a container that forwards its connections."""
 _PROC: Final = Path("/proc")
 
 
 def check_all(addresses: Sequence[tuple[str, str]]) -> None:
-    """Check (HOST:PORT, protocol) of what runs; "" is the protocol of a silent port. OSError if one does not answer."""
+    """Check all listeners, given by HOST:PORT and protocol, which is "" for a silent port.
+
+    Raises:
+        OSError: there is no listener, or one does not answer.
+    """
     if not addresses:
         raise OSError("no broker runs in this container")
     for listen, protocol in addresses:
@@ -43,7 +48,11 @@ def check_all(addresses: Sequence[tuple[str, str]]) -> None:
 
 
 def check_broker(listen: str, *, has_tls: bool) -> None:
-    """Send ApiVersions v0 to a broker that listens on HOST:PORT. Raises OSError if no answer to it comes in time."""
+    """Send an ApiVersions v0 request to a broker that listens on HOST:PORT.
+
+    Raises:
+        OSError: no valid response arrives in time.
+    """
     address = reachable(listen)
     with socket.create_connection(address, timeout=_TIMEOUT_S) as connection:
         if has_tls:
@@ -53,18 +62,25 @@ def check_broker(listen: str, *, has_tls: bool) -> None:
 
 
 def check_port(listen: str) -> None:
-    """Connect to a port that stays silent. Raises OSError."""
+    """Connect to a silent port.
+
+    Raises:
+        OSError: the port refuses the connection.
+    """
     socket.create_connection(reachable(listen), timeout=_TIMEOUT_S).close()
 
 
 def reachable(listen: str) -> tuple[str, int]:
-    """(host, port) by which the container reaches what listens on HOST:PORT."""
+    """Return host and port by which this container can reach a listener on HOST:PORT."""
     host, _, port = listen.rpartition(":")
     return "127.0.0.1" if host in listeners.WILDCARDS else host.strip("[]"), int(port)
 
 
 def _check_tls(connection: socket.socket) -> None:
-    """Shake hands. A client without a certificate may get no further; the alert that it gets is an answer, too."""
+    """Perform a TLS handshake.
+
+    A broker may refuse a client without a certificate. Its alert counts as an answer too.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -86,14 +102,17 @@ def _check_answer(connection: socket.socket, address: tuple[str, int]) -> None:
 
 
 def addresses(proc: Path = _PROC) -> list[tuple[str, str]]:
-    """(HOST:PORT, protocol) of all that the processes of this container listen on; the protocol is "" for silent ports.
+    """Return HOST:PORT and protocol of all listeners in this container. The protocol is "" for a silent port.
 
-    Empty while none runs. Ports that are free ones (0) are left out. ListenerError for a list that cannot be.
+    Listeners on port 0 are omitted.
+
+    Raises:
+        ListenerError: a list of listeners is invalid.
     """
     found: list[tuple[str, str]] = []
     for process in sorted(proc.glob("[0-9]*")):
         words: list[str] = []
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # The process has ended.
             words = (process / "cmdline").read_bytes().decode("utf-8", "surrogateescape").split("\0")
         found += _listened(words, process)
     return [each for each in found if not each[0].endswith(":0")]
@@ -117,7 +136,7 @@ def _served(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]
     options, _ = parser.parse_known_args([each for each in arguments if each])
     configs: dict[str, str] = {}
     for path in options.config:
-        with contextlib.suppress(OSError):  # secrets, which name no listener, may be for the broker's user alone
+        with contextlib.suppress(OSError):  # Files with secrets may be unreadable, but name no listener.
             file = Path(path.replace("/proc/self/", f"{process}/"))
             configs |= parse_properties(file.read_text(encoding="utf-8"))
     for setting in options.settings:

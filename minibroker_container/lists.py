@@ -1,4 +1,4 @@
-"""Lists in the environment: listeners as the images' users write them, topics to create, ports that stay silent."""
+"""Lists in the environment: listeners in the users' spelling, topics to create, and silent ports."""
 
 import re
 import shlex
@@ -17,20 +17,24 @@ _REPLICAS: Final = (
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )
-"""Keys that a file with one broker cannot have above 1: Kafka would not start its coordinators."""
+"""Keys that cannot exceed 1 with a single broker: Kafka would not start its coordinators."""
 _EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - as the images do
 _PARTS_OF_A_TOPIC: Final = 4
 _VOTER: Final = re.compile(r"\s*(\d+)@([^:/\s]+):(\d+)\s*", re.ASCII)
 
 
 def tidy(text: str) -> str:
-    """Cut what `hostname -i` adds: of several addresses in one entry the first counts. Empty entries go."""
+    """Remove empty entries, and the further addresses that `hostname -i` adds to an entry."""
     entries = [entry for entry in map(str.strip, text.split(",")) if entry]
     return ",".join(_SEVERAL_HOSTS.sub(r"\g<name>://\g<host>:\g<port>", entry) for entry in entries)
 
 
 def check_advertised(configs: Mapping[str, str], listed: str) -> None:
-    """ListenerError unless each advertised listener is a different one of the list, as `KafkaConfig` has it."""
+    """Check that each advertised listener is in the list and has only one address, as `KafkaConfig` does.
+
+    Raises:
+        ListenerError: an advertised listener is missing in the list, or is advertised twice.
+    """
     if not configs.get("listeners"):
         return
     names = {each.name for each in listeners.parse_listeners("KAFKA_LISTENERS", listed)}
@@ -48,7 +52,11 @@ def check_advertised(configs: Mapping[str, str], listed: str) -> None:
 
 
 def check_ports(listed: str) -> None:
-    """ListenerError for two listeners of one port, unless one is IPv4 and the other IPv6."""
+    """Check that no two listeners have the same port, except one for IPv4 and one for IPv6.
+
+    Raises:
+        ListenerError: two listeners have the same port.
+    """
     seen: dict[tuple[int, bool], str] = {}
     for each in listeners.parse_listeners("KAFKA_LISTENERS", listed):
         entry, place = f"{each.name}://{each.host}:{each.port}", (each.port, ":" in each.host)
@@ -60,10 +68,13 @@ def check_ports(listed: str) -> None:
 
 
 def topics_to_create(environment: Mapping[str, str]) -> list[str]:
-    """Read KAFKA_CREATE_TOPICS, name[:partitions[:replicas[:cleanup.policy]]], as values of --topic. ValueError.
+    """Convert KAFKA_CREATE_TOPICS, a list of name[:partitions[:replicas[:cleanup.policy]]], to values of --topic.
 
-    Entries end at each character of the separator, as at bash's IFS. A part may have options of kafka-topics after it,
-    such as `--config=segment.ms=1000`. Replicas have no effect: a cluster has as many as it has brokers, at most.
+    Each character of the separator ends an entry, like bash's IFS. Options of kafka-topics can follow a part, such as
+    `--config=segment.ms=1000`. The number of replicas has no effect, because it is limited by the number of brokers.
+
+    Raises:
+        ValueError: an entry has another form.
     """
     text = environment.get("KAFKA_CREATE_TOPICS", "").strip().strip("\"'")
     separator = environment.get(_SEPARATOR, ",\n")
@@ -79,7 +90,7 @@ def topics_to_create(environment: Mapping[str, str]) -> list[str]:
 
 
 def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
-    """Return the four parts of a topic, empty where they are missing, and the KEY=VALUE of its --config options."""
+    """Return the four parts of a topic, "" for missing ones, and the KEY=VALUE of its --config options."""
     values: list[str] = []
     configs: list[str] = []
     for part in entry.strip("\"'").split(":"):
@@ -89,7 +100,7 @@ def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
             option, _, config = word.partition("=")
             if option == "--config" and "=" in config:
                 configs.append(config)
-            elif word != "--if-not-exists":  # the image adds it to each topic
+            elif word != "--if-not-exists":  # The image adds --if-not-exists to each topic.
                 raise ValueError(f"KAFKA_CREATE_TOPICS: {entry!r}: {word} is not supported; --config=KEY=VALUE is")
     counts = values[1:3]
     if len(values) > _PARTS_OF_A_TOPIC or not values[0] or not all(count.isdigit() for count in counts if count):
@@ -100,7 +111,7 @@ def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
 def silent_addresses(
     environment: Mapping[str, str], configs: Mapping[str, str], listed: str, served: Iterable[int]
 ) -> list[str]:
-    """List HOST:PORT of KRaft controllers and of JMX, which only need to accept connections."""
+    """Return HOST:PORT of the KRaft controllers and of JMX, which only need to accept connections."""
     controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
     found = {
         each.port: f"{_EVERYWHERE if each.host in listeners.WILDCARDS else each.host}:{each.port}"
@@ -116,14 +127,14 @@ def silent_addresses(
 
 
 def node_of(configs: Mapping[str, str]) -> str:
-    """Return the id of the node, under either of its names."""
+    """Return the node id, under either of its names."""
     return configs.get("node.id") or configs.get("broker.id", "1")
 
 
 def lead_of(configs: Mapping[str, str]) -> tuple[int, str] | None:
-    """(id, HOST:PORT of the controller) of the first of several brokers that are controllers, too, as this node is.
+    """Return the id and the controller's HOST:PORT of the first node in a cluster of combined brokers and controllers.
 
-    None where the node is alone, has other roles, or its file does not say who the others are.
+    The result is None if this node is alone, has other roles, or does not know the other nodes.
     """
     roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
     entries = [entry for entry in configs.get("controller.quorum.voters", "").split(",") if entry.strip()]
@@ -136,7 +147,7 @@ def lead_of(configs: Mapping[str, str]) -> tuple[int, str] | None:
 
 
 def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
-    """Return a remark for a broker whose cluster is spread over several containers; None where it is not."""
+    """Return a remark about a cluster that consists of several containers, or None."""
     reason = _reason_of_several(configs)
     if reason is None:
         return None
@@ -149,7 +160,7 @@ def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
 
 
 def _reason_of_several(configs: Mapping[str, str]) -> str | None:
-    """Name the variable by which a broker is one of several; None where it is alone."""
+    """Return the variable that shows that this broker is one of several, or None."""
     roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
     voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
     if "broker" in roles:

@@ -1,11 +1,12 @@
-"""Ports of a container beside those of a broker: silent ones, and those that pass connections on to another container.
+"""Ports of a container beside the broker's listeners: silent ports, and ports that forward to another container.
 
-Health checks and Spring Boot's readiness check take a port for ready if it accepts a connection and keeps it open. So
-the ports of what Kafka has beside its broker, a controller and JMX, accept connections and say nothing.
+Health checks and Spring Boot's readiness check treat a port as ready if it accepts a connection and keeps it open. The
+ports of Kafka's other parts, a controller and JMX, therefore accept connections and send nothing.
 
-Of containers that are one cluster in a Compose file one has the broker, and the others pass connections on to it. A
-follower connects to the link of the lead, which has the port of a KRaft controller, and names a listener in one line.
-The lead answers with one line; from then on the bytes are those of the client and of that listener, whatever they are.
+If several containers form a cluster in a Compose file, the lead runs the broker and the others forward connections to
+it. A follower connects to the lead's link, on the port of its KRaft controller, and sends a line with the name of a
+listener. The lead replies with a line. After that, the connection carries the bytes between the client and that
+listener.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from minibroker.cli.kafka_lines import write_broker_lines, write_controller_line
 from minibroker.config.addresses import parse_address
 
 MOST_CONNECTIONS: Final = 100
-"""Connections that one silent port keeps; the oldest goes when another one comes."""
+"""The maximum number of connections of a silent port. A new connection closes the oldest."""
 _GREETING: Final = b"minibroker link "
 _ACCEPTED: Final = b"ok\n"
 _NO_LISTENER: Final = "-"
@@ -43,15 +44,19 @@ class _Ports(ABC):
 
     @property
     def ports(self) -> list[int]:
-        """The ports that are open."""
+        """The numbers of the open ports."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     @abstractmethod
     async def open(self) -> None:
-        """Listen."""
+        """Start listening."""
 
     async def _listen(self, host: str, port: int, serve: _Serve, *, most: int | None = None) -> None:
-        """Serve connections at an address, and close them in the end. OSError."""
+        """Serve connections at an address, and close each of them at the end.
+
+        Raises:
+            OSError: the address is not available.
+        """
         connections: dict[asyncio.StreamWriter, None] = {}
 
         async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,14 +83,18 @@ class _Ports(ABC):
 
 
 class SilentPorts(_Ports):
-    """Ports for a list of addresses, each HOST:PORT. The constructor raises ValueError for another form."""
+    """Ports that accept connections and send nothing, for addresses of the form HOST:PORT.
+
+    Raises:
+        ValueError: an address has another form.
+    """
 
     def __init__(self, addresses: Sequence[str]) -> None:
         super().__init__()
         self._addresses = [(address, parse_address(address, "--silent-port")) for address in addresses]
 
     async def open(self) -> None:
-        """Listen. An address that cannot be opened is logged and left out, since no client of Kafka needs it."""
+        """Start listening. An unavailable address is only logged, because no Kafka client needs it."""
         for address, (host, port) in self._addresses:
             try:
                 await self._listen(host, port, _drain, most=MOST_CONNECTIONS)
@@ -94,11 +103,14 @@ class SilentPorts(_Ports):
 
 
 class LinkPort(_Ports):
-    """The lead's side. For a client that does not greet, it is a port that stays silent.
+    """The lead's port for followers. Without a follower's greeting, a connection gets no answer.
 
     Args:
-        address: HOST:PORT to listen on. ValueError for another form.
-        listeners: where the broker listens, by the names of its listeners.
+        address: HOST:PORT to listen on.
+        listeners: the addresses of the broker by listener name.
+
+    Raises:
+        ValueError: the address has another form.
     """
 
     def __init__(self, address: str, listeners: Mapping[str, tuple[str, int]]) -> None:
@@ -107,7 +119,11 @@ class LinkPort(_Ports):
         self._listeners = listeners
 
     async def open(self) -> None:
-        """Listen. OSError."""
+        """Start listening.
+
+        Raises:
+            OSError: the address is not available.
+        """
         await self._listen(*self._address, self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -129,11 +145,11 @@ class LinkPort(_Ports):
 
 
 class Follower(_Ports):
-    """A container whose listeners pass their connections on.
+    """The listeners of a container that forwards its connections.
 
     Args:
-        lead: (host, port) of the lead's link.
-        listeners: (name, host, port) of each listener.
+        lead: host and port of the lead's link.
+        listeners: name, host and port of each listener.
     """
 
     def __init__(self, lead: tuple[str, int], listeners: Sequence[tuple[str, str, int]]) -> None:
@@ -142,7 +158,11 @@ class Follower(_Ports):
         self._listeners = listeners
 
     async def open(self) -> None:
-        """Listen on all ports. OSError."""
+        """Start listening on all ports.
+
+        Raises:
+            OSError: an address is not available.
+        """
         for name, host, port in self._listeners:
             await self._listen(host, port, partial(self._serve, name))
 
@@ -156,7 +176,11 @@ class Follower(_Ports):
 
 @contextlib.asynccontextmanager
 async def kept_open(*ports: _Ports) -> AsyncGenerator[None]:
-    """Open ports, and close them in the end. OSError."""
+    """Open ports, and close them when the block ends.
+
+    Raises:
+        OSError: an address is not available.
+    """
     try:
         for each in ports:
             await each.open()
@@ -167,7 +191,7 @@ async def kept_open(*ports: _Ports) -> AsyncGenerator[None]:
 
 
 def answers(lead: tuple[str, int], patience_s: float) -> bool:
-    """Whether a lead answers at its link; others are asked again until the time is over."""
+    """Return whether a lead answers at its link, retrying until `patience_s` seconds have passed."""
     deadline = time.monotonic() + patience_s
     while True:
         with contextlib.suppress(OSError), socket.create_connection(lead, timeout=patience_s) as connection:
@@ -181,7 +205,11 @@ def answers(lead: tuple[str, int], patience_s: float) -> bool:
 
 
 def hold(node: str, addresses: Sequence[str]) -> int:
-    """Be a KRaft controller and no broker until SIGTERM or SIGINT: silent ports. ValueError for an address or node."""
+    """Keep silent ports open in place of a KRaft controller, until SIGTERM or SIGINT. Return the exit status.
+
+    Raises:
+        ValueError: the node or an address is invalid.
+    """
     if not node.strip().isdigit():
         raise ValueError(f"KAFKA_NODE_ID: {node!r} is not a node id; give a number from 0 on")
     silent = SilentPorts(addresses)
@@ -197,12 +225,16 @@ def hold(node: str, addresses: Sequence[str]) -> int:
 
 
 def written(address: str, name: str = "", protocol: str = "") -> str:
-    """A listener as an argument of `follow`, PROTOCOL:NAME=HOST:PORT; a port that stays silent has no name."""
+    """Format a listener as an argument of `follow`: PROTOCOL:NAME=HOST:PORT. A silent port has no name."""
     return f"{protocol}:{name}={address}"
 
 
 def follow(node: str, lead: str, listeners: Sequence[str]) -> int:
-    """Pass connections on until SIGTERM or SIGINT; returns the exit status. OSError for a port that is taken."""
+    """Forward connections until SIGTERM or SIGINT. Return the exit status.
+
+    Raises:
+        OSError: a port is not available.
+    """
     entries: list[tuple[str, str, int]] = []
     silent: list[str] = []
     for text in listeners:
@@ -240,7 +272,7 @@ async def _join(
     other_reader: asyncio.StreamReader,
     other: asyncio.StreamWriter,
 ) -> None:
-    """Pass bytes on in both directions until either side ends."""
+    """Forward bytes in both directions until either side ends."""
     pumps = [asyncio.ensure_future(_pump(reader, other)), asyncio.ensure_future(_pump(other_reader, writer))]
     await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     for pump in pumps:

@@ -1,7 +1,7 @@
-"""`redpanda start`: its options and files, as the variables of Kafka's images.
+"""Converts the options and files of `redpanda start` to the variables of Kafka's images.
 
-The options go before /etc/redpanda/redpanda.yaml, and that before /etc/redpanda/.bootstrap.yaml, which has the
-properties of a new cluster. Shards, memory, RPC between nodes and the like have no effect on one process.
+Options override /etc/redpanda/redpanda.yaml, which overrides /etc/redpanda/.bootstrap.yaml, the properties of a new
+cluster. Options for shards, memory and RPC between nodes have no effect on a single process.
 """
 
 import os
@@ -27,7 +27,7 @@ _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class _Listener(NamedTuple):
-    """A Kafka API listener."""
+    """A listener for the Kafka API."""
 
     name: str
     host: str
@@ -36,7 +36,12 @@ class _Listener(NamedTuple):
 
 
 def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
-    """The variables that start the same broker. ValueError and OSError for unreadable files."""
+    """Return the environment that starts an equivalent broker.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: an option or a file is invalid.
+    """
     options = _options(arguments)
     node, cluster = _read(NODE_CONFIG), _read(BOOTSTRAP_CONFIG)
     settings: dict[str, Any] = {**cluster, **_section(node, "redpanda")}
@@ -75,7 +80,7 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
 
 
 def _options(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """The options by their names: `--name value`, in one item or in two, and `--name=value`."""
+    """Return the values of each option, given as `--name value`, in one or two arguments, or as `--name=value`."""
     found: dict[str, list[str]] = {}
     rest = [word for item in arguments for word in (item.split(None, 1) if _SPACED.match(item) else [item])]
     while rest:
@@ -112,7 +117,7 @@ def _mapping(content: object) -> dict[str, Any] | None:
 
 
 def _items(content: object) -> list[object]:
-    """The elements of a list; what is none, and not empty, alone."""
+    """Return the elements of a list. Any other value that is not empty counts as one element."""
     return cast("list[object]", content) if isinstance(content, list) else [content] if content else []
 
 
@@ -125,7 +130,7 @@ def _is_true(value: object) -> bool:
 
 
 def _parsed(options: Mapping[str, Sequence[str]], option: str) -> list[_Listener]:
-    """The addresses of an option such as --kafka-addr, with commas between them."""
+    """Return the comma-separated addresses of an option such as --kafka-addr."""
     found: list[_Listener] = []
     for entry in filter(None, (each.strip() for each in ",".join(options.get(option, ())).split(","))):
         match = _ADDRESS.fullmatch(entry)
@@ -136,7 +141,7 @@ def _parsed(options: Mapping[str, Sequence[str]], option: str) -> list[_Listener
 
 
 def _addresses(key: str, content: object, port: int) -> list[_Listener]:
-    """The listeners of a YAML value: one mapping, or a list of mappings."""
+    """Return the listeners of a YAML value, which is a mapping or a list of mappings."""
     found: list[_Listener] = []
     for entry in _items(content) or [{"port": port}]:
         each = _mapping(entry)
@@ -148,7 +153,7 @@ def _addresses(key: str, content: object, port: int) -> list[_Listener]:
 
 
 def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]) -> dict[str, str]:
-    """Listeners with their protocols, and what they advertise."""
+    """Return the variables for listeners, their protocols and their advertised addresses."""
     listed = _parsed(options, "kafka-addr") or _addresses(_KAFKA, settings.get(_KAFKA), 9092)
     advertised = _parsed(options, "advertise-kafka-addr")
     if not advertised and settings.get("advertised_kafka_api"):
@@ -183,7 +188,11 @@ def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]
 
 
 def _names(given: Iterable[str]) -> dict[str, str]:
-    """The names of listeners, as Kafka has them, by Redpanda's. ValueError for two that are one."""
+    """Return Kafka's names of the listeners by their names in Redpanda.
+
+    Raises:
+        ValueError: two listeners have the same name.
+    """
     found: dict[str, str] = {}
     for each in given:
         name = _NOT_IN_NAMES.sub("_", each.upper()) or "REDPANDA"
@@ -194,7 +203,7 @@ def _names(given: Iterable[str]) -> dict[str, str]:
 
 
 def _tls(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The certificates of listeners by Redpanda's names, under the ends of Kafka's keys."""
+    """Return the TLS settings of each listener, by Redpanda's name, with the last parts of Kafka's keys."""
     found: dict[str, dict[str, str]] = {}
     for entry in _items(settings.get("kafka_api_tls")):
         each = _mapping(entry)
@@ -215,7 +224,7 @@ def _tls(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _security(settings: Mapping[str, Any], given: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
-    """Superusers, the authorizer and the first user."""
+    """Return the variables for superusers, the authorizer and the first user."""
     found: dict[str, str] = {}
     superusers = _items(settings.get("superusers"))
     if superusers:

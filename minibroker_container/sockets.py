@@ -1,8 +1,8 @@
-"""`netstat` for health checks: the TCP sockets of the container, as the Alpine images of Kafka show them.
+"""`netstat` for health checks: lists the TCP sockets of the container in the format of Kafka's Alpine images.
 
     python -m minibroker_container.sockets [-l] [-a] [-t] [-n] [-p]
 
-`-l` shows those that listen, `-a` these and the connections, no option the connections.
+`-l` lists listening sockets, `-a` lists all sockets, and the default is connected sockets.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ _FORM: Final = "{:<5} {:>6} {:>6} {:<23} {:<23} {:<11}"
 
 
 def main(arguments: Sequence[str], proc: Path = _PROC) -> int:
-    """Print the sockets that the options ask for; returns the exit status."""
+    """Print the sockets chosen by the options, and return the exit status."""
     letters = {letter for word in arguments for letter in word.lstrip("-")} if arguments else set[str]()
     shows = "listening" if "l" in letters else "all" if "a" in letters else "connected"
     lines = [_FORM.format("Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State")]
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str], proc: Path = _PROC) -> int:
 
 
 def _sockets(proc: Path) -> Iterator[tuple[str, str, str]]:
-    """(local address, remote address, state) of each socket."""
+    """Yield the local address, the remote address and the state of each socket."""
     for path in (proc / "tcp", proc / "tcp6"):
         for line in path.read_text(encoding="ascii").splitlines()[1:] if path.exists() else ():
             _, local, remote, state = line.split()[:4]
@@ -42,7 +42,7 @@ def _sockets(proc: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _address(text: str) -> str:
-    """HOST:PORT of an address in hexadecimal digits, whose words of 32 bits are little-endian."""
+    """Convert a hexadecimal address, made of little-endian words of 32 bits, to HOST:PORT."""
     host, _, port = text.partition(":")
     words = (bytes.fromhex(host[start : start + 8])[::-1] for start in range(0, len(host), 8))
     return f"{ipaddress.ip_address(b''.join(words))}:{int(port, 16) or '*'}"

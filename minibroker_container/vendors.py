@@ -1,4 +1,4 @@
-"""The variables of each vendor's image, under the names that apache/kafka has for them.
+"""Translates the variables of each vendor's image to those of apache/kafka.
 
 - wurstmeister/kafka (`start-kafka.sh`), debezium/kafka, spotify/kafka: names for the advertised host and port
 - lensesio/fast-data-dev: ADV_HOST
@@ -15,7 +15,7 @@ from typing import Final
 from minibroker_container.files import opened
 
 Warn = Callable[[str], None]
-"""Takes a remark about the environment, one line without the program's name."""
+"""Prints a remark about the environment, one line without the program's name."""
 
 BITNAMI_CERTIFICATES: Final = "/opt/bitnami/kafka/config/certs"
 
@@ -50,19 +50,21 @@ _ADMIN_API: Final = "MINIBROKER_ADMIN_API"
 _HTTP_SERVERS: Final = ("KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS", "KAFKA_CONFLUENT_METADATA_SERVER_LISTENERS")
 _HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})", re.ASCII)
 _CP_SERVER: Final = re.compile(r"KAFKA_CONFLUENT_(BALANCER|LICENSE|SCHEMA_REGISTRY|CLUSTER_LINK|TELEMETRY)_\w+")
-"""Variables of cp-server, which serves HTTP on port 8090 unless told otherwise."""
+"""Variables of cp-server, which serves HTTP on port 8090 by default."""
 _CP_SERVER_HTTP: Final = "http://0.0.0.0:8090"
 _HOST_LISTENER: Final = "PLAINTEXT_HOST"
 _LISTENERS: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS")
 _LOCAL_MAP: Final = f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{_HOST_LISTENER}:PLAINTEXT"
-"""The protocols that confluent-local has by itself."""
+"""The default protocol map of confluent-local."""
 _BITNAMI: Final = ("ALLOW_PLAINTEXT_LISTENER", "BITNAMI_DEBUG", "KAFKA_ENABLE_KRAFT")
 
 
 def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
-    """Return the environment with all vendors' variables under apache/kafka's names.
+    """Return the environment with the variables of all vendors renamed to those of apache/kafka.
 
-    OSError for a file of secrets that cannot be read, ValueError for a port that is none.
+    Raises:
+        OSError: a file with a secret cannot be read.
+        ValueError: a port is invalid.
     """
     found = {
         name: _without_quotes(name, value, warn) if name.startswith("KAFKA_") else value
@@ -98,7 +100,7 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
 
 
 def _add_admin_api(found: dict[str, str], warn: Warn) -> None:
-    """Open the HTTP ports of cp-server, which health checks ask for its id."""
+    """Add the HTTP ports of cp-server, from which health checks request the cluster id."""
     for name in _HTTP_SERVERS:
         for entry in filter(None, (each.strip() for each in found.get(name, "").split(","))):
             match = _HTTP_LISTENER.fullmatch(entry)
@@ -111,7 +113,7 @@ def _add_admin_api(found: dict[str, str], warn: Warn) -> None:
 
 
 def _add_kraft_names(found: dict[str, str]) -> None:
-    """Read the variables of moeenz/docker-kafka-kraft, which also listens on 9093 for the machine around it."""
+    """Add the variables of moeenz/docker-kafka-kraft, which also listens on 9093 for the host machine."""
     host = found.get("KRAFT_CONTAINER_HOST_NAME")
     if host:
         found.setdefault("KAFKA_LISTENERS", "PLAINTEXT://:9092,EXTERNAL://:9093")
@@ -130,7 +132,10 @@ def _is_bitnami(environment: Mapping[str, str]) -> bool:
 
 
 def _without_quotes(name: str, value: str, warn: Warn) -> str:
-    """Drop quotes around a whole value: those of a YAML list such as `- KAFKA_LISTENERS="..."` belong to the value."""
+    """Remove quotes around a whole value.
+
+    In a YAML list, the quotes of `- KAFKA_LISTENERS="..."` are part of the value.
+    """
     match = _QUOTED.fullmatch(value)
     if match is None:
         return value
@@ -139,7 +144,7 @@ def _without_quotes(name: str, value: str, warn: Warn) -> str:
 
 
 def _run_commands(found: dict[str, str], warn: Warn) -> None:
-    """Put the output of wurstmeister's commands in the place of `_{HOSTNAME_COMMAND}` and its kind."""
+    """Replace `_{HOSTNAME_COMMAND}` and similar placeholders of wurstmeister/kafka by the output of the commands."""
     for command in _COMMANDS:
         if not found.get(command):
             continue
@@ -160,7 +165,7 @@ def _run_commands(found: dict[str, str], warn: Warn) -> None:
 
 
 def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
-    """Return the command's output; of one that fails the container's host name, or nothing where a host is no use."""
+    """Return a command's output. If HOSTNAME_COMMAND fails, return the host name; for other commands, return ""."""
     problem = "has no output"
     try:
         completed = subprocess.run(  # noqa: S603 - the user's own command, as that image runs it
@@ -184,7 +189,7 @@ def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn)
 
 
 def _add_listeners(found: dict[str, str], *, is_bitnami: bool) -> None:
-    """Write host and port variables as the lists that took their place (`KafkaConfig` of Kafka 2)."""
+    """Convert the host and port variables to the listener variables that replaced them (`KafkaConfig` of Kafka 2)."""
     host, port = found.pop("KAFKA_HOST_NAME", ""), _port(found, "KAFKA_PORT")
     advertised_host = found.pop("KAFKA_ADVERTISED_HOST_NAME", "").strip()
     advertised_port = _port(found, "KAFKA_ADVERTISED_PORT")
@@ -203,12 +208,16 @@ def _add_listeners(found: dict[str, str], *, is_bitnami: bool) -> None:
         if not listed:
             found["KAFKA_LISTENERS"] = f"{protocol}://:{port or _DEFAULT_PORT}"
     elif is_bitnami and not listed:
-        # That image advertises the container's own name, so that other services of a Compose file find it.
+        # The image advertises the container's own name, so that other services of a Compose file can connect.
         found["KAFKA_LISTENERS"] = f"PLAINTEXT://:{_DEFAULT_PORT}"
 
 
 def _port(found: dict[str, str], name: str) -> str:
-    """Take a port out of the environment; links of containers (tcp://10.0.0.1:9092) stay there. ValueError."""
+    """Remove a port from the environment and return it. Container links (tcp://10.0.0.1:9092) are kept and give "".
+
+    Raises:
+        ValueError: the port is invalid.
+    """
     text = found.get(name, "").strip()
     if "://" in text or not text:
         return ""
@@ -219,7 +228,7 @@ def _port(found: dict[str, str], name: str) -> str:
 
 
 def _add_certificates(found: dict[str, str]) -> None:
-    """Name the key stores of bitnami/kafka, which lie in a directory of their own."""
+    """Add the variables for the key stores of bitnami/kafka, which are in a directory of their own."""
     if not os.path.isdir(BITNAMI_CERTIFICATES):
         return
     kind = found.pop("KAFKA_TLS_TYPE", "JKS").upper()

@@ -1,4 +1,4 @@
-"""`minibroker certificates`: an authority, and certificates for a broker and for a client, for tests."""
+"""`minibroker certificates` writes a certificate authority and certificates for a broker and a client, for tests."""
 
 import argparse
 

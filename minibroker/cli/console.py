@@ -1,9 +1,8 @@
-"""The stderr output of `minibroker serve`: log lines as text or JSON, and a banner for people.
+"""The stderr output of `minibroker serve`: log lines as text or JSON, and a banner on terminals.
 
-Everything goes through `logging`. A message is one line, whatever clients have put into it. Lines of text begin with
-"minibroker: ", requests (`-v`) with the time of day. JSON is one object a line: `time` (ISO 8601, UTC), `level`,
-`logger`, `message`, `exception` if there is one, and for a request `request`, as the journal has it
-(`Entry.to_json`).
+All output uses `logging`. Each message is one line, regardless of text from clients. Text lines begin with "minibroker:
+", or with the time of day for requests (`-v`). JSON lines are objects with `time` (ISO 8601, UTC), `level`, `logger`,
+`message`, `exception` if there is one, and `request` for a request, in the form of the journal (`Entry.to_json`).
 """
 
 import contextlib
@@ -26,7 +25,7 @@ with lazy:
     from minibroker.server.inspection import request_lines
 
 if TYPE_CHECKING:
-    # Most runs print no requests.
+    # Imported only for type checking, because most runs print no requests.
     from minibroker.server.inspection.journal import Entry
 
 FORMATS: Final = ("text", "json")
@@ -36,11 +35,11 @@ _requests: Final = logging.getLogger("minibroker.requests")
 
 
 class Console:
-    """A handler for all loggers, for as long as a `with` block lasts.
+    """A handler for all loggers, used as a context manager.
 
     Args:
         log_format: one of `FORMATS`.
-        verbose: also print requests, and why connections were closed.
+        verbose: whether to print requests, and the reasons for closed connections.
     """
 
     def __init__(self, log_format: str, *, verbose: bool) -> None:
@@ -67,7 +66,7 @@ class Console:
 
     @contextlib.contextmanager
     def held(self) -> Generator[None]:
-        """Hold lines back while another program has the terminal; the newest are written when the block ends."""
+        """Hold lines back while another program uses the terminal. The newest lines are written when the block ends."""
         self._handler.held = deque(maxlen=_MOST_HELD)
         try:
             yield
@@ -78,16 +77,16 @@ class Console:
 
     @property
     def has_reader(self) -> bool:
-        """Whether people read stderr at a terminal, not programs."""
+        """Whether stderr is a terminal with text output."""
         return self._has_banner and sys.stderr.isatty()
 
     def greet(self, rows: dict[str, str]) -> None:
-        """Print at a terminal how to connect; programs that read stderr get nothing."""
+        """Print a banner that shows how to connect, but only on a terminal."""
         if self.has_reader:
             sys.stderr.write(banner(rows))
 
     def check_advertised(self, host: str) -> None:
-        """Warn if a host, where clients are sent, cannot be found; on a thread, since resolvers take their time."""
+        """Warn if an advertised host cannot be resolved. This runs in a thread, because resolvers can be slow."""
         threading.Thread(target=_check_advertised, args=(host,), name="advertised", daemon=True).start()
 
 
@@ -98,18 +97,18 @@ def _check_advertised(host: str) -> None:
 
 
 def banner(rows: dict[str, str]) -> str:
-    """Lines of names and what stands behind them, in two columns, with an empty line on either side."""
+    """Format names and values in two columns, with an empty line before and after them."""
     width = max(map(len, rows))
     return "".join(["\n", *(f"  {name:<{width}}  {value}\n" for name, value in rows.items()), "\n"])
 
 
 def tell_request(entry: "Entry") -> None:
-    """Log a request that is over."""
+    """Log a completed request."""
     _requests.info("%s", request_lines.line_of(entry), extra={"entry": entry})
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
-    """Writes to what `sys.stderr` is at the moment; into `held` while that is there."""
+    """Writes to the current `sys.stderr`, or to `held` while that is set."""
 
     held: deque[logging.LogRecord] | None = None
 
@@ -122,10 +121,10 @@ class _StderrHandler(logging.StreamHandler[Any]):
 
 
 def escaped(text: str, *, kept: str = "") -> str:
-    """Text as a terminal may have it: what is not printable, but for the characters `kept`, as in a literal of Python.
+    """Escape the unprintable characters of a text as in a Python literal, except those in `kept`.
 
-    Clients choose names that appear in log lines. A line break in one would look like another line, and an escape
-    sequence would be obeyed.
+    Log lines contain names chosen by clients. A line break in a name would look like another line, and a terminal would
+    execute an escape sequence.
     """
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""`minibroker dump`: what is in the files of a log, as Kafka's DumpLogSegments shows it, as JSON, or explained."""
+"""`minibroker dump` prints log files like Kafka's DumpLogSegments, as JSON, or with explanations."""
 
 import argparse
 import contextlib
@@ -31,7 +31,7 @@ _DECODERS: Final = {
     "transaction_log_decoder": "decode_transaction_record",
     "share_group_state_decoder": "decode_share_state_record",
 }
-"""The functions of `minibroker_storage.dump.decoders` by the options that ask for them."""
+"""The functions of `minibroker_storage.dump.decoders`, by the options that select them."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def size(text: str) -> int:
-    """A number of bytes; argparse prints the function's name in its errors."""
+    """Parse a number of bytes. The function is called `size` because argparse shows its name in error messages."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is not above 0")
@@ -74,7 +74,11 @@ def size(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Dump the files; returns the exit status. `OSError` when the output cannot be written."""
+    """Dump the files and return the exit status.
+
+    Raises:
+        OSError: the output cannot be written.
+    """
     options.files += filter(None, map(str.strip, options.listed.split(",")))
     if not options.files:
         options.parser.error("the following arguments are required: FILE")
@@ -92,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
             sound = explain(options.files, dump_options, out) if options.explain else _dump(options, dump_options, out)
             out.flush()
         except BrokenPipeError:
-            _discard_output()  # the reader has closed the pipe
+            _discard_output()  # The reader closed the pipe.
             return _SOUND
         except KeyboardInterrupt:
             return _INTERRUPTED
@@ -100,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _remark_on_empty(paths: Iterable[str]) -> None:
-    """Say on stderr which of the directories have no files that could be dumped."""
+    """Print a remark on stderr for each directory without files to dump."""
     for path in paths:
         if os.path.isdir(path) and next(expand([path]), None) is None:
             sys.stderr.write(f"{path}: no log files; a partition's directory has some, such as DATA_DIR/orders-0\n")
@@ -124,7 +128,7 @@ def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
 
 
 def _decoder(options: argparse.Namespace) -> Any:
-    """The decoder of a coordinator's topic, None unless the options name one."""
+    """Return the decoder for a coordinator's topic, or None if no option selects one."""
     function = next((function for name, function in _DECODERS.items() if getattr(options, name)), None)
     if function is None:
         return None
@@ -133,7 +137,7 @@ def _decoder(options: argparse.Namespace) -> Any:
 
 @contextlib.contextmanager
 def _standard_output() -> Generator[TextIO]:
-    """Standard output as UTF-8 in blocks, whatever the locale says: logs hold any text, and paths hold any bytes."""
+    """Open standard output as buffered UTF-8 in any locale, because logs can contain any text and paths any bytes."""
     raw = getattr(sys.stdout, "buffer", None)
     if raw is None:
         yield sys.stdout
@@ -147,7 +151,7 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _discard_output() -> None:
-    """Let what is still buffered go nowhere, so that the interpreter can end quietly."""
+    """Discard the buffered output, so that the interpreter can exit without an error."""
     with contextlib.suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

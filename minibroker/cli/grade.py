@@ -1,4 +1,4 @@
-"""`minibroker grade`: checks of any broker, with a progress bar and a report."""
+"""`minibroker grade` checks any broker, with a progress bar and a report."""
 
 import argparse
 import contextlib
@@ -37,7 +37,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Grade the broker; returns 0 when no check fails. ValueError for bad options, OSError for an unreachable one."""
+    """Grade the broker, and return 0 if no check fails.
+
+    Raises:
+        ValueError: an option is invalid, or the broker is unreachable.
+        OSError: the broker cannot be started, or a report cannot be written.
+    """
     checks = chosen(options.upto, options.only)
     if options.list:
         for check in checks:
@@ -54,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
         def done(result: Result) -> None:
             advance(result)
-            if result.has_failed:  # stdout and stderr are other ones below a progress bar
+            if result.has_failed:  # The progress bar replaces stdout and stderr, so they are looked up here.
                 print(failure_text(result), end="\n\n", file=sys.stderr if to_stdout else sys.stdout, flush=True)
             report.add(result)
 
@@ -74,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _target(options: argparse.Namespace) -> Generator[Target]:
-    """The broker, started if need be; it is stopped at the end."""
+    """Start the broker if a command is given, yield it, and stop it at the end."""
     address = parse_advertised(options.address, "HOST:PORT") if options.address else ("127.0.0.1", free_port())
     if options.start is None:
         yield Target(address, options.data_dir)
@@ -88,7 +93,7 @@ def _target(options: argparse.Namespace) -> Generator[Target]:
 
 @contextlib.contextmanager
 def _progress(checks: Sequence[Check]) -> Generator[Callable[[Result], None]]:
-    """A progress bar at a terminal where rich is installed; else nothing."""
+    """Show a progress bar on a terminal, if rich is installed."""
     try:
         from rich.console import Console  # noqa: PLC0415 - it is not always installed
         from rich.progress import Progress  # noqa: PLC0415 - the same

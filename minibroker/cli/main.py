@@ -1,4 +1,4 @@
-"""The command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade` and `certificates`."""
+"""The entry point of the command line, with the commands `minibroker serve` and `minibroker lab`."""
 
 import argparse
 import asyncio
@@ -47,7 +47,7 @@ _logger: Final = logging.getLogger("minibroker")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         options, unknown = make_parser(arguments).parse_known_args(arguments)
@@ -63,17 +63,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that shows no usage in a container, where options come from variables."""
+    """A parser that prints no usage in a container, where variables take the place of options."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the arguments. ValueError in a container; elsewhere it ends the process with status 2."""
+        """Refuse the arguments: raise an error in a container, or else exit with status 2.
+
+        Raises:
+            ValueError: the process runs in a container.
+        """
         if in_container():
             raise ValueError(message)
         super().error(message)
 
 
 def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of these arguments: the many options of a command that they do not name are left out."""
+    """Return a parser for these arguments, without the many options of commands that they do not name."""
     parser = _Parser(
         prog="minibroker",
         description="A Kafka-protocol broker emulator: real clients, real segment files, one small process.",
@@ -124,7 +128,8 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _run_serve(options: argparse.Namespace) -> int:
-    gc.disable()  # until `warm_up`: a start makes objects that stay, and the collector would look at them ten times
+    # `warm_up` enables the collector again. During start-up it would scan the new, permanent objects ten times.
+    gc.disable()
     try:
         with console_module.Console(options.log_format, verbose=options.verbose) as console:
             try:
@@ -167,7 +172,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
 
 
 def _broker(options: argparse.Namespace) -> "Broker":
-    """The broker of these options, not yet started. Its warnings are logged."""
+    """Return a broker with these options, not yet started. Its warnings are logged."""
     properties = _properties(options)
     listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
@@ -201,11 +206,11 @@ def _broker(options: argparse.Namespace) -> "Broker":
 
 @contextlib.contextmanager
 def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
-    """The function that writes the bootstrap address to the file. The file is there only while clients can connect."""
+    """Yield a function that writes the bootstrap address to the file, which exists only while clients can connect."""
     if not path:
         yield lambda _: None
         return
-    _remove(path)  # an old one would say "ready" while the broker starts
+    _remove(path)  # An old file would signal readiness while the broker starts.
     try:
         yield lambda address: files.write_atomically(path, f"{address}\n".encode())
     finally:
@@ -213,7 +218,7 @@ def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
 
 
 def _stop_event(*, with_stdin: bool) -> asyncio.Event:
-    """An event that is set by SIGTERM, by SIGINT, and by the end of stdin if that counts."""
+    """Return an event that SIGTERM, SIGINT and, if requested, the end of stdin set."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -224,16 +229,19 @@ def _stop_event(*, with_stdin: bool) -> asyncio.Event:
 
 
 def _read_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Read stdin to its end, which sets the event. On a thread: the loop watches pipes, but not files and terminals."""
+    """Read stdin to its end and set the event.
+
+    This runs in a thread, because the event loop can watch pipes, but not files and terminals.
+    """
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass
-    with contextlib.suppress(RuntimeError):  # the loop has ended first
+    with contextlib.suppress(RuntimeError):  # The loop ended first.
         loop.call_soon_threadsafe(stop.set)
 
 
 def _where(broker: "Broker", options: argparse.Namespace) -> str:
-    """The addresses and the directory of a broker, for programs."""
+    """Return the addresses and the data directory of a broker, in a form for programs."""
     where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
     if options.control:
         where += f" control={broker.control_url}"
@@ -249,7 +257,7 @@ def _token(options: argparse.Namespace) -> str | None:
 
 
 def _ports(options: argparse.Namespace, broker: "Broker") -> contextlib.AbstractAsyncContextManager[None]:
-    """Keep ports open that say nothing, and those by which other containers pass connections on to this broker."""
+    """Open the silent ports, and the ports to which other containers forward connections for this broker."""
     if not options.silent_port and not options.link:
         return contextlib.nullcontext()
     first = {
@@ -262,31 +270,34 @@ def _ports(options: argparse.Namespace, broker: "Broker") -> contextlib.Abstract
 
 
 def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
-    """Open the page if standard error is a terminal."""
+    """Open the page in a browser if stderr is a terminal."""
     if options.browser and not options.terminal and console.has_reader:
         open_browser(broker.page_url + lesson_path(options), _token(options))
 
 
 def open_browser(url: str, token: str | None) -> None:
-    """Open the page in a browser, if there is one. The address has the token, which the page puts into a cookie."""
+    """Open the page in a browser, if there is one.
+
+    The address contains the token, which the page stores in a cookie.
+    """
     import webbrowser  # noqa: PLC0415 - most runs open none
 
     if token is not None:
         address = parse.urlsplit(url)
         url = f"{url if address.path else f'{url}/'}{'&' if address.query else '?'}{parse.urlencode({'token': token})}"
-    # Some browsers block the process that has started them.
+    # Some browsers block the process that starts them.
     threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
 
 
 def lesson_path(options: argparse.Namespace) -> str:
-    """The path of the lesson that was asked for, behind the page's address."""
+    """Return the path of the requested lesson on the page."""
     path = "" if options.lesson is None else f"/lessons/{options.lesson}"
     return f"{path or '/lessons'}?answers=1" if options.answers else path
 
 
 @contextlib.asynccontextmanager
 async def _admin_ports(given: Sequence[str], broker: "Broker") -> AsyncGenerator[None]:
-    """Keep ports open that answer questions over HTTP."""
+    """Open the ports that answer health checks over HTTP."""
     if not given:
         yield
         return
@@ -299,7 +310,7 @@ async def _admin_ports(given: Sequence[str], broker: "Broker") -> AsyncGenerator
 
 
 def _write_kafka_lines(broker: "Broker") -> None:
-    """Write the lines that MINIBROKER_LOG_LINES asks for: those of kafka, or of redpanda, too."""
+    """Write the log lines selected by MINIBROKER_LOG_LINES: Kafka's, or Redpanda's and Kafka's."""
     kind = os.environ.get("MINIBROKER_LOG_LINES")
     if kind not in {"kafka", "redpanda"}:
         return
@@ -330,7 +341,7 @@ def _warm_up(core: "Core") -> None:
 
 
 def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
-    """The rows of the banner of a broker that has just started."""
+    """Return the rows of the banner for a started broker."""
     topics = [topic.name for topic in broker.asynchronous.services.core.topics if not topic.is_internal]
     release = broker.asynchronous.services.release
     rows = {
@@ -357,12 +368,12 @@ def _advertised(broker: "Broker") -> str:
 
 
 def _listeners(broker: "Broker") -> str:
-    """All of them as Kafka writes a list."""
+    """Return all listeners as a list in Kafka's format."""
     return ",".join(f"{name}://{address}" for name, address in _addresses(broker))
 
 
 def _addresses(broker: "Broker") -> list[tuple[str, str]]:
-    """The names of the listeners with their addresses; of several brokers each listener as often."""
+    """Return the names and addresses of the listeners. With several brokers, each listener occurs once per broker."""
     return [
         (name, address)
         for name in broker.asynchronous.listener_names
@@ -376,7 +387,7 @@ def _remove(path: str) -> None:
 
 
 def _properties(options: argparse.Namespace) -> dict[str, str]:
-    """The broker's configuration from the file and the command line."""
+    """Return the broker's configuration from the files and the command line."""
     properties: dict[str, str] = {}
     for path in options.config:
         with open(path, encoding="utf-8") as file:
@@ -395,7 +406,7 @@ def _properties(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _first(properties: Mapping[str, str], name: str) -> str | None:
-    """The first item of a list that may not be there."""
+    """Return the first item of a list, or None if the list is missing or empty."""
     return properties.get(name, "").split(",")[0].strip() or None
 
 
@@ -408,7 +419,11 @@ def _reason(error: ValueError | OSError) -> str:
 
 
 def _check_terminal() -> None:
-    """ValueError outside of a terminal, and without the extra."""
+    """Check that the terminal view can be used.
+
+    Raises:
+        ValueError: stdin or stdout is not a terminal, or the extra is not installed.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ValueError("--terminal: stdin and stdout are not a terminal")
     if find_spec("textual") is None:
@@ -416,7 +431,7 @@ def _check_terminal() -> None:
 
 
 async def _show_in_terminal(url: str, token: str | None, stop: asyncio.Event) -> None:
-    """Show the page at `url` in the terminal until its user quits, which sets `stop`; or until `stop` is set."""
+    """Show the page at `url` in the terminal until the user quits or `stop` is set. Sets `stop` at the end."""
     environment = {**os.environ} if token is None else {**os.environ, "MINIBROKER_CONTROL_TOKEN": token}
     command = [sys.executable, "-P", "-m", "minibroker_lab.terminal", url]
     child = await asyncio.create_subprocess_exec(*command, env=environment)

@@ -8,11 +8,11 @@ DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 DEFAULT_PAGE: Final = "127.0.0.1:8090"
 
 _Add = Callable[..., Any]
-"""`add_argument` of a parser."""
+"""The `add_argument` method of a parser."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that both commands have."""
+    """Add the options of both commands."""
     _add_addresses(parser.add_argument)
     _add_configuration(parser.add_argument)
     _add_topics(parser.add_argument)
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_addresses(option: _Add) -> None:
-    """Add the addresses: those of the broker, and of ports that it opens in place of other programs."""
+    """Add the addresses of the broker, and of ports that replace other programs."""
     option(
         "--listen",
         metavar="HOST:PORT",
@@ -80,7 +80,7 @@ def _items(text: str) -> list[str]:
 
 
 def _add_configuration(option: _Add) -> None:
-    """Add the configuration, and the directory of the logs."""
+    """Add the configuration and the directory of the logs."""
     option(
         "--data-dir",
         metavar="DIR",
@@ -107,7 +107,7 @@ def _add_configuration(option: _Add) -> None:
 
 
 def _add_topics(option: _Add) -> None:
-    """Add the topics and the records to start with."""
+    """Add the initial topics and records."""
     option(
         "--topic",
         action="append",
@@ -119,7 +119,7 @@ def _add_topics(option: _Add) -> None:
 
 
 def _add_observation(option: _Add) -> None:
-    """Add how a test looks at the broker and disturbs it."""
+    """Add the options with which a test observes and disturbs the broker."""
     option("--faults", metavar="FILE", help="faults to inject, as JSON or YAML: see docs/faults.md")
     option(
         "--journal",
@@ -143,7 +143,7 @@ def _add_observation(option: _Add) -> None:
 
 
 def _add_process(option: _Add) -> None:
-    """Add how the process says that it is ready, what it prints, and when it ends."""
+    """Add the options for readiness, shutdown and output of the process."""
     option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
     option(
         "--stop-with-stdin",

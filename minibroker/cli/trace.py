@@ -1,4 +1,4 @@
-"""`minibroker trace`: a proxy that shows the requests and responses between clients and brokers."""
+"""`minibroker trace` runs a proxy that shows the requests and responses between clients and brokers."""
 
 import argparse
 import asyncio
@@ -62,11 +62,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 _PROTOCOLS: Final = {"PLAINTEXT": False, "SASL_PLAINTEXT": False, "SSL": True, "SASL_SSL": True}
-"""The values of `security.protocol`, and whether each one is TLS."""
+"""The values of `security.protocol`, and whether each one uses TLS."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the proxy until SIGINT or SIGTERM. ValueError for bad options, OSError for a file that cannot be written."""
+    """Run the proxy until SIGINT or SIGTERM.
+
+    Raises:
+        ValueError: an option is invalid.
+        OSError: a file cannot be read or written, or an address is not available.
+    """
     to = parse_advertised(options.to, "--to")
     listen = parse_address(options.listen, "--listen")
     context = _context(options)
@@ -76,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _page(options: argparse.Namespace) -> "TracePlane | None":
-    """The page, whose address is taken; None for none."""
+    """Return the page, with its address bound, or None if there is none."""
     if not options.page:
         return None
     token = options.page_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
@@ -106,7 +111,7 @@ def _properties(path: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _opened(options: argparse.Namespace) -> Generator[TextIO | None]:
-    """The file for lines; None for --quiet."""
+    """Yield the file for the lines, or None with --quiet."""
     if options.quiet:
         yield None
     elif options.json is None or options.json == "-":
@@ -142,7 +147,7 @@ async def _run(
         if page is not None:
             page.serve({"bootstrap_servers": written(proxy.address), "to": written(to)})
             where += f" page={page.url}"
-        # Others wait for that line; where stdout is for JSON it goes to stderr.
+        # Programs wait for this line. It goes to stderr if stdout has JSON.
         print(f"minibroker trace ready: {where}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout)
         if output is not None:
             await _warm_up(output, is_list=options.json is None)
@@ -156,14 +161,14 @@ async def _run(
 
 
 def _forms(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int], str]]:
-    """The functions that make the line of a reading, and the line about those that were left out."""
+    """Return a function that formats a request, and one that formats the number of omitted requests."""
     if json:
         return lines.json_of, lambda count: f'{{"leftOut": {count}}}\n'
     return lines.line_of, lambda count: f"... {count} requests are left out: they came faster than they were read\n"
 
 
 async def _warm_up(output: Output, *, is_list: bool) -> None:
-    """Load what reads messages, module by module: the first request of an API should not wait for imports."""
+    """Load the message modules one by one, so that the first request of an API does not wait for imports."""
     if is_list:
         output.write(lines.HEADING)
     for route in ROUTES:

@@ -1,7 +1,7 @@
-"""The variables by which a container is configured, and the one that a failure of its broker is about.
+"""The environment variables of a container, and the choice of the variable that an error message concerns.
 
-The broker of a container gets options and settings that `minibroker_container` makes of variables. Who reads its
-messages knows the variables only, so a message begins with the variable and its value.
+`minibroker_container` converts variables to options and settings of the broker. Users of a container know only the
+variables, so a message begins with the variable and its value.
 """
 
 import os
@@ -40,7 +40,7 @@ IMAGE_FILES: Final = {
     "ssl.truststore.filename": "ssl.truststore.location",
     "ssl.truststore.credentials": "ssl.truststore.password",
 }
-"""Keys of the images that name files in their directory of secrets, and the keys of Kafka that they stand for."""
+"""The images' keys for files in their secrets directory, and the corresponding keys of Kafka."""
 _LISTS: Final = ("MINIBROKER_TOPICS", "KAFKA_CREATE_TOPICS", "CREATE_TOPICS")
 _LOG_LINES: Final = "MINIBROKER_LOG_LINES"
 _NAMES_ONE: Final = re.compile(r"(KAFKA|MINIBROKER|CLUSTER_ID|ADV|ADVERTISED|BROKER|RACK|HOSTNAME|PORT)[A-Z0-9_]*\b")
@@ -52,23 +52,23 @@ _DIRECTORIES: Final = ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR", "MINIBROKER_DATA_DIR")
 
 
 def config_name(variable: str) -> str:
-    """The key of a KAFKA_ variable, as `kafka.docker.KafkaDockerWrapper` makes it; of a KAFKA_CFG_ one, too."""
+    """Return the key of a KAFKA_ or KAFKA_CFG_ variable, like `kafka.docker.KafkaDockerWrapper`."""
     name = variable.removeprefix("KAFKA_").removeprefix("CFG_").lower()
     return name.replace("_", ".").replace("...", "-").replace("..", "_")
 
 
 def variable_of(config: str) -> str:
-    """The variable of a key."""
+    """Return the variable of a key."""
     return "KAFKA_" + config.replace("-", "___").replace("_", "__").replace(".", "_").upper()
 
 
 def in_container(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this process is the broker of a container, which got its options from variables."""
+    """Return whether this process is the broker of a container, which gets its options from variables."""
     return _LOG_LINES in environment
 
 
 def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return a warning about variables of Kafka's container images, which `minibroker serve` does not read."""
+    """Return a warning about variables of Kafka's images, which `minibroker serve` ignores, or None."""
     names = sorted(name for name in environment if name.startswith("KAFKA_"))
     if not names or in_container(environment):
         return None
@@ -82,7 +82,7 @@ def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def with_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Begin a message with the variable that it is about, and end it with a remedy where it names a file."""
+    """Prefix a message with the variable that it concerns, and append a remedy for a file or an address."""
     if _NAMES_ONE.match(message):
         return message
     remedy = _remedy(message, variable := _variable_in(message, environment))
@@ -94,7 +94,7 @@ def with_variable(message: str, environment: Mapping[str, str] = os.environ) -> 
 
 
 def _remedy(message: str, variable: str | None) -> str:
-    """A remedy for a message that begins with a file or an address; empty for others."""
+    """Return a remedy for a message that begins with a file or an address, or an empty string."""
     if _ADDRESS.match(message):
         return "; leave the host out, as in PLAINTEXT://:9092, to listen on all of them"
     if not _PLACE.fullmatch(message):
@@ -107,7 +107,7 @@ def _remedy(message: str, variable: str | None) -> str:
 
 
 def _variable_in(message: str, environment: Mapping[str, str]) -> str | None:
-    """The variable whose key, option or value a message names; of several the one that it names first."""
+    """Return the variable whose key, option or value occurs first in a message, or None."""
     found: list[tuple[int, int, str]] = []
     for variable in environment:
         for name in _names(variable):
@@ -118,7 +118,7 @@ def _variable_in(message: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _names(variable: str) -> Iterator[str]:
-    """The words by which messages name a variable."""
+    """Yield the names of a variable that can occur in messages."""
     if variable in OPTIONS:
         option = OPTIONS[variable]
         yield from (f"argument {option}", option.removeprefix("--").replace("-", "_") + ":")
@@ -132,7 +132,7 @@ def _names(variable: str) -> Iterator[str]:
 
 
 def _variable_with(message: str, environment: Mapping[str, str]) -> str | None:
-    """The variable whose value a message begins with, or quotes."""
+    """Return the variable whose value a message begins with or quotes, or None."""
     place = _PLACE.fullmatch(message)
     address = _ADDRESS.match(message)
     quoted = re.findall(r"'([^']+)'", message)

@@ -1,13 +1,14 @@
-"""Work that `minibroker serve` does after its start, so that no client pays for it.
+"""Work that `minibroker serve` does after its start, so that no client has to wait for it.
 
-The modules of an API load with its first request. The first member of a group would hold the event loop for 50 ms or
-more in that way. So a broker that runs on its own loads what most clients need a moment after it is ready: a module in
-a step, between the requests. The modules of rare APIs still load with their first request: that takes 5 to 10 ms.
+The modules of an API are loaded by its first request. The first member of a group would block the event loop for 50 ms
+or more. A broker in a process of its own therefore loads the modules that most clients need soon after it is ready, one
+per step, between requests. The modules of rare APIs are still loaded by their first request, which takes 5 to 10 ms.
 
-Python's garbage collector holds the loop, too, in proportion to all objects that there are. So it never looks again at
-what the start has made, it looks at young objects less often, and at all of them while the broker is idle.
+Python's garbage collector also blocks the loop, in proportion to the number of all objects. It is therefore told to
+ignore the objects of the start-up, it scans young objects less often, and it scans all objects only while the broker is
+idle.
 
-`Broker()` does neither: it shares its process, and the settings of the collector, with a test suite.
+`Broker()` does none of this, because it shares its process and the collector's settings with a test suite.
 """
 
 import contextlib
@@ -28,21 +29,24 @@ if TYPE_CHECKING:
     from minibroker.cluster.core import Core
 
 _AFTER_MS: Final = 100
-"""So long after it is ready: the first clients come at once."""
+"""The delay after the broker is ready, because the first clients connect immediately."""
 _MODULES: Final = (
     "metadata produce fetch log_offsets groups offsets consumer_group share_group share_records "
     "streams_group_heartbeat streams_group transactions topics configs"
 )
-"""The modules of messages and handlers for producers, consumers and the everyday work of administrators."""
+"""The modules of messages and handlers for producers, consumers and common administration."""
 _YOUNG: Final = (5_000, 5, 200)
-"""The collector's thresholds. A collection of the middle generation looks at 30,000 objects at most: 3 to 8 ms."""
+"""The collector's thresholds. A collection of the middle generation scans at most 30,000 objects, in 3 to 8 ms."""
 _COLLECTION_MS: Final = 10_000
 _IDLE_SHARE: Final = 0.01
-"""The broker is idle when its thread needs less of a CPU than that."""
+"""The CPU share of the broker's thread below which the broker counts as idle."""
 
 
 def warm_up(core: "Core") -> None:
-    """Load modules soon, and quieten the garbage collector of this process, which has rested until now."""
+    """Schedule the loading of modules, and enable the garbage collector with other thresholds.
+
+    The collector was disabled for the start-up.
+    """
     gc.freeze()
     gc.set_threshold(*_YOUNG)
     gc.enable()
@@ -55,19 +59,19 @@ def _loaded(core: "Core") -> None:
 
 
 def loading() -> Steps[None]:
-    """Load the modules, one in a step, each with those that it needs."""
+    """Load the modules with their dependencies, one per step."""
     folders = ("minibroker_protocol.messages", "minibroker.server.handlers")
     of_apis = (f"{folder}.{module}" for module in _MODULES.split() for folder in folders)
     of_coordinators = (module.name for module in walk_packages(coordinators.__path__, f"{coordinators.__name__}."))
     for name in (log.__name__, *of_coordinators, *of_apis):
-        # Without a descriptor left, the first request that needs the module loads it.
+        # If no descriptor is left, the first request that needs the module loads it.
         with contextlib.suppress(OSError, ImportError):
             load(name)
         yield
 
 
 class _Idleness:
-    """Collects all garbage in periods in which the thread has had next to nothing to do."""
+    """Collects all garbage after periods in which the thread was almost idle."""
 
     def __init__(self, clock: "Clock") -> None:
         self._clock = clock
@@ -75,7 +79,7 @@ class _Idleness:
         self._busy_s = time.thread_time()
 
     def collection(self) -> Steps[None]:
-        """The chore: a full collection, if the period was idle and there may be garbage."""
+        """Run a full collection if the period was idle and there can be garbage. This is a chore."""
         before_ms, busy_s = self._looked_at_ms, self._busy_s
         self._looked_at_ms, self._busy_s = self._clock.monotonic_ms(), time.thread_time()
         is_idle = self._busy_s - busy_s < _IDLE_SHARE * (self._looked_at_ms - before_ms) / 1000

@@ -84,15 +84,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_stats(jobs: Any) -> None:
-    option = _add_job(jobs, "stats", "measure what formats and codecs take on disk").add_argument
+    option = _add_job(jobs, "stats", "measure the size of message formats and codecs on disk").add_argument
     _add_paths(option)
     _add_local(option)
-    option("--by", choices=("partition", "topic"), default="partition", help="one line for each (default: partition)")
+    option(
+        "--by", choices=("partition", "topic"), default="partition", help="print a line for each (default: partition)"
+    )
     option("--html", metavar="FILE", help="write a page with plots")
 
 
 def _add_verify(jobs: Any) -> None:
-    option = _add_job(jobs, "verify", "look for damage; the exit status is 1 when there is some").add_argument
+    option = _add_job(jobs, "verify", "look for damage; the exit status is 1 if there is any").add_argument
     _add_paths(option)
     _add_local(option)
     option("--compacted", **_REPEATED, metavar="PATTERN", help="topics that may have gaps, such as 'users-*'")
@@ -100,9 +102,9 @@ def _add_verify(jobs: Any) -> None:
 
 
 def _add_diff(jobs: Any) -> None:
-    option = _add_job(jobs, "diff", "compare two directories; the exit status is 1 when they differ").add_argument
-    option("left", metavar="LEFT", help="a data directory, or a partition's; or an address")
-    option("right", metavar="RIGHT", help="another one")
+    option = _add_job(jobs, "diff", "compare two directories; the exit status is 1 if they differ").add_argument
+    option("left", metavar="LEFT", help="a data directory, a partition directory, or an address")
+    option("right", metavar="RIGHT", help="another one to compare it with")
     _add_local(option)
     _add_reading(option, isolation="read_uncommitted")
     option("--by-content", action="store_true", help="ignore offsets and partitions: compare the records of each topic")
@@ -110,44 +112,53 @@ def _add_diff(jobs: Any) -> None:
 
 
 def _add_export(jobs: Any) -> None:
-    option = _add_job(jobs, "export", "write Parquet, in folders of topics and days").add_argument
+    option = _add_job(jobs, "export", "write Parquet, in folders by topic and day").add_argument
     _add_paths(option)
     _add_reading(option, isolation="read_committed")
     option("--to", required=True, metavar="DIR", dest="target", help="directory to write the folders to")
     option("--json-schema", metavar="DDL", help='values are JSON with these columns, such as "id BIGINT, name STRING"')
-    option("--keep-corrupt", action="store_true", help="values that are no such JSON go to the column corrupt")
-    option("--save", choices=("error", "append", "overwrite", "ignore"), default="error", help="if the target exists")
+    option("--keep-corrupt", action="store_true", help="keep values that are not such JSON in the column corrupt")
+    option(
+        "--save",
+        choices=("error", "append", "overwrite", "ignore"),
+        default="error",
+        help="what to do if the target exists",
+    )
 
 
 def _add_import(jobs: Any) -> None:
     job = _add_job(jobs, "import", "write Parquet, JSON, CSV or other files as topics", chooses_topics=False)
     option = job.add_argument
-    option("paths", nargs="+", metavar="FILE", help="files or folders, as Spark's reader takes them")
+    option("paths", nargs="+", metavar="FILE", help="files or folders, as for Spark's reader")
     option("--to", required=True, metavar="DIR", dest="target", help="the data directory")
-    option("--topic", default="", metavar="NAME", help="without it the column topic says it of each row")
-    option("--save", choices=("error", "append", "overwrite"), default="error", help="if the directory exists")
+    option("--topic", default="", metavar="NAME", help="topic of all rows (default: the column topic)")
+    option(
+        "--save", choices=("error", "append", "overwrite"), default="error", help="what to do if the directory exists"
+    )
     option = job.add_argument_group("reading").add_argument
-    option("--format", default="parquet", metavar="NAME", help="of the files (default: parquet)")
-    option("--schema", default="", metavar="DDL", help='of the files, such as "id BIGINT, name STRING"')
+    option("--format", default="parquet", metavar="NAME", help="format of the files (default: parquet)")
+    option("--schema", default="", metavar="DDL", help='schema of the files, such as "id BIGINT, name STRING"')
     option("--option", **_REPEATED, metavar="NAME=VALUE", help="an option of the format (repeatable)")
-    making = job.add_argument_group("making records, by expressions of Spark's SQL")
+    making = job.add_argument_group("making records, with expressions in Spark SQL")
     option = making.add_argument
-    option("--column", **_REPEATED, dest="columns", metavar="EXPR", help="include this in the value (repeatable)")
-    option("--key", default="", metavar="EXPR", help="(default: the column key)")
-    option("--value", default="", metavar="EXPR", help="(default: the column value)")
-    option("--timestamp", default="", metavar="EXPR", help="(default: the column timestamp, else now)")
-    option("--partition", default="", metavar="EXPR", help="(default: the column partition, else by key)")
-    option("--headers", default="", metavar="EXPR", help="(default: the column headers)")
+    option(
+        "--column", **_REPEATED, dest="columns", metavar="EXPR", help="include this column in the value (repeatable)"
+    )
+    option("--key", default="", metavar="EXPR", help="key (default: the column key)")
+    option("--value", default="", metavar="EXPR", help="value (default: the column value)")
+    option("--timestamp", default="", metavar="EXPR", help="timestamp (default: the column timestamp, or now)")
+    option("--partition", default="", metavar="EXPR", help="partition (default: the column partition, or by key)")
+    option("--headers", default="", metavar="EXPR", help="headers (default: the column headers)")
     values = making.add_mutually_exclusive_group()
-    values.add_argument("--json", action="store_true", help="values are JSON of the columns")
-    values.add_argument("--avro-schema", metavar="FILE", help="values are Avro of the columns, by this schema")
+    values.add_argument("--json", action="store_true", help="write the columns as a JSON value")
+    values.add_argument("--avro-schema", metavar="FILE", help="write the columns as an Avro value with this schema")
     option("--order-by", **_REPEATED, metavar="EXPR", help="sort records by this (repeatable)")
-    option("--keep-offsets", action="store_true", help="the column offset says where records lie")
+    option("--keep-offsets", action="store_true", help="use the offsets in the column offset")
     option = job.add_argument_group("writing").add_argument
-    option("--partitions", type=_positive, metavar="N", help="of new topics (default: 1)")
+    option("--partitions", type=_positive, metavar="N", help="partitions of new topics (default: 1)")
     option("--codec", metavar="NAME", help="compression.type: none, gzip, snappy, lz4 or zstd")
-    option("--level", type=int, metavar="N", help="of the codec (default: its own)")
-    option("--batch-bytes", type=_positive, metavar="N", help="of a batch, uncompressed (default: 65536)")
+    option("--level", type=int, metavar="N", help="level of the codec (default: its own)")
+    option("--batch-bytes", type=_positive, metavar="N", help="size of a batch, uncompressed (default: 65536)")
     option("--segment-bytes", type=_positive, metavar="N", help="segment.bytes (default: 1 GiB)")
     option("--timestamp-type", metavar="NAME", help="CreateTime (default) or LogAppendTime")
 
@@ -157,34 +168,32 @@ def _add_compact(jobs: Any) -> None:
     _add_paths(option)
     _add_local(option)
     count = partial(option, metavar="N")
-    option("--to", required=True, metavar="DIR", help="the new data directory; it must not exist, or be empty")
-    option("--from-start", action="store_true", help="compact again what was compacted before")
-    option("--roll", action="store_true", help="also the active segment, as if a new one had begun")
-    now = "the time to judge delete horizons by (default: the clock's)"
+    option("--to", required=True, metavar="DIR", help="the new data directory, which must be missing or empty")
+    option("--from-start", action="store_true", help="also compact what was compacted before")
+    option("--roll", action="store_true", help="roll the active segment first, so that it is compacted too")
+    now = "time for delete horizons (default: the current time)"
     option("--now", dest="now_ms", type=_not_negative, metavar="MS", help=now)
-    count("--delete-retention-ms", type=_not_negative, help="for how long tombstones stay (default: a day)")
-    count("--min-compaction-lag-ms", type=_not_negative, help="leave younger records alone (default: 0)")
+    count("--delete-retention-ms", type=_not_negative, help="how long tombstones remain (default: a day)")
+    count("--min-compaction-lag-ms", type=_not_negative, help="do not compact younger records (default: 0)")
     count("--segment-bytes", type=_positive, help="join segments up to this size (default: 1 GiB)")
-    count("--index-interval-bytes", type=_not_negative, help="as of the topics (default: 4096)")
-    option("--memory", type=_positive, metavar="MIB", help="for the keys of one partition (default: 256)")
+    count("--index-interval-bytes", type=_not_negative, help="index.interval.bytes (default: 4096)")
+    option("--memory", type=_positive, metavar="MIB", help="memory for the keys of one partition (default: 256)")
 
 
 def _add_convert(jobs: Any) -> None:
-    option = _add_job(
-        jobs, "convert", "write logs in another message format, under another codec, in other batches"
-    ).add_argument
+    option = _add_job(jobs, "convert", "write logs in another message format, codec or batch size").add_argument
     _add_paths(option)
     _add_local(option)
     count = partial(option, metavar="N")
     option("--to", required=True, metavar="DIR", dest="target", help="the new data directory")
-    option("--format", choices=("v0", "v1", "v2"), help="of the messages (default: as they are)")
-    option("--codec", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="compression.type (default: as it is)")
-    count("--level", type=int, help="of the codec (default: its own)")
+    option("--format", choices=("v0", "v1", "v2"), help="message format (default: unchanged)")
+    option("--codec", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="compression.type (default: unchanged)")
+    count("--level", type=int, help="level of the codec (default: its own)")
     count("--batch-bytes", type=_positive, help="join or split batches to this size, uncompressed")
     count("--segment-bytes", type=_positive, default=1 << 30, help="segment.bytes (default: 1 GiB)")
-    count("--index-interval-bytes", type=_positive, default=4096, help="index.interval.bytes")
+    count("--index-interval-bytes", type=_positive, default=4096, help="index.interval.bytes (default: 4096)")
     parts = ("headers", "timestamps", "transactions")
-    option("--drop", **_REPEATED, choices=parts, help="leave out what the format cannot hold (repeatable)")
+    option("--drop", **_REPEATED, choices=parts, help="omit this if the format cannot store it (repeatable)")
     _add_mode(option, "entries")
 
 
@@ -196,32 +205,34 @@ def _add_job(jobs: Any, name: str, summary: str, *, chooses_topics: bool = True)
     option = job.add_argument
     if chooses_topics:
         option("--topic", **_REPEATED, dest="topics", metavar="NAME", help="only this topic (repeatable)")
-    option("--master", metavar="URL", help='run as Spark tasks there, such as "local[4]" or "spark://host:7077"')
+    option(
+        "--master", metavar="URL", help='run as Spark tasks with this master, such as "local[4]" or "spark://host:7077"'
+    )
     return job
 
 
 def _add_paths(option: Any) -> None:
     """Add the argument for any number of directories."""
-    option("paths", nargs="+", metavar="DIR", help="a data directory, or a partition's; or an address (s3://...)")
+    option("paths", nargs="+", metavar="DIR", help="a data directory, a partition directory, or an address (s3://...)")
 
 
 def _add_local(option: Any) -> None:
     """Add the options of jobs that can run without Spark."""
     processes = "number of processes, without --master (default: by the amount of work)"
     option("--processes", type=_positive, metavar="N", help=processes)
-    option("--json", metavar="FILE", help="write the report as JSON; - is standard output, instead of the table")
+    option("--json", metavar="FILE", help="write the report as JSON; - prints it instead of the table")
 
 
 def _add_reading(option: Any, isolation: str) -> None:
     """Add the options of jobs that read records like the data source."""
     levels = ("read_committed", "read_uncommitted")
-    option("--isolation", choices=levels, default=isolation, help=f"default: {isolation}")
+    option("--isolation", choices=levels, default=isolation, help=f"isolation level (default: {isolation})")
     _add_mode(option, "batches")
 
 
 def _add_mode(option: Any, what: str) -> None:
     modes = ("failfast", "permissive")
-    option("--mode", choices=modes, default="failfast", help=f"permissive leaves out damaged {what}")
+    option("--mode", choices=modes, default="failfast", help=f"permissive omits damaged {what}")
 
 
 def _positive(text: str) -> int:
