@@ -1,6 +1,6 @@
-"""One Spark for all tests of the pipeline: starting it takes longer than most of them.
+"""One Spark session for all tests of the pipeline, because starting it takes longer than most tests.
 
-Where Spark cannot run, the tests that ask for it are skipped and say why; under CI that is a failure.
+Where Spark cannot run, the tests that need it are skipped with a reason; under CI they fail.
 """
 
 import os
@@ -15,7 +15,7 @@ from minibroker_pipeline import jars, session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Spark in small, with the packages for Kafka and Avro."""
+    """A small Spark session with the packages for Kafka and Avro."""
     scratch = tmp_path_factory.mktemp("spark")
     settings = {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch / "local")}
     try:
@@ -30,5 +30,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def topic() -> str:
-    """A name that no other test uses; nobody has created the topic."""
+    """A topic name that no other test uses. The topic is not created."""
     return f"topic-{uuid.uuid4().hex[:12]}"

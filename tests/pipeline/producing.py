@@ -1,4 +1,4 @@
-"""Records for the tests of pipelines, written with confluent-kafka."""
+"""Records for the pipeline's tests, written with confluent-kafka."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 
 
 class Message(NamedTuple):
-    """A record to be written."""
+    """A record to write."""
 
     value: bytes | None
     key: bytes | None = None
@@ -21,13 +21,13 @@ class Message(NamedTuple):
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # The client must outlive its futures.
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))]).values():
         future.result(PATIENCE_S)
 
 
 def produce(bootstrap: str, topic: str, messages: Iterable[Message]) -> None:
-    """Write them and wait until they are acknowledged."""
+    """Write records and wait until they are acknowledged."""
     producer = Producer({"bootstrap.servers": bootstrap})
     _send(producer, topic, messages)
     assert producer.flush(PATIENCE_S) == 0
@@ -44,7 +44,7 @@ def produce_in_transaction(
 
 
 def begin(bootstrap: str, topic: str, messages: Iterable[Message], *, name: str = "transactor") -> Producer:
-    """Leave a transaction open that holds them."""
+    """Write records in a transaction that remains open."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{name}"})
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark: a master and a worker in processes of their own, on the loopback interface."""
+"""A standalone Spark cluster: a master and a worker in their own processes, on the loopback interface."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 _HOME: Final = os.path.dirname(pyspark.__file__)
 _MASTER_READY: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _WORKER_READY: Final = re.compile(r"Successfully registered with master (\S+)")
-# An optimising compiler does not pay for itself in programs that end after seconds.
+# An optimizing compiler does not pay off in programs that end after seconds.
 _JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _DEFAULTS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -33,7 +33,7 @@ _DEFAULTS: Final = {
 
 
 class Cluster:
-    """A master and a worker; the environment that they and their programs run in knows nothing of this checkout."""
+    """A master and a worker. Their environment, and that of their programs, has no trace of this checkout."""
 
     def __init__(self, directory: Path) -> None:
         self.url = ""
@@ -56,14 +56,18 @@ class Cluster:
         }
 
     def start(self) -> None:
-        """Start both. AssertionError if one does not come up in time."""
+        """Start both.
+
+        Raises:
+            AssertionError: one of them does not start in time.
+        """
         own = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         self.url = self._daemon(_MASTER_READY, "org.apache.spark.deploy.master.Master", *own)
         worker = ("org.apache.spark.deploy.worker.Worker", self.url, *own, "--cores", "2", "--memory", "1g")
         self._daemon(_WORKER_READY, *worker)
 
     def close(self) -> None:
-        """End both, the worker first: it ends what it has started."""
+        """Stop both. The worker comes first, because it stops the processes that it started."""
         for child in reversed(self._children):
             child.send_signal(signal.SIGTERM)
             try:
@@ -73,7 +77,7 @@ class Cluster:
                 child.wait()
 
     def run(self, script: str, directory: Path, environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-        """Run lines of a shell in a directory, with the commands of PySpark on the path."""
+        """Run shell commands in a directory, with PySpark's commands on the path."""
         return subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", script],
             cwd=directory,
@@ -85,7 +89,7 @@ class Cluster:
         )
 
     def _daemon(self, ready: re.Pattern[str], *command: str) -> str:
-        """Start one of Spark's daemons; returns what the pattern finds in the line that says that it is up."""
+        """Start a Spark daemon, and return the match of the pattern in the line that it prints once it is ready."""
         child = subprocess.Popen(
             [f"{_HOME}/bin/spark-class", *command],
             env=self._environment,

@@ -1,4 +1,4 @@
-"""The cluster of docs/spark.md: a standalone one whose workers have packages, but not this distribution."""
+"""The standalone cluster of docs/spark.md, whose workers have packages, but not this distribution."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.torture
 
 
 class Site(NamedTuple):
-    """Where programs are submitted from: a folder with a wheel and programs, and a broker whose logs they read."""
+    """The folder from which programs are submitted, with a wheel and programs, and the broker whose logs they read."""
 
     cluster: Cluster
     directory: Path
@@ -46,7 +46,7 @@ class Site(NamedTuple):
 
 
 def bare_environment(path: Path) -> str:
-    """A Python with the packages of this one, but without what is installed editable: links (.pth) are not followed."""
+    """Create a Python with the packages of this one, except editable ones: links (.pth) are not followed."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True, timeout=PATIENCE_S)
     packages = next(entry for entry in reversed(sys.path) if os.path.isdir(os.path.join(entry, "pyarrow")))
     (site,) = path.glob("lib/python*/site-packages")
@@ -90,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def run(site: Site, script: str, python: str | None = None) -> str:
-    """The output of the page's lines, with our master in the place of theirs."""
+    """Run commands of the page with our master in place of theirs, and return their output."""
     assert "spark://host:7077" in script
     script = script.replace("spark://host:7077", site.cluster.url).replace("/var/lib/minibroker", site.logs)
     done = site.cluster.run(script, site.directory, {"PYSPARK_PYTHON": python or site.python})
@@ -99,7 +99,7 @@ def run(site: Site, script: str, python: str | None = None) -> str:
 
 
 def counts(output: str) -> list[list[str]]:
-    """The lines of a table that Spark shows."""
+    """Return the rows of a table printed by Spark."""
     lines = [line.strip("|").split("|") for line in output.splitlines() if line.startswith("|")]
     return sorted([cell.strip() for cell in line] for line in lines[1:])
 
@@ -117,7 +117,10 @@ def test_a_wheel_goes_along_as_a_zip(site: Site) -> None:
 
 
 def test_an_environment_goes_along_as_an_archive_and_topics_have_the_rows_of_their_files(site: Site) -> None:
-    """Its packages are those of this Python, since installing them takes a network; the jars are told as a list."""
+    """The environment has the packages of this Python, because installing them needs a network.
+
+    The jars are given as a list.
+    """
     first, _, script, _ = code(PAGE, SECTION, "sh")
     made, installed, *packed = script.splitlines(keepends=True)
     assert made == "python3 -m venv environment\n"

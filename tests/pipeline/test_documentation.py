@@ -1,4 +1,4 @@
-"""The commands of the pages on Spark and of README.md run, with directories and addresses of our own."""
+"""The commands on the Spark pages and in README.md run, with our directories and addresses."""
 
 import json
 import os
@@ -29,20 +29,20 @@ ELSEWHERE: Final = {
     ("docs/spark-example.md", "An example: the standard library in Spark"): "test_examples.py",
     ("README.md", "Work on it"): "make serve and make test",
 }
-"""Blocks that are run by other tests, or by none for a reason."""
+"""Blocks that other tests run, or that no test runs, with the reason."""
 COMMAND: Final = re.compile(r"^minibroker-pipeline(.*)$", re.MULTILINE)
 PLACES: Final = ("/var/lib/minibroker", "/var/lib/kafka", "/backup/kafka", "s3://mirror/kafka")
 RECORDS: Final = 20
 
 
 def order(number: int) -> dict[str, object]:
-    """Fits the schemas of all pages."""
+    """Return an order that fits the schemas of all pages."""
     return {"id": number, "name": "Ada", "customer": f"c{number % 3}", "amount": 1.5, "at": "2024-05-17T12:00:00Z"}
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the topics that the pages name, left by a broker."""
+    """A broker's directory with the topics that the pages mention."""
     path = tmp_path_factory.mktemp("logs") / "data"
     with Broker(data_dir=str(path)) as broker:
         for topic, config in (("orders", {}), ("users", {"cleanup.policy": "compact"}), ("lines-zstd", {})):
@@ -54,14 +54,14 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that Python works in."""
+    """The working directory of this process."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def here(logs: Path, home: Path) -> Callable[[str], str]:
-    """A function that puts our paths in the place of those of a page."""
+    """A function that replaces the paths of a page by ours."""
     tmp_path = home
     (tmp_path / "orders.json").write_text("".join(json.dumps(order(n)) + "\n" for n in range(RECORDS)))
     ours = {place: str(tmp_path / place.replace("s3:/", "").lstrip("/")) for place in PLACES}
@@ -77,13 +77,13 @@ def here(logs: Path, home: Path) -> Callable[[str], str]:
 
 
 def pieces(page: str) -> Iterator[Block]:
-    """The blocks to be run here. A block in a language that nobody runs is output."""
+    """Yield the blocks to run here. Blocks in any other language are output."""
     found = [block for block in blocks(page) if block.language in {"python", "sh"}]
     assert found
     return (block for block in found if (page, block.heading) not in ELSEWHERE)
 
 
-# Spark's JVM works where it was started, so paths that begin nowhere are made absolute.
+# Spark's JVM keeps its first working directory, so relative paths are made absolute.
 RELATIVE: Final = re.compile(
     r"""((?:parquet\(|start\(|committed_files\(|payload\), )")(?=orders)"""
     r"""|(")(?=orders\.checkpoint)|( )(?=orders\.(?:json|parquet))"""
@@ -95,9 +95,9 @@ def made_absolute(text: str) -> str:
 
 
 def run_all(page: str, namespace: dict[str, Any], translate: Callable[[str], str]) -> None:
-    """Run the blocks of a page one after the other. Directories that one has made, the next may make, too."""
+    """Run the blocks of a page one after the other. A block may create a directory that an earlier block created."""
     for block in pieces(page):
-        for path in Path("var/lib").glob("*ed"):  # compacted, converted
+        for path in Path("var/lib").glob("*ed"):  # Remove "compacted" and "converted".
             shutil.rmtree(path)
         where = f"{page}, line {block.line}"
         text = made_absolute(translate(block.text))
@@ -108,11 +108,11 @@ def run_all(page: str, namespace: dict[str, Any], translate: Callable[[str], str
         assert len(commands) == len(text.replace("\\\n", " ").splitlines()), f"{where}: what is this?\n{text}"
         for command in commands:
             arguments = shlex.split(command)
-            if "--to" in arguments:  # the page means a new one
+            if "--to" in arguments:  # The page expects a new directory.
                 shutil.rmtree(arguments[arguments.index("--to") + 1], ignore_errors=True)
             assert main(arguments) == 0, f"{where}: minibroker-pipeline{command}"
     if "query" in namespace:
-        assert namespace["query"].awaitTermination(60)  # fails as the stream did
+        assert namespace["query"].awaitTermination(60)  # This raises the stream's error.
 
 
 @pytest.mark.parametrize("page", ["docs/spark-source.md", "docs/spark-jobs.md", "docs/spark-example.md"])
@@ -135,7 +135,7 @@ def test_the_page_on_topics(spark: SparkSession, home: Path) -> None:
 def test_the_page_on_going_on_with_kafka_writes_to_a_topic(
     spark: SparkSession, here: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Its other blocks are those of test_to_kafka.py."""
+    """test_to_kafka.py runs the other blocks."""
     (block,) = [block for block in blocks("docs/spark-to-kafka.md") if block.language == "python"]
     with Broker(topics=["orders-again:4"], data_dir=str(tmp_path / "again")) as broker:
         text = here(block.text).replace("127.0.0.1:9092", broker.bootstrap_servers)
@@ -155,9 +155,9 @@ def test_the_first_test_of_the_readme_passes(tmp_path: Path) -> None:
 
 def test_a_broker_runs_as_its_page_says(logs: Path, tmp_path: Path) -> None:
     (install,) = [block.text for block in pieces("README.md") if block.language == "sh"]
-    assert "pip install" in install  # test_packaging.py
+    assert "pip install" in install  # test_packaging.py runs this command.
     (program,) = [block for block in pieces("docs/serve.md") if block.language == "python"]
-    assert KafkaProducer.__name__ in program.text  # imported above, where its warnings do not count
+    assert KafkaProducer.__name__ in program.text  # The module is imported at the top, where its warnings are allowed.
     exec(program.text, {})
     serve, dump = [block.text for block in pieces("docs/serve.md") if block.language == "sh"]
     command, ready = serve.splitlines()
@@ -176,7 +176,7 @@ def test_a_broker_runs_as_its_page_says(logs: Path, tmp_path: Path) -> None:
             broker.terminate()
     file = str(next((logs / "orders-0").glob("*.log")))
     for documented in dump.splitlines():
-        if "-decoder" in documented:  # tests/storage/dump
+        if "-decoder" in documented:  # The tests in tests/storage/dump cover these.
             continue
         line = (
             documented.partition(" # ")[0].replace("FILE.log", file).replace("./data/orders-0", str(logs / "orders-0"))

@@ -1,4 +1,4 @@
-"""The example that goes all the way, on a part of its data."""
+"""The large example, on a part of its data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A sample of `make torture`: a stream to Parquet, whose broker is killed and which is restarted itself."""
+"""A sample of `make torture`: a stream to Parquet that is restarted while its broker is killed."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def test_parquet_holds_each_record_once_whoever_is_restarted(spark: SparkSession
     campaign = StreamCampaign(tmp_path, SEED, lambda errand: StreamInSession(spark, errand))
     counts = campaign.run(ROUNDS)
     assert counts["rounds"] == ROUNDS
-    # A torture that breaks nothing open shows nothing.
+    # A run without interruptions would prove nothing.
     for sign in ("kills of brokers", "stops of the stream", "rows", "transactions aborted"):
         assert counts[sign] > 0, f"{sign}: {counts}"
     assert spark.read.parquet(str(tmp_path / "parquet")).distinct().count() == counts["rows"]

@@ -8,7 +8,7 @@ from minibroker_pipeline.progress import ProgressLine, describe
 
 
 class Terminal(io.StringIO):
-    """One that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Which files of a stream's folder count, from logs as Spark writes them."""
+"""The committed files of a stream's folder, from logs in Spark's format."""
 
 import json
 import os

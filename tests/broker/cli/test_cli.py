@@ -1,4 +1,4 @@
-"""The command line: what it runs, how it ends, and what it says about arguments that are wrong."""
+"""The command line: its commands, its exit status, and its messages about invalid arguments."""
 
 import gc
 import json
@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).parents[3]
 
 
 class Served:
-    """`minibroker serve` in a process of its own, which says that it is ready."""
+    """`minibroker serve` in a process of its own, once it is ready."""
 
     def __init__(self, options: tuple[str, ...], temporary: Path) -> None:
         path = os.pathsep.join(str(ROOT / room) for room in (".", "protocol", "storage"))
@@ -53,7 +53,7 @@ class Served:
             return response
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """End it; its status, and what it wrote after the first line."""
+        """Stop the process, and return its status and its output after the first line."""
         self.child.send_signal(number)
         out, error = self.child.communicate(timeout=PATIENCE_S)
         return self.child.returncode, (out + error).decode()
@@ -80,7 +80,7 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """A function that serves on a free port, with an empty folder for temporary files."""
+    """A function that runs a broker on a free port, with an empty folder for temporary files."""
     (tmp_path / "temporary").mkdir()
     with ExitStack() as ends:
 
@@ -248,12 +248,12 @@ def test_names_that_are_not_known_are_warned_of(serve: Serve) -> None:
     assert stderr == "minibroker: message.max.byte is not known and has no effect; did you mean message.max.bytes?\n"
 
 
-# What is wrong is said in one line.
+# Tests of error messages, each of which is one line.
 
 
 @pytest.fixture
 def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """A function that runs a command line that must fail, leave nothing behind, and say why in one line."""
+    """A function that runs an invalid command line, which must leave no files and print one line with the reason."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))

@@ -1,4 +1,4 @@
-"""The stderr of a broker: requests, advice, a banner."""
+"""The stderr output of a broker: requests, advice and a banner."""
 
 import json
 import logging
@@ -47,7 +47,7 @@ def tapped(tmp_path: Path) -> Iterator[Tapped]:
 
 @pytest.fixture
 def over(tapped: Tapped) -> list[Entry]:
-    """The requests that are over."""
+    """Return the completed requests."""
     seen: list[Entry] = []
     recording_of(tapped.services).watch(seen.append)
     return seen
@@ -131,7 +131,7 @@ def test_the_banner_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
         assert stream.getvalue() == shown
 
 
-# Advice
+# Tests of advice for users.
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_too_much_advice_of_a_kind_is_counted_and_hides_no_other(advice: pytest.
 def test_a_message_is_one_line_of_printable_text(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, log_format: str
 ) -> None:
-    # pytest's own report would hold the message, too, and processes that share the tests cannot send a lone surrogate.
+    # pytest's own report would also contain the message, and pytest-xdist cannot transfer a lone surrogate.
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     name = "a\r\nminibroker: all is well\x1b[2J\x9b\u202e\udc80\N{EURO SIGN}"
     logger = logging.getLogger("minibroker.test")

@@ -1,4 +1,4 @@
-"""`minibroker dump`: its options, what it writes where, and how it ends."""
+"""`minibroker dump`: its options, its output and its exit status."""
 
 import json
 import os
@@ -123,7 +123,7 @@ def test_a_reader_that_leaves_early_ends_it_quietly(tmp_path: Path) -> None:
 
 
 def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / LOG).mkdir()  # a directory in its place: reading it fails for root, too
+    (tmp_path / LOG).mkdir()  # A directory in place of the file cannot be read, even by root.
     (tmp_path / LOG / "00000000000000000003.log").symlink_to(tmp_path)
     assert main(["dump", str(tmp_path / LOG / "00000000000000000003.log" / "00000000000000000009.log")]) == 1
     assert "No such file or directory" in capfd.readouterr().err

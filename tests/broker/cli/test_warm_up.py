@@ -1,4 +1,4 @@
-"""`minibroker serve` loads what most clients need after its start, in small steps, and quietens the collector."""
+"""`minibroker serve` loads common modules in small steps after its start, and tunes the garbage collector."""
 
 import errno
 import importlib.util
@@ -82,11 +82,11 @@ async def main():
 asyncio.run(main())
 """
 _MAX_MODULES_PER_STEP: Final = 60
-"""About 40 ms."""
+"""This many modules take about 40 ms."""
 
 
 def lines_of(program: str) -> list[list[str]]:
-    """The output of a new process, line by line and word by word."""
+    """Return the output of a new process, split into lines and words."""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
@@ -102,7 +102,7 @@ def test_no_step_loads_much_and_most_clients_need_nothing_else() -> None:
 
 
 def test_each_module_that_is_loaded_exists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that cannot be loaded is left out, and nobody hears of it."""
+    """A module that cannot be loaded is skipped silently, so this test checks the list."""
     asked: list[str] = []
     monkeypatch.setattr(importlib, "import_module", asked.append)
     drain(warm_up.loading())

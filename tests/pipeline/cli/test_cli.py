@@ -1,4 +1,4 @@
-"""The command line: what it prints, writes and returns."""
+"""The output, the files and the exit status of the command line."""
 
 import json
 import re
@@ -109,7 +109,7 @@ def test_export_writes_parquet_in_a_session(directory: Path, tmp_path: Path, spa
 def test_an_export_of_a_damaged_log_says_where_and_what_to_do(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession, segments: int
 ) -> None:
-    """The end of a log is looked at when the query is planned, the rest in its tasks."""
+    """The end of a log is checked when the query is planned, and the rest in its tasks."""
     spoil(directory)
     if segments > 1:
         (directory / "orders-0" / f"{5:020d}.log").write_bytes(build_batch(RECORDS, base_offset=5))

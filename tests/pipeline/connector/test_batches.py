@@ -1,4 +1,4 @@
-"""Tables of topics and topics of tables, through Spark's connector."""
+"""Reading topics into tables and writing tables to topics through Spark's connector."""
 
 import json
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ AVRO_ORDERS = Payload(
 
 
 def millisecond(seconds: int) -> int:
-    """The timestamp so many seconds after the start."""
+    """Return the timestamp this many seconds after the start."""
     return int((START + timedelta(seconds=seconds)).timestamp() * 1000)
 
 
@@ -44,7 +44,7 @@ def offsets(frame: DataFrame) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def ten_in_each(broker: Broker, topic: str) -> str:
-    """A topic with offsets 0 to 9 in both of its partitions, a second apart."""
+    """A topic with offsets 0 to 9 in each of two partitions, one second apart."""
     create(broker.bootstrap_servers, topic, 2)
     messages = [
         Message(b"%d" % number, partition=partition, timestamp=millisecond(number))

@@ -1,4 +1,4 @@
-"""Where the connector's jars come from."""
+"""The sources of the connector's jars."""
 
 import os
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_without_java_nothing_is_brought_and_nothing_is_left_behind(
     with pytest.raises(jars.NoJarsError, match="no java that works"):
         jars.find()
     assert os.listdir(empty_cache / "minibroker") == [".lock-spark"]
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)  # that of other tests
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)  # Hide the session of other tests.
     with pytest.raises(jars.NoJarsError, match="no java that works"):
         session.spark_session(master="local[1]", packages=())
     monkeypatch.undo()
@@ -65,7 +65,7 @@ def test_without_java_nothing_is_brought_and_nothing_is_left_behind(
 def test_an_unpublished_version_is_replaced_by_an_earlier_one_and_a_failure_names_what_is_missing(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program in java's place publishes 4.2.1 of the connector and 4.0.0 of what it needs, and no Avro."""
+    """A fake `java` publishes version 4.2.1 of the connector, 4.0.0 of its dependencies, and no Avro."""
     ivy = empty_cache / "java"
     ivy.write_text(
         """#!/usr/bin/env python3

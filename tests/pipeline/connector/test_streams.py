@@ -1,4 +1,4 @@
-"""Streams through Spark's connector: each record once in Parquet, whatever is interrupted."""
+"""Streams through Spark's connector. Parquet gets each record exactly once, whatever is interrupted."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from tests.pipeline.producing import Message, begin, create, produce
 
 
 def finish(query: StreamingQuery) -> None:
-    """Wait until it has read what there is."""
+    """Wait until the query has read all records."""
     try:
         assert query.awaitTermination(int(PATIENCE_S)), query.status
     finally:
@@ -39,7 +39,7 @@ def numbers(first: int, end: int) -> Iterable[Message]:
 
 
 def values_in(folder: Path) -> Counter[bytes]:
-    """The number of times that each value is in the files that count."""
+    """Count each value in the committed files."""
     found: Counter[bytes] = Counter()
     for file in committed_files(str(folder)):
         found.update(pq.ParquetFile(file).read(["value"]).column("value").to_pylist())
@@ -53,7 +53,7 @@ def once(first: int, end: int) -> Counter[bytes]:
 def test_a_micro_batch_that_was_written_but_not_noted_is_not_written_twice(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    """The state that a kill between the sink's commit and the checkpoint's leaves."""
+    """The files are left as by a kill between the sink's commit and the checkpoint's commit."""
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     create(broker.bootstrap_servers, topic, 2)
     source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic)
@@ -124,7 +124,7 @@ def test_records_of_an_open_transaction_wait_until_it_is_committed(
 def test_a_stream_of_parsed_records_goes_back_to_a_topic(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    """A folder that one stream fills is another one's source."""
+    """The output folder of one stream is the source of another."""
     bootstrap, again, payload = broker.bootstrap_servers, f"{topic}-again", Payload("json", "id BIGINT")
     for name in (topic, again):
         create(bootstrap, name, 2)

@@ -1,4 +1,4 @@
-"""docs/spark-to-kafka.md, step by step: topics of this broker go on under Apache Kafka 3.9.1 with KRaft, and back."""
+"""Moving topics of this broker to Apache Kafka 3.9.1 with KRaft and back, as docs/spark-to-kafka.md describes."""
 
 import os
 import shlex
@@ -37,14 +37,14 @@ LEFT_OPEN: Final = "left-open"
 
 
 class Move(NamedTuple):
-    """Both sides, and a folder with Kafka's commands in `bin`."""
+    """Both brokers, and a folder with Kafka's commands in `bin`."""
 
     ours: BrokerProcess
     kafka: RealKafka
     directory: Path
 
     def run(self, script: str) -> str:
-        """The output of the page's lines."""
+        """Run commands of the page and return their output."""
         for there, here in (
             ("localhost:9092", self.kafka.bootstrap),
             ("/var/lib/minibroker", str(self.ours.data_dir)),
@@ -85,7 +85,7 @@ def move(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def fill(bootstrap: str) -> None:
-    """The promises of the page: records, a compacted topic, a group, transactions."""
+    """Write everything that the page says is kept: records, a compacted topic, a group and transactions."""
     create(bootstrap, "orders", 2)
     create(bootstrap, "users", 1, {"cleanup.policy": "compact"})
     produce(bootstrap, "orders", [Message(b"%d" % n, b"key", n % 2, headers=[("n", b"1")]) for n in range(ORDERS)])
@@ -105,7 +105,7 @@ def billing(bootstrap: str) -> Consumer:
 
 @contextmanager
 def running(kafka: RealKafka) -> Generator[str]:
-    """From a start to a clean stop; gives the address."""
+    """Start Kafka, yield its address, and stop it cleanly."""
     kafka.start()
     try:
         yield kafka.bootstrap
@@ -145,7 +145,7 @@ def test_topics_groups_and_transactions_go_on_under_kafka(move: Move) -> None:
             assert f"orders:{partition}:{end}\n" in output
         assert f"billing orders 0 {COMMITTED} {orders[0]} " in " ".join(output.split())
         assert "-stray" not in " ".join(path.name for path in move.kafka.data_dir.iterdir())
-        # Its producer ends what it had left open.
+        # The producer of the open transaction ends it.
         produce_in_transaction(bootstrap, "orders", [Message(b"on")], commit=True, name=LEFT_OPEN)
         after = answers(bootstrap, "orders")
         assert before["orders"].last_stable_offset < before["orders"].end
@@ -153,7 +153,7 @@ def test_topics_groups_and_transactions_go_on_under_kafka(move: Move) -> None:
 
 
 def test_a_directory_of_kafka_is_served_and_goes_back(move: Move) -> None:
-    """Topics that were made in between are set aside, and one that was deleted comes back without its records."""
+    """Topics created in the meantime are set aside, and a deleted topic returns without its records."""
     (command,) = code(PAGE, "Serve Kafka's directory", "sh")
     assert command == "minibroker serve --data-dir /var/lib/kafka\n"
     with running(move.kafka) as bootstrap:
@@ -167,7 +167,7 @@ def test_a_directory_of_kafka_is_served_and_goes_back(move: Move) -> None:
         served.start()
         produce(served.bootstrap, "kept", [Message(b"of minibroker", partition=n % 2) for n in range(4)])
         create(served.bootstrap, "made", 1)
-        admin = AdminClient({"bootstrap.servers": served.bootstrap})  # must outlive its futures
+        admin = AdminClient({"bootstrap.servers": served.bootstrap})  # The client must outlive its futures.
         admin.delete_topics(["deleted"])["deleted"].result(PATIENCE_S)
         kept = answers(served.bootstrap, "kept")
         assert kept.end == 7

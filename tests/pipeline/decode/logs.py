@@ -1,4 +1,4 @@
-"""Logs for the decoder's tests: entries of every format, as brokers of all ages leave them behind."""
+"""Logs for the decoder's tests, with entries of every format, as brokers of all versions leave them."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def records(*, with_headers: bool = True, most: int = 12, odd: bool = False) -> 
 
 
 def stamped(batch: bytearray, **changes: int) -> bytes:
-    """The batch with other header fields, and the checksum that goes with them."""
+    """Return the batch with changed header fields and a matching checksum."""
     header = read_header(batch)._replace(**changes)
     HEADER.pack_into(batch, 0, *header)
     batch[CRC_AT : CRC_AT + 4] = compute_crc(memoryview(batch)).to_bytes(4, "big")
@@ -49,7 +49,7 @@ def stamped(batch: bytearray, **changes: int) -> bytes:
 
 
 def emptied(base_offset: int, last_offset_delta: int, **changes: int) -> bytes:
-    """The batch that compaction leaves when its sequence numbers must be remembered."""
+    """Return the empty batch that compaction leaves to preserve sequence numbers."""
     batch = build_batch([NewRecord(None, None, 5)], base_offset=base_offset)[:RECORD_BATCH_OVERHEAD]
     length = RECORD_BATCH_OVERHEAD - 12
     return stamped(batch, record_count=0, last_offset_delta=last_offset_delta, batch_length=length, **changes)
@@ -106,7 +106,7 @@ def _legacy(draw: st.DrawFn, offset: int) -> tuple[bytes, int]:
 
 @st.composite
 def logs(draw: st.DrawFn, *, most: int = 6, odd: bool = False) -> bytes:
-    """Whole entries with rising offsets."""
+    """Draw whole entries with ascending offsets."""
     offset = draw(st.sampled_from([0, 0, 17, 2**40]))
     entries: list[bytes] = []
     for is_legacy in draw(st.lists(st.sampled_from([False, False, True]), max_size=most)):
@@ -117,7 +117,7 @@ def logs(draw: st.DrawFn, *, most: int = 6, odd: bool = False) -> bytes:
 
 
 def read(data: Any, engine: Engine, columns: tuple[str, ...] = ALL_COLUMNS, **options: Any) -> pa.Table:
-    """All rows, checked to be sound Arrow."""
+    """Return all rows as a validated Arrow table."""
     return read_and_report(data, engine, columns, **options)[0]
 
 

@@ -1,4 +1,4 @@
-"""Bytes that are no records: named with file, byte and offset, or passed over and counted."""
+"""Bytes that are not records cause an error with file, byte and offset, or are skipped and counted."""
 
 import pickle
 import zlib
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 
 def batch_at(base_offset: int, **options: Any) -> bytearray:
-    """A batch of three records."""
+    """Return a batch of three records."""
     records = [NewRecord(b"key", b"value %d" % index * 4, 1000) for index in range(3)]
     return build_batch(records, base_offset=base_offset, **options)
 
 
 def flipped(data: bytes | bytearray, at: int) -> bytearray:
-    """One bit turned."""
+    """Return the data with one inverted bit."""
     changed = bytearray(data)
     changed[at] ^= 0x10
     return changed

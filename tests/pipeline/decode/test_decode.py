@@ -1,4 +1,4 @@
-"""The rows of a log, spelt out; `test_parity` then holds both engines to the same over generated logs."""
+"""Decoded rows with literal values. `test_parity` compares both engines on generated logs."""
 
 import pickle
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 
 def three(base_offset: int = 0, **options: Any) -> bytes:
-    """A batch of three records: key and value, a null key, a null value."""
+    """Return a batch of three records: one with key and value, one with a null key, one with a null value."""
     return bytes(
         build_batch(
             [
@@ -147,14 +147,17 @@ def test_a_delete_horizon_is_only_what_timestamps_count_from(engine: Engine) -> 
 
 
 def marker(offset: int, producer_id: int, kind: int) -> bytes:
-    """A transaction marker: 0 aborts, 1 commits."""
+    """Return a transaction marker. Kind 0 aborts, and kind 1 commits."""
     control = NewRecord(bytes((0, 0, 0, kind)), bytes(6), 50)
     options: dict[str, Any] = {"is_transactional": True, "is_control": True}
     return bytes(build_batch([control], base_offset=offset, producer_id=producer_id, producer_epoch=0, **options))
 
 
 def transactions() -> bytes:
-    """Producer 1 aborts 0-2 and commits 8-10, producer 2 commits 4-6; 11-13 belong to nobody."""
+    """Return a log in which producer 1 aborts 0-2 and commits 8-10.
+
+    Producer 2 commits 4-6, and 11-13 have no producer.
+    """
 
     def data(offset: int, producer_id: int) -> bytes:
         return three(offset, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -211,7 +214,7 @@ def test_a_timestamp_that_spark_cannot_express_is_null(engine: Engine) -> None:
     ],
 )
 def test_header_keys_that_are_not_utf8_become_what_java_makes_of_them(engine: Engine, key: str, text: str) -> None:
-    """The texts are what `new String(bytes, UTF_8)` gives in Java 17."""
+    """The expected texts come from `new String(bytes, UTF_8)` in Java 17."""
     name = bytes.fromhex(key).decode("utf-8", "surrogateescape")
     data = bytes(build_batch([NewRecord(b"", b"", 0, ((name, b"1"), ("fine", b"2")))]))
     (headers,) = read(data, engine)["headers"].to_pylist()

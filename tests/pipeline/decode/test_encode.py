@@ -1,4 +1,4 @@
-"""Rows to batches and back."""
+"""Encoding rows as batches and decoding them."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,7 @@ CODECS = [codec.name.lower() for codec in CompressionCodec]
 
 
 def table_of(chosen: list[NewRecord], base_offset: int = 0) -> pa.RecordBatch:
-    """The rows that these records decode to."""
+    """Return the decoded rows of these records."""
     table = read(bytes(build_batch(chosen, base_offset=base_offset)), "numba", ROWS)
     return table.combine_chunks().to_batches()[0]
 

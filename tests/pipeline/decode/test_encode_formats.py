@@ -1,4 +1,4 @@
-"""Rows to messages of the older formats, and to batches of producers."""
+"""Encoding rows as messages of older formats, and as batches of producers."""
 
 from typing import Any
 

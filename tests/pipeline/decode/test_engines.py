@@ -1,4 +1,4 @@
-"""Which engine is taken, and what keeps the compiled one cheap to load."""
+"""The choice of the engine, and cheap loading of the compiled one."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ def test_the_former_engine_plain_is_numpy_with_a_warning() -> None:
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter with the path of this one."""
+    """Run a script in a new interpreter with this interpreter's path."""
     path = os.pathsep.join([environment.pop("FIRST", ""), *sys.path]).strip(os.pathsep)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NUMBA_"))}
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""Heads of log entries as one array."""
+"""Headers of log entries as one array."""
 
 import mmap
 from pathlib import Path

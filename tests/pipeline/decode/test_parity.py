@@ -1,4 +1,4 @@
-"""The engines against each other and `minibroker_protocol`, over logs that nobody thought of."""
+"""Both engines compared with each other and with `minibroker_protocol`, on generated logs."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def _few_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 def outcome(data: bytes, engine: Engine, **options: Any) -> tuple[Any, ...]:
-    """Rows and report, or the error."""
+    """Return the rows and the report, or the error."""
     try:
         table, report = read_and_report(data, engine, **options)
     except DamagedLogError as error:
@@ -119,7 +119,7 @@ def test_engines_agree_about_what_kafka_itself_wrote() -> None:
 
 
 def test_engines_agree_about_more_entries_than_any_chunk_holds() -> None:
-    """Small entries, whose checksums the kernel computes itself, and large ones, whose it does not."""
+    """The kernel verifies the checksums of small entries, but not those of large ones."""
     entries: list[bytes] = []
     for index in range(400):
         records = [NewRecord(b"k%d" % index, bytes(index * 5), index)]

@@ -1,4 +1,4 @@
-"""The rows' schema is the one that Spark expects of its Kafka connector."""
+"""The schema of the rows equals that of Spark's Kafka connector."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The speed of Spark's workers: memory is used again."""
+"""Spark's workers stay fast because the decoder reuses memory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""moto's S3 on the loopback interface, which tells what it was asked."""
+"""moto's S3 server on the loopback interface, which records its requests."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ _BUCKET: Final = "logs"
 
 
 class Asked(NamedTuple):
-    """A request: GET or HEAD and so on, what it was for, and its Range."""
+    """A request: its method, its path and its Range header."""
 
     method: str
     path: str
@@ -19,7 +19,7 @@ class Asked(NamedTuple):
 
 
 class ObjectStore:
-    """For a `with` statement. A server has one bucket, `logs`."""
+    """A server with one bucket, `logs`, used as a context manager."""
 
     def __init__(self) -> None:
         self.requests: list[Asked] = []
@@ -29,7 +29,7 @@ class ObjectStore:
 
     @property
     def endpoint(self) -> str:
-        """Its address."""
+        """The address of the server."""
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 

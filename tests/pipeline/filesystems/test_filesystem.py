@@ -1,4 +1,4 @@
-"""Directories that are not on this machine, through fsspec; its memory stands for an object store."""
+"""Remote directories through fsspec, with its memory file system in place of an object store."""
 
 import uuid
 from collections.abc import Iterator

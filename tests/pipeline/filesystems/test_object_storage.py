@@ -1,4 +1,4 @@
-"""Log directories in S3: what is asked of the store, what comes back, and what is said when that is nothing."""
+"""Log directories in S3: the requests to the store, the results, and the errors."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ def store() -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def access(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The storage options for the store. Nothing else tells where it is, or who asks."""
+    """The storage options, which are the only source of the store's address and credentials."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -42,14 +42,14 @@ def access(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
 
 @pytest.fixture
 def in_environment(store: ObjectStore, access: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As jobs are told, which have no options for it."""
+    """Set the environment variables for jobs, which have no options for the store."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["key"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret"])
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
 
 
 def upload(data_dir: Path, access: dict[str, Any]) -> str:
-    """Put a directory into the store; its address."""
+    """Upload a directory to the store and return its address."""
     system = fsspec.filesystem("s3", **access)
     address = f"{data_dir.parent.name.replace('_', '-')}/kafka"
     system.mkdirs(address, exist_ok=True)
@@ -90,7 +90,7 @@ def test_a_small_segment_is_one_request_and_a_directory_is_one(
     assert len(logs) > 2
     last = logs.pop(max(logs))
     assert set(logs.values()) == {1}
-    assert last <= 3  # its end is looked for when planning, beginning at what an index says
+    assert last <= 3  # Planning searches the end of the log, beginning at an index entry.
     assert asked["listings"] == 2
     assert {count for name, count in asked.items() if not name.endswith(".log")} <= {1, 2}
 
@@ -112,10 +112,10 @@ def test_a_large_segment_is_read_in_ranges_that_do_not_overlap(
     assert len(large) == 4
     assert all(behind <= begin for (_, behind), (begin, _) in pairwise(large))
     assert sum(end - begin for begin, end in large) == size
-    assert len(spans) < 12  # besides them, looks at whether the index is true, and at the log's end
+    assert len(spans) < 12  # The small reads check the index and find the end of the log.
 
 
-@pytest.mark.torture  # others read the store without Spark, and Spark reads directories elsewhere
+@pytest.mark.torture  # Other tests read the store without Spark, or use Spark on local directories.
 def test_spark_reads_a_table_and_follows_a_stream_with_options_alone(
     spark: SparkSession, tmp_path: Path, access: dict[str, Any]
 ) -> None:

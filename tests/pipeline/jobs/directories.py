@@ -1,4 +1,4 @@
-"""Directories for the jobs' tests: logs without a broker, of which every byte is known, and copies to be damaged."""
+"""Directories for the jobs' tests: logs with known bytes, written without a broker, and copies to damage."""
 
 import random
 import shutil
@@ -14,7 +14,7 @@ SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
 def put_log(directory: Path, name: str, segments: Mapping[int, bytes] | bytes) -> Path:
-    """A partition's directory with these segments, and without indexes; returns it."""
+    """Write a partition's directory with these segments and no indexes, and return it."""
     partition = directory / name
     partition.mkdir(parents=True)
     for base, data in ({0: segments} if isinstance(segments, bytes) else segments).items():
@@ -25,13 +25,13 @@ def put_log(directory: Path, name: str, segments: Mapping[int, bytes] | bytes) -
 def put_indexes(
     partition: Path, base: int, offsets: Sequence[tuple[int, int]] = (), times: Sequence[tuple[int, int]] = ()
 ) -> None:
-    """Index files with these entries, as they stand in the files."""
+    """Write index files with these stored entries."""
     (partition / f"{base:020d}.index").write_bytes(b"".join(OffsetIndex.ENTRY.pack(*entry) for entry in offsets))
     (partition / f"{base:020d}.timeindex").write_bytes(b"".join(TimeIndex.ENTRY.pack(*entry) for entry in times))
 
 
 def copied(source: Path, target: Path, topic: str) -> Path:
-    """A data directory with the small files of another one and a single topic of it; returns the partition's."""
+    """Copy a data directory with only one of its topics, and return the partition's directory."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for path in source.iterdir():
@@ -41,19 +41,19 @@ def copied(source: Path, target: Path, topic: str) -> Path:
 
 
 def some_file(partition: Path, chance: random.Random) -> Path:
-    """A log file or an index that has content, logs more often than their number."""
+    """Choose a log file or an index that is not empty. Logs are chosen more often than their share."""
     files = sorted(path for path in partition.iterdir() if path.suffix in SUFFIXES and path.stat().st_size)
     logs = [path for path in files if path.suffix == ".log"]
     return chance.choice(logs if chance.random() < 1 / 3 else files)
 
 
 def flip_a_bit(path: Path, chance: random.Random) -> None:
-    """Of the file's content."""
+    """Invert a bit of the file."""
     data = bytearray(path.read_bytes())
     data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     path.write_bytes(data)
 
 
 def cut(path: Path, chance: random.Random) -> None:
-    """Cut the file somewhere."""
+    """Truncate the file at a random position."""
     path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size)])

@@ -1,4 +1,4 @@
-"""Lives of compacted logs for the tests of `compact`: what grows, and what must be the same behind a cleaning."""
+"""Growing logs for the tests of `compact`, which must equal the logs that a cleaner leaves."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ _LARGE_MAP: Final = 16 << 20
 
 
 class Life:
-    """A directory that the broker's cleaner cleans while `compact` makes a new one of a copy; again and again."""
+    """A directory that grows and is cleaned repeatedly, while `compact` makes a new directory from it each time."""
 
     def __init__(self, home: Path, rnd: Random, *, oldest_format: int) -> None:
         self.home = home
@@ -95,7 +95,7 @@ class Life:
         write_offset_checkpoint(f"{self.data}/{CLEANER_OFFSETS}", {("users", 0): offset})
 
     def clean_by_broker(self) -> bool:
-        """Compact, then let the broker's cleaner work and compare. Whether there was anything to do."""
+        """Compare `compact` with the broker's cleaner, and return whether there was anything to clean."""
         is_first = self.first_dirty(self.data) is None
         is_recovered = not is_first or self.config.segment_index_bytes == 240 or self.random.random() < 0.5
         if is_recovered:
@@ -119,12 +119,12 @@ class Life:
         return plan is not None
 
     def clean_by_kafka(self, oracle: CleanerOracle) -> bool:
-        """Compact, then let Kafka's cleaner work and compare. Whether there was anything to do."""
+        """Compare `compact` with Kafka's cleaner, and return whether there was anything to clean."""
         theirs = Path(shutil.copytree(self.log_directory, self.home / "theirs" / "users-0"))
         for path in theirs.iterdir():
             if path.suffix not in {".log", ".snapshot"}:
                 path.unlink()
-        self.close(self.open(self.data))  # Kafka, too, opens the log as after a crash
+        self.close(self.open(self.data))  # Kafka also opens the log as after a crash.
         config = self.config
         cleaned = oracle.clean(
             theirs,
@@ -151,7 +151,7 @@ class Life:
         return cleaned.next_dirty_offset is not None
 
     def take_over(self, theirs: Path) -> None:
-        """Go on with Kafka's files: codecs of two libraries give different sizes, which would add up."""
+        """Continue with Kafka's files, since the compressed sizes of two libraries differ more and more."""
         shutil.rmtree(self.log_directory)
         self.log_directory.mkdir()
         for path in theirs.iterdir():
@@ -165,7 +165,7 @@ class Life:
 
 
 def files_of(data: Path) -> dict[str, tuple[object, ...]]:
-    """The files of the log by name, with the modification times that later cleanings go by."""
+    """Return the files of the log by name, with the modification times that later cleanings use."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (data / "users-0").iterdir():
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The command of the pipeline that has become `python -m benchmarks.spark`."""
+"""The pipeline's command that was replaced by `python -m benchmarks.spark`."""
 
 import re
 from pathlib import Path
@@ -19,5 +19,5 @@ def test_the_command_of_the_pipeline_says_where_it_is_and_runs_it(
     )
     page = (Path(__file__).parents[3] / "docs/spark-jobs.md").read_text()
     assert {option for option in re.findall(r"--[a-z-]+", output.out) if option not in page} == {"--help"}
-    monkeypatch.setattr(cli, "_CHECKOUT", str(tmp_path))  # as where the package is installed
+    monkeypatch.setattr(cli, "_CHECKOUT", str(tmp_path))  # Simulate a package that is installed outside a checkout.
     assert cli.main(["bench"]) == 2

@@ -1,4 +1,4 @@
-"""`compact`: the logs that it leaves are those of the broker's cleaner, and of Kafka's."""
+"""`compact` leaves the same logs as the broker's cleaner, and as Kafka's."""
 
 from pathlib import Path
 from random import Random

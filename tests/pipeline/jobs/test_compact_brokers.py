@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9.1 and minibroker serve what `compact` has left of a directory of Kafka's, and go on from there."""
+"""Apache Kafka 3.9.1 and minibroker serve a directory of Kafka compacted by `compact`, and continue to write to it."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-# By mypy's rules the package itself does not export them.
+# mypy does not accept these names as exports of the package itself.
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
@@ -31,7 +31,7 @@ CONFIG: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": "3000",
     "index.interval.bytes": "300",
-    "min.cleanable.dirty.ratio": "1.0",  # for now the broker shall not do it itself
+    "min.cleanable.dirty.ratio": "1.0",  # The broker must not clean the log yet.
 }
 
 
@@ -63,7 +63,7 @@ def fill(bootstrap: str) -> None:
 
 
 class Compacted:
-    """A stopped Kafka, what it had answered, and what its directory has become."""
+    """A stopped Kafka, its answers before the stop, and its compacted directory."""
 
     def __init__(self, kafka: RealKafka, home: Path) -> None:
         self.kafka = kafka
@@ -74,7 +74,10 @@ class Compacted:
         self.report = compact([str(kafka.data_dir)], str(self.data), settings)
 
     def expected(self, topic: str) -> list[Line]:
-        """Of the committed records below the active segment the newest of each key; behind it, all."""
+        """Return the committed records that must remain.
+
+        These are all records in the active segment, and the newest record of each key below it.
+        """
         active = max(int(path.stem) for path in (self.data / f"{topic}-0").glob("*.log"))
         committed = self.before[topic].committed
         newest = {line.key: line.offset for line in committed if line.offset < active}

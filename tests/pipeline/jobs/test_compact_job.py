@@ -1,4 +1,4 @@
-"""`compact` as a job: what it takes, where it runs, what it refuses, and what it tells."""
+"""The job `compact`: its settings, its tasks, its errors and its report."""
 
 import json
 import os
@@ -36,7 +36,7 @@ Pairs = list[tuple[int, bytes | None, bytes | None]]
 
 
 def put_users(data: Path, segments: int = 4, entries: int = 12, *, magic: int = 2, seed: int = 5) -> Path:
-    """A data directory with a log of random entries; returns it."""
+    """Write a data directory with a log of random entries, and return it."""
     history = History(Random(seed))
     logs: dict[int, bytes] = {}
     for _ in range(segments):
@@ -47,7 +47,7 @@ def put_users(data: Path, segments: int = 4, entries: int = 12, *, magic: int = 
 
 
 def contents(data: Path) -> dict[str, bytes]:
-    """All files by name."""
+    """Return the contents of all files by name."""
     return {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
 
@@ -98,7 +98,7 @@ def test_with_roll_the_active_segment_is_compacted_and_an_empty_one_follows(tmp_
     assert (tmp_path / "out" / "users-0" / f"{6:020d}.log").read_bytes() == b""
     assert read_offset_checkpoint(str(tmp_path / "out" / CLEANER_OFFSETS)) == {("users", 0): 6}
     again = compact([str(tmp_path / "out")], str(tmp_path / "again"), CompactSettings(now_ms=NOW, roll=True))
-    assert files_of(tmp_path / "again") == files_of(tmp_path / "out")  # there is nothing new
+    assert files_of(tmp_path / "again") == files_of(tmp_path / "out")  # A second compaction has nothing to clean.
     assert again.total.bytes_before == 0
 
 

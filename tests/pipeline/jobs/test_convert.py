@@ -1,4 +1,4 @@
-"""Logs in another format, codec or size of batches: what stays, what changes, and what is refused."""
+"""Converting logs to another format, codec or batch size: what is kept, what changes, and what is refused."""
 
 import json
 import os
@@ -39,7 +39,7 @@ ALL = ("headers", "timestamps", "transactions")
 EVERY_CODEC = [codec.name.lower() for codec in CompressionCodec]
 WITHOUT_ZSTD = EVERY_CODEC[:-1]
 NOT_OURS = {What.EPOCH}
-"""Drawn logs have leader epochs that go back."""
+"""Findings to ignore. Generated logs have leader epochs that decrease."""
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -51,7 +51,7 @@ def some(count: int, first: int = 0, **fields: Any) -> list[NewRecord]:
 
 
 def converted(path: Path, segments: Mapping[int, bytes] | bytes, **how: Any) -> tuple[ConvertReport, Path]:
-    """A log converted: the report, and the new partition's directory, in which nothing is damaged."""
+    """Convert a log, and return the report and the new partition's directory, which must not be damaged."""
     source, target = path / "source", path / "target"
     for directory in (source, target):
         shutil.rmtree(directory, ignore_errors=True)
@@ -76,7 +76,7 @@ def rows_of(data: bytes, columns: tuple[str, ...] = PLACE_AND_CONTENT, **options
 
 
 def headers_of(data: bytes) -> list[dict[str, Any]]:
-    """Heads without what a codec changes."""
+    """Return the headers without the fields that a codec changes."""
     return [
         {**batch.header._asdict(), "batch_length": 0, "crc": 0, "attributes": batch.header.attributes & ~7}
         for batch in iter_batches(data)
@@ -226,7 +226,7 @@ TRANSACTIONS: dict[int, bytes] = {
     5: ended(5, commit=False) + transactional(6, 2) + ended(8, commit=True),
     9: transactional(9, 2, 8) + transactional(11, 1),
 }
-"""The first is aborted, the second committed, and two are open."""
+"""The first transaction is aborted, the second is committed, and two are open."""
 
 
 def test_transactions_and_producers_are_what_they_were_under_another_codec(tmp_path: Path) -> None:
@@ -398,7 +398,7 @@ def test_no_byte_that_has_flipped_goes_unseen(tmp_path: Path, seed: int) -> None
             convert([str(source)], str(target), ConvertSettings(format="v2", codec="gzip"))
         except DamagedLogError as error:
             named = str(error)
-        else:  # what no checksum covers: the leader epoch of a batch
+        else:  # The leader epoch of a batch is not covered by a checksum.
             named = str(partition) if diff(str(source), str(target)).is_equal else ""
         assert str(partition) in named
 

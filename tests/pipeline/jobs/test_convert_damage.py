@@ -1,4 +1,4 @@
-"""Logs with damage in another format or codec: the job ends, or leaves it out."""
+"""Converting damaged logs ends the job, or omits the damage."""
 
 import shutil
 from pathlib import Path
@@ -40,12 +40,12 @@ def test_a_message_with_a_wrong_checksum_in_a_wrapper_is_damage(tmp_path: Path, 
 
 
 def behind(first: bytes | bytearray) -> bytes:
-    """The log of an entry of offsets 0 to 2, and two sound batches behind it."""
+    """Return a log with an entry of offsets 0 to 2, followed by two undamaged batches."""
     return bytes(first + build_batch(some(3, 3), base_offset=3) + build_batch(some(3, 6), base_offset=6))
 
 
 def unreadable(batch: bytearray) -> bytearray:
-    """The batch with a right checksum over records that cannot be unpacked."""
+    """Return the batch with a correct checksum over records that cannot be decompressed."""
     batch[61:] = b"x" * len(batch[61:])
     batch[CRC_AT : CRC_AT + 4] = compute_crc(memoryview(batch)).to_bytes(4, "big")
     return batch

@@ -1,4 +1,4 @@
-"""Directories against each other."""
+"""Comparing log directories."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Parquet out of directories."""
+"""Exporting log directories to Parquet."""
 
 from datetime import date
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files become topics."""
+"""Importing files into topics."""
 
 import json
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ AVRO = {
 
 @pytest.fixture
 def lines(tmp_path: Path) -> str:
-    """A file of JSON: orders, the oldest last."""
+    """A JSON file of orders, with the oldest order last."""
     path = tmp_path / "orders.json"
     made = [
         {"id": number, "who": f"who-{number % 3}", "at": f"2024-05-06T00:00:{59 - number:02}Z"} for number in range(20)
@@ -59,7 +59,7 @@ def test_the_command_makes_json_with_keys_times_and_headers(spark: SparkSession,
     assert found[0]["key"] == b"4"
     assert found[0]["timestamp"] == datetime(2024, 5, 6, 0, 0, 40, tzinfo=UTC)
     assert found[0]["headers"] == [{"key": "who", "value": b"who-1"}]
-    assert cli.main(arguments) == 2  # the directory is there
+    assert cli.main(arguments) == 2  # The directory exists.
     assert cli.main([*arguments, "--save", "append"]) == 0
     assert len(read(target, COLUMNS)) == 40
 

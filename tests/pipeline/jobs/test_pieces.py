@@ -1,4 +1,4 @@
-"""Segments that several tasks share are found to be what they are."""
+"""A segment divided among tasks gives the same result as a whole segment."""
 
 from pathlib import Path
 

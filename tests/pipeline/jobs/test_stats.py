@@ -1,4 +1,4 @@
-"""The sizes of formats and codecs, held against the formats' own reader and writer."""
+"""The sizes of formats and codecs, compared with the protocol's own reader and writer."""
 
 import re
 import tempfile
@@ -67,7 +67,7 @@ def test_the_size_of_compressed_records_in_other_formats_is_estimated_from_sampl
     assert line.compression_ratio == counts.stored_bytes / counts.plain_bytes < 1
     if codec == "ZSTD":
         assert sizes(line) == [None, None, (counts.stored_bytes, True)]
-    else:  # there is one batch, and it is the sample
+    else:  # There is only one batch, and it is the sample.
         as_v0, as_v1 = (len(build_message_set(records, magic=magic, codec=CompressionCodec[codec])) for magic in (0, 1))
         assert sizes(line) == [(as_v0, False), (as_v1, False), (counts.stored_bytes, True)]
 

@@ -1,4 +1,4 @@
-"""The faults of a directory are named; the normal traces of a broker's life are none."""
+"""`verify` reports the faults of a directory, and nothing for the normal files of a broker."""
 
 import struct
 from collections.abc import Callable
@@ -25,14 +25,17 @@ SIZE = len(build_batch([NewRecord(b"key", b"value", 1_000)] * 5))
 
 
 def batch(number: int, **changes: int) -> bytes:
-    """Offsets 5 * number to 5 * number + 4, with times that rise."""
+    """Return a batch with the offsets 5 * number to 5 * number + 4 and ascending timestamps."""
     records = [NewRecord(b"key", b"value", 1_000 * (number + 1))] * 5
     built = build_batch(records, base_offset=5 * number, partition_leader_epoch=0)
     return stamped(built, **changes) if changes else bytes(built)
 
 
 def sound(directory: Path, *, clean: bool = True) -> Path:
-    """Two segments of four batches each, every other one indexed, as brokers write them. Returns the partition."""
+    """Write a partition with two segments of four batches, of which every other one is indexed, and return it.
+
+    The files are those that a broker would write.
+    """
     partition = put_log(
         directory, "orders-0", {base: b"".join(map(batch, range(base // 5, base // 5 + 4))) for base in (0, 20)}
     )
@@ -52,7 +55,7 @@ def sound(directory: Path, *, clean: bool = True) -> Path:
 
 
 def only(directory: Path, settings: VerifySettings | None = None) -> Finding:
-    """The one thing that is found."""
+    """Return the only finding."""
     (finding,) = verify([str(directory)], settings).findings
     return finding
 
@@ -89,7 +92,7 @@ def test_a_flipped_bit_is_a_wrong_checksum_and_no_gap(tmp_path: Path) -> None:
 def test_a_record_that_lies_is_found_under_a_right_checksum(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     wrong = bytearray(batch(1))
-    wrong[61] ^= 2  # the first record's length
+    wrong[61] ^= 2  # Change the length of the first record.
     (partition / f"{0:020d}.log").write_bytes(batch(0) + stamped(wrong, magic=2) + batch(2) + batch(3))
     assert place(only(tmp_path)) == (f"{0:020d}.log", SIZE, What.RECORDS, True)
 
@@ -348,7 +351,7 @@ def test_a_partition_that_a_broker_makes_right_now_may_have_no_log_yet(tmp_path:
     sound(tmp_path, clean=False)
     (tmp_path / "new-0").mkdir()
     assert verify([str(tmp_path)]).findings == []
-    (tmp_path / "new-0" / f"{5:020d}.snapshot").write_bytes(encode_snapshot({}))  # but this one has had records
+    (tmp_path / "new-0" / f"{5:020d}.snapshot").write_bytes(encode_snapshot({}))  # This partition has held records.
     assert place(only(tmp_path)) == ("new-0", None, What.MISSING, True)
 
 
@@ -362,7 +365,7 @@ def test_small_files_that_cannot_be_read_are_found(tmp_path: Path, name: str) ->
 
 
 def transaction(number: int, producer: int) -> bytes:
-    """A batch of five records in a transaction."""
+    """Return a batch of five records in a transaction."""
     records = [NewRecord(b"key", b"value", 1_000)] * 5
     return bytes(
         build_batch(records, base_offset=number, producer_id=producer, producer_epoch=0, is_transactional=True)
@@ -385,7 +388,10 @@ def marker(offset: int, producer: int, kind: int) -> bytes:
 
 
 ABORTED = [AbortedTxn(1, 0, 11, 5), AbortedTxn(2, 5, 12, 13)]
-"""Two transactions side by side: offsets 0 to 4 of producer 1 and 5 to 9 of producer 2. Marker 10 ends nothing."""
+"""Two interleaved transactions: producer 1 has offsets 0 to 4, and producer 2 has 5 to 9.
+
+Marker 10 ends no transaction.
+"""
 
 
 def transactions(tmp_path: Path, entries: list[AbortedTxn], *, clean: bool = True) -> Path:

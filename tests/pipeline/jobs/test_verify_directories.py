@@ -1,6 +1,6 @@
-"""`verify` on directories that brokers have left: nothing is wrong with them, and whatever is done to them is found.
+"""`verify` on directories of real brokers: it finds no fault in them, but finds any damage done to them.
 
-Apache Kafka's DumpLogSegments is the oracle: what it complains of, `verify` names.
+Apache Kafka's DumpLogSegments is the oracle: `verify` must report everything that it reports.
 """
 
 import random
@@ -54,14 +54,14 @@ WAYS: Final = (flip_a_bit, cut)
 
 
 def settings_of(topic: str) -> VerifySettings:
-    """The description of a topic."""
+    """Return the settings for a topic."""
     config = {**TOPICS, **TRANSACTIONAL, **OLD}[topic]
     return VerifySettings(topics=(topic,), index_interval_bytes=int(config.get("index.interval.bytes", 4096)))
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of minibroker's directory while it runs, and once it has stopped."""
+    """Copies of minibroker's directory, taken while it runs and after it stopped."""
     data, copies = tmp_path_factory.mktemp("ours"), tmp_path_factory.mktemp("copies")
     with Broker(data_dir=str(data), config={"log.retention.ms": "-1", "log.cleaner.backoff.ms": "100"}) as broker:
         create(broker.bootstrap_servers, {**TOPICS, **TRANSACTIONAL, **OLD})
@@ -76,7 +76,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def theirs(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same of Kafka, and what it holds after a kill."""
+    """Copies of Kafka's directory, taken after a kill and after a clean stop."""
     copies = tmp_path_factory.mktemp("copies")
     kafka = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
     try:
@@ -130,7 +130,7 @@ def test_the_file_that_was_damaged_is_named(
 
 
 def _loses_nothing(damaged: Path, before: bytes) -> bool:
-    """Whether an offset index of old messages was cut between two entries: sets of them have any distance."""
+    """Return whether an offset index of old messages was cut between entries, whose distances can be of any size."""
     after = damaged.read_bytes()
     is_old = damaged.parent.name.startswith("v")
     return is_old and damaged.suffix == ".index" and len(after) < len(before) and len(after) % 8 == 0
@@ -162,7 +162,7 @@ def test_kafkas_tool_finds_nothing_where_verify_does_not(
 
 @pytest.mark.torture
 def test_nothing_is_found_while_a_broker_writes(tmp_path: Path) -> None:
-    """Segments are rolled, compacted and deleted meanwhile, and transactions aborted."""
+    """During the check, segments are rolled, compacted and deleted, and transactions are aborted."""
     config = {
         "log.retention.check.interval.ms": "50",
         "log.cleaner.backoff.ms": "50",

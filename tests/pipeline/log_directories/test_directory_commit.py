@@ -1,4 +1,4 @@
-"""A job's directory is there complete or not at all; a directory in use, or not closed, is left alone."""
+"""The directory of a job appears complete or not at all. A directory in use, or not closed cleanly, is unchanged."""
 
 import fcntl
 import json
@@ -44,7 +44,7 @@ def put(directory: str | Path, name: str = LOG, text: str = "new") -> None:
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Path:
-    """A data directory with two topics, as a broker leaves it that was stopped."""
+    """A data directory with two topics, as a stopped broker leaves it."""
     data_dir = tmp_path / "data"
     for name in ("a-0", "a-1", "b-0"):
         (data_dir / name).mkdir(parents=True)
@@ -56,7 +56,7 @@ def closed(tmp_path: Path) -> Path:
 
 
 def state(data_dir: Path) -> dict[str, str]:
-    """Every log, and the recovery points."""
+    """Return the contents of all logs, and the recovery points."""
     logs = {str(path.relative_to(data_dir)): path.read_text() for path in data_dir.glob("?-?/*.log")}
     return {**logs, "points": str(sorted(read_offset_checkpoint(str(data_dir / RECOVERY_POINTS)).items()))}
 
@@ -110,7 +110,7 @@ def test_a_directory_with_something_in_it_is_no_new_one(tmp_path: Path, name: st
 
 
 def changed(data_dir: Path, *, staging: str = "") -> None:
-    """More for one partition, a new topic, and another topic made again."""
+    """Append to a partition, add a topic, and replace another topic."""
     staging = staging or new_staging(str(data_dir))
     put(staged_partition(staging, "a", 1), f"{2:020d}.log")
     put(staged_partition(staging, "a", 1), f"{2:020d}.index")
@@ -138,7 +138,7 @@ def test_a_directory_that_is_there_is_changed_as_one(closed: Path, tmp_path: Pat
     assert not list(closed.glob("*minibroker*"))
     seen: list[dict[str, str]] = []
     for moment in moments:
-        check_writable(str(moment))  # finishes what is unfinished, as a broker does, too
+        check_writable(str(moment))  # Complete the interrupted change, as a broker also does.
         seen.append(state(moment))
         assert seen[-1] in (before, after)
     assert before in seen
@@ -196,7 +196,7 @@ def test_a_directory_that_a_broker_of_ours_holds_is_refused(closed: Path) -> Non
 @pytest.mark.skipif(sys.platform == "darwin", reason="the two kinds of locks exclude each other")
 def test_neither_a_writer_nor_a_reader_ends_the_lock_of_a_broker_of_the_same_process(closed: Path) -> None:
     code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    command = [sys.executable, "-c", code, str(closed / ".lock")]  # as Java's FileLock does it
+    command = [sys.executable, "-c", code, str(closed / ".lock")]  # Lock the file as Java's FileLock does.
     held = DataDir(str(closed))
     try:
         held.take_over()
@@ -213,7 +213,7 @@ def test_neither_a_writer_nor_a_reader_ends_the_lock_of_a_broker_of_the_same_pro
 
 @pytest.fixture
 def held_as_by_kafka(closed: Path) -> Iterator[Path]:
-    """Java's file locks are POSIX record locks, which only other processes see."""
+    """Lock a directory like Kafka. Java's file locks are POSIX record locks, which only other processes see."""
     code = (
         "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); "
         "print(flush=True); sys.stdin.read()"
@@ -259,7 +259,7 @@ def test_what_killed_jobs_have_made_ready_goes_with_the_next_one(closed: Path, t
             assert job.stdout is not None
             left = Path(job.stdout.readline().strip())
             other = Path(new_staging(str(path)))
-            assert left.is_dir()  # while it lives
+            assert left.is_dir()  # The owner is still alive.
             job.kill()
         third = Path(new_staging(str(path)))
         assert not left.exists()
@@ -291,7 +291,7 @@ def test_what_unfinished_jobs_leave_in_an_empty_directory_is_in_nobodys_way(tmp_
         put(commit.partition_directory("a", 0))
         commit.publish({("a", 0): PublishedLog(7)})
     assert state(tmp_path)[f"a-0/{LOG}"] == "new"
-    assert left.is_dir()  # of this process, which lives
+    assert left.is_dir()  # The owner is this process.
 
 
 def test_tasks_that_still_run_when_all_is_over_leave_nothing(closed: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where logs end for those who read their files while a broker writes them, or after it was killed."""
+"""The ends of logs that are read from their files while a broker writes them, or after it was killed."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_a_wrong_checksum_at_the_end_is_damage_that_names_the_place(tmp_path: Pa
     home.crash()
     path = last_log(home)
     data = bytearray(path.read_bytes())
-    data[-2] ^= 1  # of the last value
+    data[-2] ^= 1  # Change the last value.
     path.write_bytes(data)
     with pytest.raises(DamagedLogError, match=rf"{path}: byte {len(data) // 3 * 2}, offset 6: .*mode=permissive"):
         offsets(tmp_path)
@@ -91,7 +91,7 @@ def test_nothing_above_the_high_watermark_of_a_running_kafka_is_read(tmp_path: P
     write_offset_checkpoint(f"{tmp_path}/{CHECKPOINT}", {("orders", 0): 7})
     assert offsets(tmp_path) == list(range(7))
     assert offsets(tmp_path, highWatermark="logEnd") == list(range(12))
-    close(home)  # what a broker leaves that has stopped in peace counts
+    close(home)  # After a clean stop, all records count.
     assert offsets(tmp_path) == list(range(12))
     assert offsets(tmp_path, highWatermark="checkpoint") == list(range(7))
 
@@ -110,7 +110,10 @@ def test_a_log_begins_where_records_were_deleted_to(tmp_path: Path) -> None:
 
 
 def with_transactions(tmp_path: Path) -> Home:
-    """One aborted (2, 3), one committed (6, 7), one open at 10; the rest is outside, but for markers at 5 and 9."""
+    """Write a log with an aborted (2, 3), a committed (6, 7) and an open (10) transaction.
+
+    The markers are at 5 and 9, and the other records are outside transactions.
+    """
     home = orders(tmp_path, 0)
 
     def transactional(sequence: int) -> None:

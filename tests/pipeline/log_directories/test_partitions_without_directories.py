@@ -1,4 +1,4 @@
-"""A partition that has held no record has no directory in a running broker's data directory: it is empty."""
+"""A partition that never held a record has no directory in the data directory of a running broker, and is empty."""
 
 import os
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ TOPICS_FILE = "minibroker-topics.json"
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """A running broker: one record in partition 1 of "orders", and nothing in "idle"."""
+    """A running broker with one record in partition 1 of "orders", and no record in "idle"."""
     with Broker(topics=["orders:3", "idle:2"]) as broker:
         broker.produce("orders", "a record", partition=1)
         yield broker
 
 
 def logs(directory: str, **options: str) -> dict[tuple[str, int], tuple[int, int]]:
-    """The offsets that a query sees."""
+    """Return the first offset and the end offset of each log in a query."""
     found = QueryLogs(parse_options({"path": directory, **options})).update()
     return {key: (log.start_offset, log.end_offset) for key, log in found.items()}
 

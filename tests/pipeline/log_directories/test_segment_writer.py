@@ -1,4 +1,4 @@
-"""Segments and small files that jobs write are byte for byte those that the broker's log writes of the same entries."""
+"""The segments and small files of jobs are identical to those that the broker's log writes for the same entries."""
 
 import random
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ SETTINGS = LogFileSettings(
 
 
 def left_by_the_log(path: Path, batches: Sequence[Batch], config: LogConfig = SMALL) -> Path:
-    """A partition's directory as the storage room leaves it."""
+    """Write a partition's directory with the storage package, and return it."""
     home = Home(path, config)
     for number, batch in enumerate(batches):
         home.append(batch, leader_epoch=number // 50)
@@ -39,14 +39,14 @@ def left_by_the_log(path: Path, batches: Sequence[Batch], config: LogConfig = SM
 
 
 def log_bytes(directory: Path) -> bytes:
-    """All entries."""
+    """Return the bytes of all entries."""
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
 def rewritten(
     source: Path, target: Path, *, pieces: int = 1, settings: LogFileSettings = SETTINGS, base_offset: int = 0
 ) -> PartitionWriter:
-    """The same entries through `PartitionWriter`, in so many calls."""
+    """Write the same entries with `PartitionWriter`, in this number of calls."""
     target.mkdir()
     data = log_bytes(source)
     headers = scan_headers(data)
@@ -59,7 +59,7 @@ def rewritten(
 
 
 def many_batches(count: int = 200) -> list[Batch]:
-    """Of different sizes; times go forth and back."""
+    """Return batches of different sizes, with timestamps that are not in order."""
     chance = random.Random(6)
     return [
         a_batch(chance.randint(1, 4), value=bytes(chance.randint(0, 300)), timestamps=())
@@ -70,7 +70,7 @@ def many_batches(count: int = 200) -> list[Batch]:
 
 
 def transactions() -> list[Batch]:
-    """Of three producers, one of which never ends its last one."""
+    """Return batches of three producers. One of them leaves its last transaction open."""
     batches: list[Batch] = []
     for number in range(40):
         first, second = 2 * number, 3 * number
@@ -121,7 +121,7 @@ def test_a_directory_of_ours_opens_as_a_cleanly_closed_log_and_goes_on(tmp_path:
     writer = rewritten(source, home.path)
     log = home.open(last_stop=LastStop.CLEAN)
     assert log.log_end_offset == writer.log_end_offset
-    assert log.last_stable_offset == writer.log_end_offset - 2  # producer 3 is still at it
+    assert log.last_stable_offset == writer.log_end_offset - 2  # The transaction of producer 3 is still open.
     assert home.append(sequenced(40, producer_id=4, epoch=2)) == [writer.log_end_offset]
 
 

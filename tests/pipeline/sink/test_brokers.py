@@ -1,6 +1,6 @@
-"""Apache Kafka 3.9.1 and minibroker serve what is written into directories of theirs, and go on behind it.
+"""Apache Kafka 3.9.1 and minibroker serve records that were written into their directories, and continue after them.
 
-Its DumpLogSegments finds nothing wrong. Neither can be written to while it runs.
+Kafka's DumpLogSegments finds no fault. The directory of a running broker cannot be written.
 """
 
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ from tests.sweeps import one_in
 FIRST: Final = datetime(2024, 5, 6, tzinfo=UTC)
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
 BEFORE: Final = 30
-"""Records that Kafka has written itself."""
+"""The number of records that Kafka writes itself."""
 TASKS: Final = 3
 OPTIONS: Final[dict[str, Any]] = {"batchBytes": 500, "segmentBytes": 4000, "indexIntervalBytes": 700}
 
 
 def rows(first: int, count: int) -> list[Row]:
-    """Null keys and values, empty ones, headers, and times that go back here and there."""
+    """Return rows with null and empty keys and values, headers, and timestamps that are not always in order."""
     return [
         {
             "key": None if number % 5 == 2 else b"key-%d" % (number % 11),
@@ -45,7 +45,7 @@ def rows(first: int, count: int) -> list[Row]:
 
 
 def lines(written: list[Row], offset: int) -> list[Line]:
-    """The rows as a consumer sees them."""
+    """Return the rows as a consumer sees them."""
     return [
         Line(
             offset + number,
@@ -69,7 +69,7 @@ def write_all(data_dir: Path, topic: str, codec: str, *, overwrite: bool = False
 
 @pytest.fixture(scope="module")
 def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
-    """A Kafka whose topics we have added to, or written again, while it was stopped."""
+    """A Kafka whose topics were appended to or replaced while it was stopped."""
     kafka = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
     try:
         kafka.start()
@@ -98,7 +98,7 @@ def test_kafkas_dump_tool_finds_nothing_wrong(oracle: Oracle, kafka: RealKafka, 
 @pytest.fixture(scope="module")
 def running(kafka: RealKafka, oracle: Oracle) -> RealKafka:
     for topic in (*CODECS, "again"):
-        check_directory(oracle, kafka.data_dir / f"{topic}-0")  # before Kafka has touched them
+        check_directory(oracle, kafka.data_dir / f"{topic}-0")  # Check the files before Kafka changes them.
     kafka.start()
     return kafka
 

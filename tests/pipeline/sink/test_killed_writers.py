@@ -1,6 +1,6 @@
-"""Writers that are killed at any moment have written all of a query or nothing, and are in nobody's way.
+"""A writer that is killed at any moment has written all of a query or nothing, and does not block the next writer.
 
-`python -m tests.pipeline.sink.test_killed_writers 200` does so two hundred times.
+`python -m tests.pipeline.sink.test_killed_writers 200` kills two hundred writers.
 """
 
 import random
@@ -20,7 +20,7 @@ from tests.pipeline.sink.writing import Row, values, write
 
 TOPICS: Final = ("a", "b", "c")
 ROWS: Final = 12
-"""Of each topic in a query."""
+"""The number of rows for each topic in a query."""
 
 
 def rows(query: int) -> list[Row]:
@@ -37,7 +37,7 @@ def tell(line: str) -> None:
 
 
 def write_for_ever(target: str) -> None:
-    """One query after the other; says when each is done."""
+    """Run one query after the other, and print a line after each."""
     query = len(values(target).get(("a", 0), ())) // ROWS if Path(target).exists() else 0
     while True:
         some = rows(query)
@@ -47,24 +47,24 @@ def write_for_ever(target: str) -> None:
 
 
 def kill_once(target: Path, chance: random.Random) -> tuple[int, str]:
-    """Start a writer and kill it after some query; the number of queries that are done then, and how it was found."""
+    """Start a writer and kill it. Return the number of written queries, and the state of the directory."""
     command = [sys.executable, "-m", "tests.pipeline.sink.test_killed_writers", str(target)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
-        done = int(writer.stdout.readline())  # it is at work by now
+        done = int(writer.stdout.readline())  # The writer is now at work.
         timer = threading.Timer(chance.uniform(0, 0.3), writer.send_signal, (signal.SIGKILL,))
         timer.start()
         done = max([done, *map(int, writer.stdout)])
     is_unfinished = (target / UNFINISHED).exists()
     left = [path for path in target.iterdir() if path.name.endswith("-delete")]
     if chance.random() < 0.5:
-        check_writable(str(target))  # what the next writer does first
+        check_writable(str(target))  # The next writer does this first.
     else:
-        DataDir(str(target)).release()  # what a broker does
+        DataDir(str(target)).release()  # A broker does this first.
     assert not (target / UNFINISHED).exists()
     found = values(target)
     counts = {len(found[topic, 0]) for topic in TOPICS}
-    assert counts in ({done * ROWS}, {(done + 1) * ROWS})  # a kill may come before it could say so
+    assert counts in ({done * ROWS}, {(done + 1) * ROWS})  # The kill can precede the line about a written query.
     for topic in TOPICS:
         assert sorted(int(value or b"") for value in found[topic, 0]) == list(range(counts.copy().pop()))
     assert list(verify([str(target)], processes=1).findings) == []
@@ -78,7 +78,7 @@ def test_writers_killed_at_random_moments_have_written_all_or_nothing(tmp_path: 
 
 
 def main(argument: str) -> None:
-    """Kill so many times, or be the one that is killed."""
+    """Kill this number of writers, or run as the writer."""
     if not argument.isdecimal():
         write_for_ever(argument)
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Records go to the partitions that Kafka's producers choose."""
+"""Records are assigned to the same partitions as by Kafka's producers."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,7 @@ import pytest
 from minibroker_pipeline.decode.encoder import binary_of
 from minibroker_pipeline.sink.task_writer import Partitioner, hashes
 
-#: From Kafka's UtilsTest.
+#: Expected hashes from Kafka's UtilsTest.
 KAFKAS = {
     b"21": -973932308,
     b"foobar": -790332482,

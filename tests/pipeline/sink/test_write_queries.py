@@ -1,4 +1,4 @@
-"""`df.write.format("minibroker")` in Spark: what is written is read back row for row; what fails leaves nothing."""
+"""`df.write.format("minibroker")` in Spark: written rows are read back unchanged, and a failed query leaves nothing."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ COLUMNS = ("key", "value", "timestamp", "headers")
 
 
 def frame(spark: SparkSession) -> DataFrame:
-    """Null keys, tombstones, headers, times in four tasks."""
+    """Return rows with null keys, tombstones, headers and timestamps, in four tasks."""
     return spark.range(0, ROWS, 1, 4).selectExpr(
         "CASE WHEN id % 10 > 0 THEN CAST(CAST(id % 100 AS STRING) AS BINARY) END AS key",
         "CASE WHEN id % 17 > 0 THEN CAST(concat('value ', id) AS BINARY) END AS value",

@@ -1,4 +1,4 @@
-"""Rows become logs: where they go, in which order, behind what is there, and all of them at once or none."""
+"""Writing rows as logs: their partitions, their order, appending and replacing, and commits that are all or nothing."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +34,7 @@ def numbers(first: int, end: int) -> list[bytes]:
 
 
 def left(directory: Path) -> list[str]:
-    """The names that should not exist."""
+    """Return the names of files that should not remain."""
     return [path.name for path in directory.iterdir() if "minibroker-write" in path.name or path.name == UNFINISHED]
 
 
@@ -74,7 +74,7 @@ def test_records_of_a_key_keep_their_order_over_tasks(tmp_path: Path) -> None:
         for digit in {int(value or b"") % 5 for value in some}:
             own = [int(value or b"") for value in some if int(value or b"") % 5 == digit]
             assert own == sorted(own)
-            assert len(own) == 80  # a key is in one partition
+            assert len(own) == 80  # Each key is in only one partition.
     check(tmp_path / "data")
 
 
@@ -135,7 +135,7 @@ def test_chunks_become_full_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert values(tmp_path / "data") == {("orders", 0): numbers(0, 1000)}
 
 
-# Appending
+# Tests of appending.
 
 
 def test_more_is_written_behind_the_end(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_more_is_written_behind_the_end(tmp_path: Path) -> None:
 
 
 def a_log(tmp_path: Path) -> Home:
-    """As the storage room leaves it: with a leader epoch of 4, an open transaction and an idempotent producer."""
+    """Write a log with the storage package, with leader epoch 4, an open transaction and an idempotent producer."""
     (tmp_path / "data").mkdir()
     home = Home(tmp_path / "data" / "orders-0")
     home.append(a_batch(3, value=b"old"), leader_epoch=2)
@@ -211,13 +211,13 @@ def test_two_queries_at_once_append_one_after_the_other(tmp_path: Path) -> None:
 
 def test_an_attempt_that_does_not_count_leaves_nothing(tmp_path: Path) -> None:
     writer = new_writer(tmp_path / "data", ["value"], topic="orders")
-    run_tasks(writer, [rows(0, 4)])  # its report never arrived
+    run_tasks(writer, [rows(0, 4)])  # The report of this attempt is lost.
     writer.commit(run_tasks(writer, [rows(0, 4)]))
     assert values(tmp_path / "data") == {("orders", 0): numbers(0, 4)}
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-# Overwriting
+# Tests of overwriting.
 
 
 def test_overwriting_replaces_the_topics_that_are_written(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_overwriting_replaces_the_topics_that_are_written(tmp_path: Path) -> Non
     check(target)
 
 
-# Offsets that are kept
+# Tests of kept offsets.
 
 
 def test_offsets_are_kept_with_their_gaps(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_offsets_that_do_not_rise_are_an_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# Refusals
+# Tests of refused rows and options.
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_a_log_whose_end_is_torn_in_spite_of_a_clean_stop_is_refused(tmp_path: P
     assert left(tmp_path) == []
 
 
-# Kills
+# Tests of killed writers.
 
 
 def test_a_driver_that_is_killed_while_it_puts_things_in_place_has_done_all_or_nothing(tmp_path: Path) -> None:
@@ -366,6 +366,6 @@ def test_a_driver_that_is_killed_while_it_puts_things_in_place_has_done_all_or_n
         seen.append(values(moment))
         assert seen[-1] in (before, after)
         check(moment)
-        write(moment, *tasks)  # the next one is not in the way of what was left
+        write(moment, *tasks)  # The remains do not block the next writer.
     assert before in seen
     assert after in seen

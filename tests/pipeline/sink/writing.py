@@ -1,4 +1,4 @@
-"""Writing without a JVM: the steps that Spark takes with a writer, in this process."""
+"""Writing without a JVM: Spark's calls to a writer, made in this process."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 def batch_of(rows: Sequence[Row], names: Sequence[str] = ()) -> pa.RecordBatch:
-    """The rows with the columns that they have, or with these."""
+    """Return the rows as a batch with their own columns, or with these."""
     columns = names or [name for name in SCHEMA.names if any(name in row for row in rows)]
     return pa.RecordBatch.from_pylist(list(rows), pa.schema([SCHEMA.field(name) for name in columns]))
 
@@ -39,7 +39,7 @@ def new_writer(target: Path | str, names: Iterable[str], *, overwrite: bool = Fa
 
 
 def run_tasks(writer: LogWriter, tasks: Sequence[Sequence[Row]]) -> list[WriterCommitMessage | None]:
-    """The reports of the tasks; each gets its rows in batches of two."""
+    """Run the tasks, with their rows in batches of two, and return their reports."""
     names = [name for name in SCHEMA.names if any(name in row for rows in tasks for row in rows)]
     return [
         writer.write(batch_of(rows[first : first + 2], names) for first in range(0, len(rows), 2)) for rows in tasks
@@ -47,7 +47,7 @@ def run_tasks(writer: LogWriter, tasks: Sequence[Sequence[Row]]) -> list[WriterC
 
 
 def write(target: Path | str, *tasks: Sequence[Row], overwrite: bool = False, **options: Any) -> None:
-    """A whole query of these tasks' rows."""
+    """Run a whole query with the rows of these tasks."""
     names = [name for name in SCHEMA.names if any(name in row for rows in tasks for row in rows)] or ["key", "value"]
     writer = new_writer(target, names, overwrite=overwrite, **options)
     try:
@@ -58,7 +58,7 @@ def write(target: Path | str, *tasks: Sequence[Row], overwrite: bool = False, **
 
 
 def values(target: Path | str, **options: Any) -> dict[tuple[str, int], list[bytes | None]]:
-    """The records of the logs, by partition, in the order of their offsets."""
+    """Return the values of the logs by partition, in offset order."""
     found: dict[tuple[str, int], list[bytes | None]] = {}
     for row in read(target, ("topic", "partition", "offset", "value"), **options):
         place = found.setdefault((row["topic"], row["partition"]), [])

@@ -1,4 +1,4 @@
-"""Data directories for the source's tests, written by the storage room, and reading them without a JVM."""
+"""Data directories for the source's tests, written with the storage package and read without a JVM."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +15,11 @@ from minibroker_storage.config import LogConfig
 from tests.storage.helpers import NOW, SMALL, Home, a_batch
 
 ROOMY = LogConfig(index_interval_bytes=200)
-"""One segment, well indexed."""
+"""One large segment with many index entries."""
 
 
 def orders(data_dir: Path, count: int = 60, *, config: LogConfig = SMALL, name: str = "orders-0") -> Home:
-    """A log of batches of 3 records each; the value is the record's offset, timestamps rise by 1 ms."""
+    """Write a log of batches with 3 records each, where the value is the offset and timestamps ascend by 1 ms."""
     data_dir.mkdir(exist_ok=True)
     home = Home(data_dir / name, config)
     add(home, count)
@@ -27,20 +27,20 @@ def orders(data_dir: Path, count: int = 60, *, config: LogConfig = SMALL, name: 
 
 
 def add(home: Home, count: int) -> None:
-    """More of the same."""
+    """Append records of the same kind."""
     for _ in range(count):
         first = home.log.log_end_offset
         home.append(a_batch(3, value=b"v%d" % first, timestamps=[NOW + first + by for by in range(3)]))
 
 
 def close(home: Home) -> None:
-    """Stop as a broker does."""
+    """Close the log like a broker that stops."""
     home.log.close()
     (home.path.parent / ".kafka_cleanshutdown").write_text("")
 
 
 def option_names(given: dict[str, Any]) -> dict[str, str]:
-    """`topic_partitions` cannot be written with a dot."""
+    """Convert keyword arguments to option names. `topic_partitions` stands for a name with a dot."""
     return {name.replace("topic_partitions", "topic.partitions"): str(value) for name, value in given.items()}
 
 
@@ -51,7 +51,7 @@ def new_reader(data_dir: Path | str, columns: Sequence[str] = (), /, **options: 
 
 
 def plan(data_dir: Path | str, filters: Sequence[Filter] = (), /, **options: Any) -> list[tuple[LogRange, ...]]:
-    """The ranges of each task."""
+    """Return the ranges of each task."""
     reader = new_reader(data_dir, **options)
     if isinstance(reader, PushdownLogReader):
         list(reader.pushFilters(list(filters)))
@@ -61,7 +61,7 @@ def plan(data_dir: Path | str, filters: Sequence[Filter] = (), /, **options: Any
 def read(
     data_dir: Path | str, columns: Sequence[str] = (), filters: Sequence[Filter] = (), /, **options: Any
 ) -> list[dict[str, Any]]:
-    """All rows."""
+    """Return all rows."""
     reader = new_reader(data_dir, columns, **options)
     if isinstance(reader, PushdownLogReader):
         list(reader.pushFilters(list(filters)))
@@ -69,5 +69,5 @@ def read(
 
 
 def offsets(data_dir: Path | str, **options: Any) -> list[int]:
-    """The offsets of all rows."""
+    """Return the offsets of all rows."""
     return [row["offset"] for row in read(data_dir, ("offset",), **options)]

@@ -1,4 +1,4 @@
-"""Rows of Spark's Kafka connector from the broker, and of the source from the broker's files: they are the same."""
+"""The data source returns the same rows from a broker's files as Spark's Kafka connector returns from the broker."""
 
 import json
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from tests.pipeline.producing import Message, begin, create, produce, produce_in
 
 FORMATS = ["0.9.0", "0.10.2", "3.0"]
 FOREVER = {"retention.ms": "-1", "segment.bytes": "20000"}
-"""The tests' timestamps are of long ago. Small segments, of which there are some."""
+"""The tests' timestamps are old, so retention must not delete records. Small segments give several of them."""
 CODECS = ["uncompressed", "gzip", "snappy", "lz4", "zstd"]
 
 
 def messages(count: int, *, headers: bool, part: int = 0, partitions: int = 2) -> Iterator[Message]:
-    """Keys and values of many sizes, null ones and empty ones; with or without headers."""
+    """Yield messages with keys and values of many sizes, null or empty, and optionally with headers."""
     for number in range(part * count, part * count + count):
         value = None if number % 7 == 3 else b"%d-" % number * (number % 40)
         key = None if number % 5 == 2 else b"key-%d" % (number % 11)
@@ -51,7 +51,7 @@ def test_rows_of_every_format_and_codec_are_those_of_the_connector(
     for version in FORMATS:
         for codec in CODECS:
             if codec == "zstd" and version != FORMATS[-1]:
-                continue  # younger than those formats
+                continue  # These formats do not support headers.
             name = f"{topic}-{version}-{codec}"
             config = {"message.format.version": version, "compression.type": codec}
             create(broker.bootstrap_servers, name, 1, FOREVER | config)
@@ -95,7 +95,7 @@ def test_transactions_are_seen_as_the_connector_sees_them(
 def test_transactions_in_the_files_of_apache_kafka_are_seen_as_well(
     spark: SparkSession, real_kafka: RealKafka, topic: str, isolation: str
 ) -> None:
-    # Kafka writes down its high watermark every five seconds.
+    # Kafka checkpoints its high watermark only every five seconds.
     compare_transactions(spark, real_kafka, topic, isolation, highWatermark="logEnd")
 
 

@@ -1,4 +1,4 @@
-"""Files that were cut, flipped, lost and misnamed: an error that names the place, or the rest with a count."""
+"""Damaged, truncated, missing and misnamed files cause an error with the position, or are skipped and counted."""
 
 import re
 import shutil
@@ -96,7 +96,7 @@ def test_an_interrupted_compaction_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("minibroker_pipeline.log_directories.partition_logs._SWAP_WAITS", (0, 0))
     path = logs(home)[1]
     shutil.copy(path, f"{path}.swap")
-    assert offsets(tmp_path)  # nothing has been replaced yet
+    assert offsets(tmp_path)  # Nothing has been replaced yet.
     path.unlink()
     with pytest.raises(LogNameError, match=r"a compaction was interrupted there; a broker .* completes it"):
         offsets(tmp_path)

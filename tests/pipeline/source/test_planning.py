@@ -1,4 +1,4 @@
-"""Queries become tasks: counted, never timed."""
+"""The tasks of queries, verified by counts instead of times."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ BIG = LogConfig(index_interval_bytes=4096)
 
 @pytest.fixture
 def big(tmp_path: Path) -> Home:
-    """One segment of about 1 MB: 1,000 batches of 3 records, each with its time."""
+    """Write one segment of about 1 MB: 1,000 batches of 3 records with ascending timestamps."""
     home = orders(tmp_path / "data", 0, config=BIG)
     for first in range(0, 3000, 3):
         home.append(a_batch(3, value=b"x" * 333, timestamps=[NOW + first, NOW + first + 1, NOW + first + 2]))
@@ -31,7 +31,7 @@ def big(tmp_path: Path) -> Home:
 
 
 class Opened:
-    """Counts what is opened and read of a local directory."""
+    """Counts the files opened and read in a local directory."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.paths: list[str] = []
@@ -99,7 +99,7 @@ def test_ten_thousand_segments_cost_a_listing_and_no_task_each(tmp_path: Path, m
     tasks = plan(tmp_path)
     assert sum(len(task) for task in tasks) == 10_000
     assert len(tasks) < 40
-    assert len(opened.paths) < 10  # the checkpoints, and the last segment for the log's end
+    assert len(opened.paths) < 10  # These are the checkpoints, and the last segment for the end of the log.
 
 
 def test_small_partitions_share_a_task(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def at(offset: int) -> datetime:
 
 
 def left(data_dir: Path, *filters: Filter) -> list[Filter]:
-    """The filters that Spark still has to apply."""
+    """Return the filters that Spark must still apply."""
     reader = new_reader(data_dir, filterPushdown="true")
     return list(reader.pushFilters(list(filters)))
 

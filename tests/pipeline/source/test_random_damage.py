@@ -1,6 +1,6 @@
-"""One thing wrong with a log, anything anywhere: readers say so or give what is right, and `verify` finds it.
+"""A single random fault in a log: readers report it or return correct rows, and `verify` finds it.
 
-Seeds are fixed. `DAMAGE_CASES=1000` takes more of them than `make test` has time for.
+Seeds are fixed. `DAMAGE_CASES=1000` runs more cases than `make test`.
 """
 
 import os
@@ -32,7 +32,7 @@ COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 
 
 def append_legacy(home: Home, magic: int, codec: CompressionCodec) -> None:
-    """Three messages of v0 or v1 or, compressed, a wrapper of them."""
+    """Append three messages of v0 or v1, or a wrapper of them if there is a codec."""
     first, time = home.log.log_end_offset, NOW if magic else -1
     records = [NewRecord(b"k", b"old %d" % number, time) for number in range(3)]
     data = memoryview(build_message_set(records, magic=magic, base_offset=first, codec=codec))
@@ -43,7 +43,7 @@ def append_legacy(home: Home, magic: int, codec: CompressionCodec) -> None:
 
 
 def fill(home: Home, rolls: random.Random) -> None:
-    """All formats and codecs, headers, null keys, and transactions of two producers, of which some span segments."""
+    """Write all formats and codecs, headers, null keys, and transactions of two producers, some across segments."""
     for magic in (0, 1):
         for codec in (CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY):
             append_legacy(home, magic, codec)
@@ -74,7 +74,7 @@ def fill(home: Home, rolls: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory in which nothing is wrong."""
+    """An undamaged data directory."""
     data = tmp_path_factory.mktemp("whole") / "data"
     data.mkdir()
     home = Home(data / "orders-0", LogConfig(segment_bytes=3000, index_interval_bytes=200, segment_index_bytes=1200))
@@ -85,7 +85,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rename(path: Path, rolls: random.Random) -> None:
-    """The things that people and tools do to names."""
+    """Rename a file as people and tools might do."""
     stem, suffix = path.name[:20], path.suffix
     names = [
         f"{stem[1:]}{suffix}",
@@ -101,7 +101,7 @@ def remove(path: Path, rolls: random.Random) -> None:
 
 
 def zero(path: Path, rolls: random.Random) -> None:
-    """Bytes that were never written, or that are not there."""
+    """Fill a range with zeros, like bytes that were never written."""
     data = bytearray(path.read_bytes())
     at = rolls.randrange(len(data))
     end = min(at + rolls.choice([1, 8, 50, 5000]), len(data))
@@ -110,7 +110,7 @@ def zero(path: Path, rolls: random.Random) -> None:
 
 
 def damage(partition: Path, rolls: random.Random) -> str:
-    """Do something to one file; says what and to which."""
+    """Damage a file and return a description."""
     files = sorted(path for path in partition.iterdir() if path.name[:20].isdecimal() and path.stat().st_size)
     logs = [path for path in files if path.suffix == ".log"]
     path = rolls.choice(logs if rolls.random() < 0.4 else files)
@@ -140,7 +140,7 @@ def test_damage_anywhere_is_told_or_does_no_harm(whole: Path, tmp_path: Path, se
 
 
 def outcome(data: Path, level: str, mode: str, *more: str) -> tuple[str, list[dict[str, Any]]]:
-    """The warnings and the rows; without an error the directory is sound."""
+    """Return the warnings and the rows, or the error."""
     try:
         return str(data), read(data, (*COLUMNS, *more), isolation=level, mode=mode)
     except CLEAR as error:

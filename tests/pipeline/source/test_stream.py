@@ -1,4 +1,4 @@
-"""Following logs: what a micro-batch ends at, and what happens when files come and go in between. No JVM is needed."""
+"""Following logs without a JVM: the ends of micro-batches, and files that are added or removed between them."""
 
 import json
 import pickle
@@ -23,7 +23,7 @@ ALL = ReadAllAvailable()
 
 
 def stream(data_dir: Path, **options: Any) -> LogStreamReader:
-    """As Spark makes one; it begins with the first offsets unless told otherwise."""
+    """Return a reader as Spark creates it. By default it begins with the first offsets."""
     given = {"path": data_dir, "startingOffsets": "earliest", **options}
     return LogStreamReader(
         parse_options(option_names(given)), from_arrow_schema(output_schema(("partition", "offset")))
@@ -31,7 +31,7 @@ def stream(data_dir: Path, **options: Any) -> LogStreamReader:
 
 
 def rows(reader: LogStreamReader, start: JsonOffsets, end: JsonOffsets) -> list[int]:
-    """The offsets of a micro-batch, read by what workers get."""
+    """Return the offsets of a micro-batch, read by the pickled reader that workers get."""
     worker = pickle.loads(pickle.dumps(reader))
     return [
         row["offset"] for task in reader.partitions(start, end) for one in worker.read(task) for row in one.to_pylist()
@@ -53,7 +53,8 @@ def test_a_stream_goes_from_offset_to_offset(tmp_path: Path) -> None:
     assert reader.latestOffset(at(60), ALL) == at(120)
     assert rows(reader, at(60), at(120)) == list(range(60, 120))
     assert reader.reportLatestOffset() == at(120)
-    assert rows(stream(tmp_path), at(60), at(120)) == list(range(60, 120))  # once more, after a restart
+    # Spark repeats the micro-batch after a restart.
+    assert rows(stream(tmp_path), at(60), at(120)) == list(range(60, 120))
 
 
 def test_a_new_stream_begins_at_the_end_unless_told_otherwise(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_new_partitions_are_read_from_their_beginning(tmp_path: Path) -> None:
 
 
 def without_first_segment(home: Home) -> int:
-    """As retention leaves it; the offset that the log begins at then."""
+    """Remove the first segment, like retention, and return the new first offset of the log."""
     for suffix in (".log", ".index", ".timeindex"):
         home.file(file_name(0, suffix)).unlink()
     return home.log.segments[1].base_offset
@@ -200,7 +201,7 @@ def test_a_file_that_is_set_aside_after_planning_is_read_nevertheless(tmp_path: 
     tasks = reader.partitions(at(0), at(180))
     log = home.file(file_name(0, LOG_SUFFIX))
     log.rename(f"{log}.deleted")
-    log.write_bytes(a_batch(1, base_offset=2).view)  # what compaction has put in its place
+    log.write_bytes(a_batch(1, base_offset=2).view)  # Compaction replaced the file.
     assert [row["offset"] for task in tasks for one in reader.read(task) for row in one.to_pylist()] == list(range(180))
 
 
@@ -247,7 +248,7 @@ def test_a_stream_of_committed_records_forgets_aborts_that_it_has_passed(tmp_pat
         assert rows(reader, at(offset), end) == [offset + 2]
         reader.commit(end)
         offset += 3
-    (log,) = reader._logs.values()  # nothing but its memory tells
+    (log,) = reader._logs.values()  # Only its memory shows this.
     assert log.tail.transactions is not None
     assert log.tail.transactions.aborted == []
     assert rows(stream(tmp_path, isolation="read_committed"), at(0), at(offset)) == list(range(2, offset, 3))

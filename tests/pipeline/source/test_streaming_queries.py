@@ -1,4 +1,4 @@
-"""Streaming queries over log directories, with Spark's checkpoints."""
+"""Streaming queries on log directories, with Spark's checkpoints."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from tests.storage.helpers import SMALL
 
 
 def run(spark: SparkSession, home: Path, **options: Any) -> list[int]:
-    """Bring the Parquet table up to date with the logs; how many rows each micro-batch had."""
+    """Update the Parquet table from the logs, and return the number of rows of each micro-batch."""
     source = spark.readStream.format("minibroker").options(startingOffsets="earliest", **options)
     frame = source.load(str(home / "data")).select("partition", "offset", "value")
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(home / "checkpoint"))
@@ -40,7 +40,7 @@ def test_restarts_and_replays_leave_each_record_once(spark: SparkSession, tmp_pa
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
     (commits / f"{last}").unlink()
     (commits / f".{last}.crc").unlink()
-    run(spark, tmp_path)  # the last micro-batch once more
+    run(spark, tmp_path)  # This repeats the last micro-batch.
     add(homes[0], 1)
     assert run(spark, tmp_path) == [3]
     assert table(spark, tmp_path) == [(0, offset) for offset in range(453)] + [(1, offset) for offset in range(450)]

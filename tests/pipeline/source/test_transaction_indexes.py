@@ -1,4 +1,4 @@
-"""Readers of committed records, when a transaction index is damaged, lost, or tells something else than the log."""
+"""read_committed queries on logs whose transaction index is damaged, missing, or different from the log."""
 
 import struct
 from pathlib import Path
@@ -12,11 +12,14 @@ from tests.pipeline.source.directories import ROOMY, close, new_reader, offsets,
 from tests.storage.helpers import Home, a_batch, marker, sequenced
 
 COMMITTED = [0, 1, 2, 3, 6, 9]
-"""0 to 2 plain, 3 and 4 a committed transaction, 5 to 7 an aborted one with a plain record within, and so on."""
+"""The offsets of plain records and of committed transactions in the log of `a_log`."""
 
 
 def a_log(tmp_path: Path) -> Home:
-    """Committed: 0 to 2, 3, 6, 9. Aborted: 5 to 7, 8 to 10. Markers: 4, 7, 10. 11 is the marker of an empty one."""
+    """Write a log.
+
+    Committed: 0 to 2, 3, 6, 9. Aborted: 5 to 7, 8 to 10. Markers: 4, 7, 10, and 11 of an empty transaction.
+    """
     home = orders(tmp_path, 1, config=ROOMY)
     home.append(sequenced(0, is_transactional=True), marker(), sequenced(1, is_transactional=True), a_batch())
     home.append(marker(commit=False), sequenced(0, producer_id=8, is_transactional=True), a_batch())
