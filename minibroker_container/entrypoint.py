@@ -73,7 +73,7 @@ _REDPANDA = "--redpanda"
 _LOG_LINES = "MINIBROKER_LOG_LINES"
 _HOLD_PORTS = "--hold-ports"
 _FOLLOW = "--follow"
-_LEAD_PATIENCE_S = 10.0
+_LEAD_TIMEOUT_S = 10.0
 """Seconds to wait for the container with the broker, within the start period of the health check."""
 _WRITE_PROPERTIES = "--write-properties"
 _LINK_TOOLS = "--link-tools"
@@ -96,7 +96,7 @@ _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT
 _HIDDEN = "[hidden]"
 """The text that Kafka shows in place of passwords."""
 # Configs that become options of their own.
-_CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
+_OPTION_CONFIGS = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 
 
 def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
@@ -118,15 +118,15 @@ def listener_list(configs: Mapping[str, str]) -> str:
     if text:
         return text
     advertised = listeners.parse_listeners("KAFKA_ADVERTISED_LISTENERS", configs.get("advertised.listeners", ""))
-    return ",".join(f"{each.name}://:{each.port}" for each in advertised) or _DEFAULT_LISTENERS
+    return ",".join(f"{listener.name}://:{listener.port}" for listener in advertised) or _DEFAULT_LISTENERS
 
 
 def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener]) -> ServedListener | None:
     """Return a listener on port 9092, or None if KAFKA_LISTENERS is set or the port is already advertised."""
-    if configs.get("listeners") or any(each.port == _DEFAULT_PORT for each in served):
+    if configs.get("listeners") or any(listener.port == _DEFAULT_PORT for listener in served):
         return None
-    plain = next((each for each in served if each.name == listeners.PLAINTEXT), None)
-    return ServedListener("", listeners.PLAINTEXT, "0.0.0.0", _DEFAULT_PORT, plain and plain.advertised)  # noqa: S104 - as the images do
+    plaintext = next((listener for listener in served if listener.name == listeners.PLAINTEXT), None)
+    return ServedListener("", listeners.PLAINTEXT, "0.0.0.0", _DEFAULT_PORT, plaintext and plaintext.advertised)  # noqa: S104 - as the images do
 
 
 def advertised_list(configs: Mapping[str, str]) -> str:
@@ -147,22 +147,22 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
         OSError: a file cannot be read.
         ValueError: a variable or a file is invalid.
     """
-    found: dict[str, str] = {}
+    security: dict[str, str] = {}
     for variable, key in variables.IMAGE_FILES.items():
         name = configs.get(variable)
         if name and not configs.get(key):
             path = os.path.join(SECRETS_DIR, name)
-            found[key] = path if key.endswith(".location") else _first_line(variables.variable_of(variable), path)
+            security[key] = path if key.endswith(".location") else _first_line(variables.variable_of(variable), path)
     java_options = environment.get("KAFKA_OPTS", "")
     users = _users(environment)
     if users or java_options:
         if users:
-            found |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
+            security |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
         login_config = jaas.login_config_of(java_options)
         if login_config is not None and not (users and not os.path.exists(login_config)):
             with files.opened("KAFKA_OPTS", login_config) as file:
-                found |= jaas.server_logins(file.read())
-    return {key: value for key, value in found.items() if key not in configs}
+                security |= jaas.server_logins(file.read())
+    return {key: value for key, value in security.items() if key not in configs}
 
 
 def _users(environment: Mapping[str, str]) -> dict[str, str]:
@@ -171,15 +171,15 @@ def _users(environment: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ValueError: the numbers of users and passwords differ.
     """
-    found: dict[str, str] = {}
+    passwords: dict[str, str] = {}
     for pair in _USERS:
-        users, secrets = ([each.strip() for each in environment.get(name, "").split(",")] for name in pair)
+        users, secrets = ([item.strip() for item in environment.get(name, "").split(",")] for name in pair)
         if len(users) != len(secrets):
             raise ValueError(
                 f"{pair[0]} names {len(users)} but {pair[1]} has {len(secrets)}; give as many, with commas"
             )
-        found |= {user: secret for user, secret in zip(users, secrets, strict=True) if user}
-    return found
+        passwords |= {user: secret for user, secret in zip(users, secrets, strict=True) if user}
+    return passwords
 
 
 def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) -> None:
@@ -188,7 +188,7 @@ def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) ->
     Raises:
         OSError: a store cannot be read. The message has its variable and its path.
     """
-    if not any(each.protocol.endswith("SSL") for each in client_listeners(configs)):
+    if not any(listener.protocol.endswith("SSL") for listener in client_listeners(configs)):
         return
     for config, key in variables.IMAGE_FILES.items():
         path = configs.get(key) or (configs.get(config) and os.path.join(SECRETS_DIR, configs[config]))
@@ -242,25 +242,25 @@ def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False)
     options = {option: environment[name] for name, option in variables.OPTIONS.items() if environment.get(name)}
     further: list[str] = []
     settings = {**broker_configs(environment), **security_configs(environment, configs)}
-    for key in (*_CONSUMED, *variables.IMAGE_FILES):
+    for key in (*_OPTION_CONFIGS, *variables.IMAGE_FILES):
         settings.pop(key, None)
     if "--listen" not in options:
         served = _checked_listeners(configs)
         default = default_listener(configs, served)
-        if not keeps_names and all(each.protocol == listeners.PLAINTEXT for each in served):
-            first, *others = served
-            others += [default] if default is not None else []
+        if not keeps_names and all(listener.protocol == listeners.PLAINTEXT for listener in served):
+            first, *other_listeners = served
+            other_listeners += [default] if default is not None else []
             options["--listen"] = _address((first.host, first.port))
             if first.advertised is not None:
                 options.setdefault("--advertise", _address(first.advertised))
-            for each in others:
-                suffix = "" if each.advertised is None else f"={_address(each.advertised)}"
-                further += ["--also-listen", _address((each.host, each.port)) + suffix]
+            for listener in other_listeners:
+                suffix = "" if listener.advertised is None else f"={_address(listener.advertised)}"
+                further += ["--also-listen", _address((listener.host, listener.port)) + suffix]
         else:
             settings["listeners"] = listener_list(configs)
             settings["advertised.listeners"] = advertised_list(configs)
-        taken = {each.port for each in (*served, default) if each is not None}
-        for silent in lists.silent_addresses(environment, configs, listener_list(configs), taken):
+        served_ports = {listener.port for listener in (*served, default) if listener is not None}
+        for silent in lists.silent_addresses(environment, configs, listener_list(configs), served_ports):
             further += ["--silent-port", silent]
     for port in environment.get(_ADMIN_API, "").split():
         further += ["--admin-api", port]
@@ -361,8 +361,10 @@ def container_command(
     if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
         silent = lists.silent_addresses(understood, configs, listener_list(configs), ())
         return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
-    own = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
-    lead = None if own else lists.lead_of(configs)
+    cluster_variables = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {
+        name for name, value in understood.items() if value
+    }
+    lead = None if cluster_variables else lists.lead_of(configs)
     is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
     if lead is not None and not is_lead and checks_files and _answers(lead[1]):
         return _following(understood, configs, lead[1])
@@ -380,14 +382,18 @@ def container_command(
 
 
 def _answers(lead: str) -> bool:
-    return ports.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_PATIENCE_S)
+    return ports.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_TIMEOUT_S)
 
 
 def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
     """Return the command that forwards connections to another container and opens the silent ports."""
     served = _checked_listeners(configs)
-    entries = [ports.written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
-    silent = lists.silent_addresses(environment, configs, listener_list(configs), {each.port for each in served})
+    entries = [
+        ports.written(_address((listener.host, listener.port)), listener.name, listener.protocol) for listener in served
+    ]
+    silent = lists.silent_addresses(
+        environment, configs, listener_list(configs), {listener.port for listener in served}
+    )
     entries += map(ports.written, silent)
     return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
 
@@ -395,8 +401,8 @@ def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead:
 def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
     """Replace the controller's silent port by a link, which accepts the connections forwarded by other containers."""
     names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
-    found = listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
-    linked = {each.port for each in found if each.name in names}
+    listed = listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
+    linked = {listener.port for listener in listed if listener.name in names}
     return [
         "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word
         for word, following in zip(options, [*options[1:], ""], strict=True)
@@ -450,7 +456,7 @@ def _ignore(remark: str) -> None:
     """Ignore a remark that the start of the container already printed."""
 
 
-def as_kafka(command: list[str]) -> list[str]:
+def with_kafka_class(command: list[str]) -> list[str]:
     """Add Kafka's class name to the broker's command line, for health checks such as `pgrep -f kafka.Kafka`.
 
     Python ignores unknown -X options.
@@ -461,13 +467,13 @@ def as_kafka(command: list[str]) -> list[str]:
     return [sys.executable, "-Xkafka.Kafka", program, *command[1:]]
 
 
-def become(command: list[str]) -> NoReturn:
+def exec_command(command: list[str]) -> NoReturn:
     """Replace this process by a command.
 
     Raises:
         OSError: the command does not exist.
     """
-    command = as_kafka(command)
+    command = with_kafka_class(command)
     try:
         os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
     except FileNotFoundError:
@@ -504,7 +510,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         command = container_command(os.environ, arguments, inherited, checks_files=True)
         if command[:2] == ["minibroker", "serve"]:
             files.run_init_scripts()
-        become(command)
+        exec_command(command)
     except (OSError, ValueError) as problem:
         _warn(variables.with_variable(_reason(problem)))
         sys.exit(1)

@@ -40,7 +40,7 @@ def opened(variable: str, path: str) -> TextIO:
 
 def mounted_data_dir() -> str | None:
     """Return the log directory on the first mounted volume for another image, or None."""
-    return next((directory for place, directory in _VOLUMES.items() if os.path.ismount(place)), None)
+    return next((directory for mount_point, directory in _VOLUMES.items() if os.path.ismount(mount_point)), None)
 
 
 def write_properties(path: str, properties: Mapping[str, str]) -> None:

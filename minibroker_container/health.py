@@ -109,23 +109,23 @@ def addresses(proc: Path = _PROC) -> list[tuple[str, str]]:
     Raises:
         ListenerError: a list of listeners is invalid.
     """
-    found: list[tuple[str, str]] = []
+    listened: list[tuple[str, str]] = []
     for process in sorted(proc.glob("[0-9]*")):
         words: list[str] = []
         with contextlib.suppress(OSError):  # The process has ended.
             words = (process / "cmdline").read_bytes().decode("utf-8", "surrogateescape").split("\0")
-        found += _listened(words, process)
-    return [each for each in found if not each[0].endswith(":0")]
+        listened += _listened(words, process)
+    return [address for address in listened if not address[0].endswith(":0")]
 
 
 def _listened(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
-    for place, word in enumerate(words[1:], 1):
-        if word == "serve" and os.path.basename(words[place - 1]) == "minibroker":
-            yield from _served(words[place + 1 :], process)
-        elif word == HOLD_PORTS and os.path.basename(words[place - 1]) == "entrypoint.py":
-            yield from ((address, "") for address in words[place + 2 :] if address)
-        elif word == FOLLOW and os.path.basename(words[place - 1]) == "entrypoint.py":
-            for text in filter(None, words[place + 3 :]):
+    for index, word in enumerate(words[1:], 1):
+        if word == "serve" and os.path.basename(words[index - 1]) == "minibroker":
+            yield from _served(words[index + 1 :], process)
+        elif word == HOLD_PORTS and os.path.basename(words[index - 1]) == "entrypoint.py":
+            yield from ((address, "") for address in words[index + 2 :] if address)
+        elif word == FOLLOW and os.path.basename(words[index - 1]) == "entrypoint.py":
+            for text in filter(None, words[index + 3 :]):
                 named, _, address = text.partition("=")
                 yield address, named.partition(":")[0]
 
@@ -133,7 +133,7 @@ def _listened(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
 def _served(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_options(parser)
-    options, _ = parser.parse_known_args([each for each in arguments if each])
+    options, _ = parser.parse_known_args([argument for argument in arguments if argument])
     configs: dict[str, str] = {}
     for path in options.config:
         with contextlib.suppress(OSError):  # Files with secrets may be unreadable, but name no listener.
@@ -143,8 +143,8 @@ def _served(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]
         key, _, value = setting.partition("=")
         configs[key.strip()] = value.strip()
     if options.listen is None and configs.get("listeners"):
-        for each in listeners.served_listeners(configs, configs["listeners"], "listeners"):
-            yield f"{each.host}:{each.port}", each.protocol
+        for listener in listeners.served_listeners(configs, configs["listeners"], "listeners"):
+            yield f"{listener.host}:{listener.port}", listener.protocol
     else:
         yield options.listen or DEFAULT_LISTEN, listeners.PLAINTEXT
     for text in options.also_listen:

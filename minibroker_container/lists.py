@@ -12,14 +12,14 @@ _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
 _JMX_OPTION: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d{1,5})\b", re.ASCII)
 _PORT: Final = re.compile(r"[1-9]\d{0,4}", re.ASCII)
-_REPLICAS: Final = (
+_REPLICATION_FACTORS: Final = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )
 """Keys that cannot exceed 1 with a single broker: Kafka would not start its coordinators."""
-_EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - as the images do
-_PARTS_OF_A_TOPIC: Final = 4
+_ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104 - as the images do
+_TOPIC_PARTS: Final = 4
 _VOTER: Final = re.compile(r"\s*(\d+)@([^:/\s]+):(\d+)\s*", re.ASCII)
 
 
@@ -37,18 +37,18 @@ def check_advertised(configs: Mapping[str, str], listed: str) -> None:
     """
     if not configs.get("listeners"):
         return
-    names = {each.name for each in listeners.parse_listeners("KAFKA_LISTENERS", listed)}
-    source, seen = "KAFKA_ADVERTISED_LISTENERS", set[str]()
-    for each in listeners.parse_listeners(source, configs.get("advertised.listeners", "")):
-        entry = f"{each.name}://{each.host}:{each.port}"
-        if each.name not in names:
+    names = {listener.name for listener in listeners.parse_listeners("KAFKA_LISTENERS", listed)}
+    source, advertised_names = "KAFKA_ADVERTISED_LISTENERS", set[str]()
+    for listener in listeners.parse_listeners(source, configs.get("advertised.listeners", "")):
+        entry = f"{listener.name}://{listener.host}:{listener.port}"
+        if listener.name not in names:
             raise ListenerError(
                 f"{source}: {entry} names a listener that KAFKA_LISTENERS={listed} does not have; "
-                f"add {each.name}://:{each.port} there, or leave it out here"
+                f"add {listener.name}://:{listener.port} there, or leave it out here"
             )
-        if each.name in seen:
-            raise ListenerError(f"{source}: {entry} is the second address of {each.name}; a listener has one")
-        seen.add(each.name)
+        if listener.name in advertised_names:
+            raise ListenerError(f"{source}: {entry} is the second address of {listener.name}; a listener has one")
+        advertised_names.add(listener.name)
 
 
 def check_ports(listed: str) -> None:
@@ -57,14 +57,14 @@ def check_ports(listed: str) -> None:
     Raises:
         ListenerError: two listeners have the same port.
     """
-    seen: dict[tuple[int, bool], str] = {}
-    for each in listeners.parse_listeners("KAFKA_LISTENERS", listed):
-        entry, place = f"{each.name}://{each.host}:{each.port}", (each.port, ":" in each.host)
-        if each.port and place in seen:
+    entries: dict[tuple[int, bool], str] = {}
+    for listener in listeners.parse_listeners("KAFKA_LISTENERS", listed):
+        entry, key = f"{listener.name}://{listener.host}:{listener.port}", (listener.port, ":" in listener.host)
+        if listener.port and key in entries:
             raise ListenerError(
-                f"KAFKA_LISTENERS: {seen[place]} and {entry} have one port; each listener must have a different port"
+                f"KAFKA_LISTENERS: {entries[key]} and {entry} have one port; each listener must have a different port"
             )
-        seen[place] = entry
+        entries[key] = entry
 
 
 def topics_to_create(environment: Mapping[str, str]) -> list[str]:
@@ -78,15 +78,15 @@ def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     """
     text = environment.get("KAFKA_CREATE_TOPICS", "").strip().strip("\"'")
     separator = environment.get(_SEPARATOR, ",\n")
-    found: dict[str, str] = {}
+    topics: dict[str, str] = {}
     for entry in filter(None, map(str.strip, re.split(f"[{re.escape(separator)}]" if separator else "$", text))):
         values, configs = _topic_parts(entry)
         name, partitions, _, policy = values
         if policy:
             configs.insert(0, f"cleanup.policy={policy}")
         listed = f":{','.join(configs)}" if configs else ""
-        found.setdefault(name, f"{name}:{partitions or 1}{listed}")
-    return list(found.values())
+        topics.setdefault(name, f"{name}:{partitions or 1}{listed}")
+    return list(topics.values())
 
 
 def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
@@ -103,9 +103,9 @@ def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
             elif word != "--if-not-exists":  # The image adds --if-not-exists to each topic.
                 raise ValueError(f"KAFKA_CREATE_TOPICS: {entry!r}: {word} is not supported; --config=KEY=VALUE is")
     counts = values[1:3]
-    if len(values) > _PARTS_OF_A_TOPIC or not values[0] or not all(count.isdigit() for count in counts if count):
+    if len(values) > _TOPIC_PARTS or not values[0] or not all(count.isdigit() for count in counts if count):
         raise ValueError(f"KAFKA_CREATE_TOPICS: {entry!r} is not NAME[:PARTITIONS[:REPLICAS[:CLEANUP.POLICY]]]")
-    return [*values, *[""] * (_PARTS_OF_A_TOPIC - len(values))], configs
+    return [*values, *[""] * (_TOPIC_PARTS - len(values))], configs
 
 
 def silent_addresses(
@@ -113,17 +113,17 @@ def silent_addresses(
 ) -> list[str]:
     """Return HOST:PORT of the KRaft controllers and of JMX, which only need to accept connections."""
     controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
-    found = {
-        each.port: f"{_EVERYWHERE if each.host in listeners.WILDCARDS else each.host}:{each.port}"
-        for each in listeners.parse_listeners("KAFKA_LISTENERS", listed)
-        if each.name in controllers and each.port
+    addresses = {
+        listener.port: f"{_ALL_ADDRESSES if listener.host in listeners.WILDCARDS else listener.host}:{listener.port}"
+        for listener in listeners.parse_listeners("KAFKA_LISTENERS", listed)
+        if listener.name in controllers and listener.port
     }
     options = " ".join(environment.get(name, "") for name in ("KAFKA_JMX_OPTS", "KAFKA_OPTS"))
     ports = [environment.get("KAFKA_JMX_PORT", ""), environment.get("JMX_PORT", ""), *_JMX_OPTION.findall(options)]
     for port in map(str.strip, ports):
         if _PORT.fullmatch(port) and int(port) < 1 << 16:
-            found.setdefault(int(port), f"{_EVERYWHERE}:{port}")
-    return [address for port, address in found.items() if port not in set(served)]
+            addresses.setdefault(int(port), f"{_ALL_ADDRESSES}:{port}")
+    return [address for port, address in addresses.items() if port not in set(served)]
 
 
 def node_of(configs: Mapping[str, str]) -> str:
@@ -167,7 +167,7 @@ def _reason_of_several(configs: Mapping[str, str]) -> str | None:
         return "KAFKA_CONTROLLER_QUORUM_VOTERS" if "controller" not in roles or len(voters) > 1 else None
     if not configs.get("zookeeper.connect"):
         return None
-    counts = {key: int(configs[key]) for key in _REPLICAS if configs.get(key, "").strip().isdigit()}
+    counts = {key: int(configs[key]) for key in _REPLICATION_FACTORS if configs.get(key, "").strip().isdigit()}
     for key, count in counts.items():
         if count > 1:
             return f"KAFKA_{key.replace('.', '_').upper()}={count}"

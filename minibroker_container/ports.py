@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 from minibroker.cli.kafka_lines import write_broker_lines, write_controller_lines
 from minibroker.config.addresses import parse_address
 
-MOST_CONNECTIONS: Final = 100
+MAX_CONNECTIONS: Final = 100
 """The maximum number of connections of a silent port. A new connection closes the oldest."""
 _GREETING: Final = b"minibroker link "
 _ACCEPTED: Final = b"ok\n"
@@ -97,7 +97,7 @@ class SilentPorts(_Ports):
         """Start listening. An unavailable address is only logged, because no Kafka client needs it."""
         for address, (host, port) in self._addresses:
             try:
-                await self._listen(host, port, _drain, most=MOST_CONNECTIONS)
+                await self._listen(host, port, _drain, most=MAX_CONNECTIONS)
             except OSError as error:
                 _logger.warning("--silent-port %s cannot be opened: %s", address, error.strerror or error)
 
@@ -136,10 +136,10 @@ class LinkPort(_Ports):
             writer.write(_ACCEPTED)
             await writer.drain()
         elif name in self._listeners:
-            inner_reader, inner = await asyncio.open_connection(*self._listeners[name], limit=_CHUNK)
-            with contextlib.closing(inner):
+            inner_reader, broker_writer = await asyncio.open_connection(*self._listeners[name], limit=_CHUNK)
+            with contextlib.closing(broker_writer):
                 writer.write(_ACCEPTED)
-                await _join(reader, writer, inner_reader, inner)
+                await _join(reader, writer, inner_reader, broker_writer)
         else:
             _logger.warning("a container asks for the listener %s, which this broker does not have", name)
 
@@ -175,26 +175,26 @@ class Follower(_Ports):
 
 
 @contextlib.asynccontextmanager
-async def kept_open(*ports: _Ports) -> AsyncGenerator[None]:
+async def open_ports(*ports: _Ports) -> AsyncGenerator[None]:
     """Open ports, and close them when the block ends.
 
     Raises:
         OSError: an address is not available.
     """
     try:
-        for each in ports:
-            await each.open()
+        for group in ports:
+            await group.open()
         yield
     finally:
-        for each in ports:
-            each.close()
+        for group in ports:
+            group.close()
 
 
-def answers(lead: tuple[str, int], patience_s: float) -> bool:
-    """Return whether a lead answers at its link, retrying until `patience_s` seconds have passed."""
-    deadline = time.monotonic() + patience_s
+def answers(lead: tuple[str, int], timeout_s: float) -> bool:
+    """Return whether a lead answers at its link, retrying until `timeout_s` seconds have passed."""
+    deadline = time.monotonic() + timeout_s
     while True:
-        with contextlib.suppress(OSError), socket.create_connection(lead, timeout=patience_s) as connection:
+        with contextlib.suppress(OSError), socket.create_connection(lead, timeout=timeout_s) as connection:
             connection.settimeout(max(deadline - time.monotonic(), _PAUSE_S))
             connection.sendall(_GREETING + _NO_LISTENER.encode("ascii") + b"\n")
             if connection.recv(len(_ACCEPTED)) == _ACCEPTED:
@@ -260,7 +260,7 @@ async def _keep(tell: Callable[[], None], *ports: _Ports) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with kept_open(*ports):
+    async with open_ports(*ports):
         tell()
         await stop.wait()
     return 0

@@ -50,11 +50,11 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
         if not equals:
             raise ValueError(f"redpanda start: --set {pair!r} is not KEY=VALUE")
         settings[key.removeprefix("redpanda.")] = value
-    found = {name: value for name, value in given.items() if not name.startswith("KAFKA_")}
-    found |= _listening(options, settings)
+    variables = {name: value for name, value in given.items() if not name.startswith("KAFKA_")}
+    variables |= _listening(options, settings)
     node_id = _last(options, "node-id") or str(settings.get("node_id", 0))
     automatic = settings.get("auto_create_topics_enabled", _last(options, "mode") == "dev-container")
-    found |= {
+    variables |= {
         "KAFKA_NODE_ID": node_id,
         "KAFKA_LOG_DIRS": str(settings.get("data_directory") or DATA_DIR),
         "KAFKA_AUTO_CREATE_TOPICS_ENABLE": str(_is_true(automatic)).lower(),
@@ -65,31 +65,31 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
         ("log_segment_size", "KAFKA_LOG_SEGMENT_BYTES"),
     ):
         if key in settings:
-            found[name] = str(settings[key])
-    found |= _security(settings, given, warn)
+            variables[name] = str(settings[key])
+    variables |= _security(settings, given, warn)
     if _last(options, "seeds") or settings.get("seed_servers"):
         warn("--seeds: each container is a cluster of its own here; topics and records of one are not on the others")
     admin = _addresses("admin", settings.get("admin"), 9644)
-    ports = [f"redpanda={each.host}:{each.port}" for each in admin]
+    ports = [f"redpanda={listener.host}:{listener.port}" for listener in admin]
     for section, key, port in _ABSENT:
         listed = _parsed(options, key.removesuffix("_api").replace("_", "-") + "-addr")
         listed = listed or _addresses(key, _section(node, section).get(key), port)
-        ports += [f"absent={each.host}:{each.port}" for each in listed]
-    found.setdefault("MINIBROKER_ADMIN_API", " ".join(ports))
-    return found
+        ports += [f"absent={listener.host}:{listener.port}" for listener in listed]
+    variables.setdefault("MINIBROKER_ADMIN_API", " ".join(ports))
+    return variables
 
 
 def _options(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each option, given as `--name value`, in one or two arguments, or as `--name=value`."""
-    found: dict[str, list[str]] = {}
-    rest = [word for item in arguments for word in (item.split(None, 1) if _SPACED.match(item) else [item])]
-    while rest:
-        name, equals, value = rest.pop(0).lstrip("-").partition("=")
-        follows = bool(rest) and not rest[0].startswith("-")
-        if not equals and follows and (name not in _FLAGS or rest[0] in _BOOLEANS):
-            value = rest.pop(0)
-        found.setdefault(name, []).append(value)
-    return found
+    options: dict[str, list[str]] = {}
+    words = [word for item in arguments for word in (item.split(None, 1) if _SPACED.match(item) else [item])]
+    while words:
+        name, equals, value = words.pop(0).lstrip("-").partition("=")
+        follows = bool(words) and not words[0].startswith("-")
+        if not equals and follows and (name not in _FLAGS or words[0] in _BOOLEANS):
+            value = words.pop(0)
+        options.setdefault(name, []).append(value)
+    return options
 
 
 def _last(options: Mapping[str, Sequence[str]], name: str) -> str:
@@ -106,10 +106,10 @@ def _read(path: str) -> dict[str, Any]:
             content = cast("object", yaml.safe_load(file) or {})
         except yaml.YAMLError as error:
             raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
-    found = _mapping(content)
-    if found is None:
+    mapping = _mapping(content)
+    if mapping is None:
         raise ValueError(f"{path}: it is not a YAML mapping")
-    return found
+    return mapping
 
 
 def _mapping(content: object) -> dict[str, Any] | None:
@@ -131,25 +131,27 @@ def _is_true(value: object) -> bool:
 
 def _parsed(options: Mapping[str, Sequence[str]], option: str) -> list[_Listener]:
     """Return the comma-separated addresses of an option such as --kafka-addr."""
-    found: list[_Listener] = []
-    for entry in filter(None, (each.strip() for each in ",".join(options.get(option, ())).split(","))):
+    listeners: list[_Listener] = []
+    for entry in filter(None, (text.strip() for text in ",".join(options.get(option, ())).split(","))):
         match = _ADDRESS.fullmatch(entry)
         if match is None:
             raise ValueError(f"redpanda start: --{option}: {entry!r} is not [NAME://]HOST:PORT")
-        found.append(_Listener(match["name"] or "", match["host"] or _ALL, int(match["port"])))
-    return found
+        listeners.append(_Listener(match["name"] or "", match["host"] or _ALL, int(match["port"])))
+    return listeners
 
 
 def _addresses(key: str, content: object, port: int) -> list[_Listener]:
     """Return the listeners of a YAML value, which is a mapping or a list of mappings."""
-    found: list[_Listener] = []
+    listeners: list[_Listener] = []
     for entry in _items(content) or [{"port": port}]:
-        each = _mapping(entry)
-        if each is None or not str(each.get("port", port)).isdecimal():
+        mapping = _mapping(entry)
+        if mapping is None or not str(mapping.get("port", port)).isdecimal():
             raise ValueError(f"{NODE_CONFIG}: {key}: {entry!r} has no address and port")
-        name, host = str(each.get("name") or ""), str(each.get("address") or _ALL)
-        found.append(_Listener(name, host, int(each.get("port", port)), str(each.get("authentication_method") or "")))
-    return found
+        name, host = str(mapping.get("name") or ""), str(mapping.get("address") or _ALL)
+        listeners.append(
+            _Listener(name, host, int(mapping.get("port", port)), str(mapping.get("authentication_method") or ""))
+        )
+    return listeners
 
 
 def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]) -> dict[str, str]:
@@ -158,84 +160,88 @@ def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]
     advertised = _parsed(options, "advertise-kafka-addr")
     if not advertised and settings.get("advertised_kafka_api"):
         advertised = _addresses("advertised_kafka_api", settings["advertised_kafka_api"], 9092)
-    names = _names(each.name for each in listed)
-    for each in advertised:
-        if each.name not in names:
+    names = _names(listener.name for listener in listed)
+    for listener in advertised:
+        if listener.name not in names:
             raise ValueError(
-                f"redpanda start: the advertised {each.name or each.host!r} is not one of the Kafka listeners"
+                f"redpanda start: the advertised {listener.name or listener.host!r} is not one of the Kafka listeners"
             )
     has_login = _is_true(settings.get("enable_sasl")) or _is_true(settings.get("kafka_enable_authorization"))
     tls = _tls(settings)
     protocols: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for each in listed:
-        logs_in = each.login == "sasl" or (not each.login and has_login)
-        files = tls.get(each.name)
-        name = names[each.name]
+    variables: dict[str, str] = {}
+    for listener in listed:
+        logs_in = listener.login == "sasl" or (not listener.login and has_login)
+        files = tls.get(listener.name)
+        name = names[listener.name]
         protocols[name] = ("SASL_" if logs_in else "") + ("SSL" if files else "PLAINTEXT")
         if files:
             prefix = f"KAFKA_LISTENER_NAME_{name.replace('_', '__').replace('-', '___')}_SSL_"
-            found |= {f"{prefix}{key}": value for key, value in files.items()}
-    found["KAFKA_LISTENERS"] = ",".join(f"{names[each.name]}://{each.host}:{each.port}" for each in listed)
-    found["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
+            variables |= {f"{prefix}{key}": value for key, value in files.items()}
+    variables["KAFKA_LISTENERS"] = ",".join(
+        f"{names[listener.name]}://{listener.host}:{listener.port}" for listener in listed
+    )
+    variables["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = ",".join(
+        f"{name}:{protocol}" for name, protocol in protocols.items()
+    )
     if advertised:
-        found["KAFKA_ADVERTISED_LISTENERS"] = ",".join(
-            f"{names[each.name]}://{each.host}:{each.port}" for each in advertised
+        variables["KAFKA_ADVERTISED_LISTENERS"] = ",".join(
+            f"{names[listener.name]}://{listener.host}:{listener.port}" for listener in advertised
         )
-    if any(each.startswith("SASL") for each in protocols.values()):
-        found["KAFKA_SASL_ENABLED_MECHANISMS"] = _MECHANISMS
-    return found
+    if any(protocol.startswith("SASL") for protocol in protocols.values()):
+        variables["KAFKA_SASL_ENABLED_MECHANISMS"] = _MECHANISMS
+    return variables
 
 
-def _names(given: Iterable[str]) -> dict[str, str]:
+def _names(redpanda_names: Iterable[str]) -> dict[str, str]:
     """Return Kafka's names of the listeners by their names in Redpanda.
 
     Raises:
         ValueError: two listeners have the same name.
     """
-    found: dict[str, str] = {}
-    for each in given:
-        name = _NOT_IN_NAMES.sub("_", each.upper()) or "REDPANDA"
-        if each in found or name in found.values():
-            raise ValueError(f"redpanda start: two Kafka listeners have the name {each!r}; give each one of its own")
-        found[each] = name
-    return found
+    kafka_names: dict[str, str] = {}
+    for name in redpanda_names:
+        kafka_name = _NOT_IN_NAMES.sub("_", name.upper()) or "REDPANDA"
+        if name in kafka_names or kafka_name in kafka_names.values():
+            raise ValueError(f"redpanda start: two Kafka listeners have the name {name!r}; give each one of its own")
+        kafka_names[name] = kafka_name
+    return kafka_names
 
 
 def _tls(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Return the TLS settings of each listener, by Redpanda's name, with the last parts of Kafka's keys."""
-    found: dict[str, dict[str, str]] = {}
+    settings_by_name: dict[str, dict[str, str]] = {}
     for entry in _items(settings.get("kafka_api_tls")):
-        each = _mapping(entry)
-        if each is None or not _is_true(each.get("enabled")):
+        mapping = _mapping(entry)
+        if mapping is None or not _is_true(mapping.get("enabled")):
             continue
         texts: dict[str, str] = {"KEYSTORE_TYPE": "PEM"}
         files = (("cert_file", "KEYSTORE_CERTIFICATE_CHAIN"), ("key_file", "KEYSTORE_KEY"))
         for key, name in (*files, ("truststore_file", "TRUSTSTORE_CERTIFICATES")):
-            if each.get(key):
-                with opened(f"kafka_api_tls.{key}", str(each[key])) as file:
+            if mapping.get(key):
+                with opened(f"kafka_api_tls.{key}", str(mapping[key])) as file:
                     texts[name] = file.read()
         if "TRUSTSTORE_CERTIFICATES" in texts:
             texts["TRUSTSTORE_TYPE"] = "PEM"
-        if _is_true(each.get("require_client_auth")):
+        if _is_true(mapping.get("require_client_auth")):
             texts["CLIENT_AUTH"] = "required"
-        found[str(each.get("name") or "")] = texts
-    return found
+        settings_by_name[str(mapping.get("name") or "")] = texts
+    return settings_by_name
 
 
 def _security(settings: Mapping[str, Any], given: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
     """Return the variables for superusers, the authorizer and the first user."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     superusers = _items(settings.get("superusers"))
     if superusers:
-        found["KAFKA_SUPER_USERS"] = ";".join(f"User:{each}" for each in superusers)
+        variables["KAFKA_SUPER_USERS"] = ";".join(f"User:{superuser}" for superuser in superusers)
     if _is_true(settings.get("kafka_enable_authorization")) or _is_true(settings.get("enable_sasl")):
-        found["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
+        variables["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
     if _is_true(settings.get("admin_api_require_auth")) or settings.get("admin_api_tls"):
         warn("admin_api_require_auth, admin_api_tls: the admin API asks for no login here, and speaks no TLS")
-    user, colon, rest = given.get("RP_BOOTSTRAP_USER", "").partition(":")
+    user, colon, credentials = given.get("RP_BOOTSTRAP_USER", "").partition(":")
     if colon:
-        mechanism = rest.rpartition(":")
-        secret = mechanism[0] if mechanism[2] in _MECHANISMS.split(",") else rest
-        found |= {"KAFKA_CLIENT_USERS": user, "KAFKA_CLIENT_PASSWORDS": secret}
-    return found
+        mechanism = credentials.rpartition(":")
+        secret = mechanism[0] if mechanism[2] in _MECHANISMS.split(",") else credentials
+        variables |= {"KAFKA_CLIENT_USERS": user, "KAFKA_CLIENT_PASSWORDS": secret}
+    return variables

@@ -19,7 +19,7 @@ Warn = Callable[[str], None]
 
 BITNAMI_CERTIFICATES: Final = "/opt/bitnami/kafka/config/certs"
 
-_OTHER_NAMES: Final = {
+_SYNONYMS: Final = {
     # debezium/kafka
     "ADVERTISED_HOST_NAME": "KAFKA_ADVERTISED_HOST_NAME",
     "ADVERTISED_LISTENERS": "KAFKA_ADVERTISED_LISTENERS",
@@ -66,65 +66,65 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
         OSError: a file with a secret cannot be read.
         ValueError: a port is invalid.
     """
-    found = {
+    variables = {
         name: _without_quotes(name, value, warn) if name.startswith("KAFKA_") else value
         for name, value in environment.items()
     }
-    for name, twin in _OTHER_NAMES.items():
-        if found.get(name):
-            found.setdefault(twin, found[name])
-    role = _NODE_ROLES.get(found.get("NODE_ROLE", ""))
+    for name, twin in _SYNONYMS.items():
+        if variables.get(name):
+            variables.setdefault(twin, variables[name])
+    role = _NODE_ROLES.get(variables.get("NODE_ROLE", ""))
     if role is not None:
-        found.setdefault("KAFKA_PROCESS_ROLES", role)
-    for name in [name for name in found if _SECRET_FILES.fullmatch(name) and found[name]]:
-        with opened(name, found.pop(name)) as file:
-            found[name.removesuffix("_FILE")] = file.read().strip()
-    for name in [name for name in found if name.startswith("KAFKA_CFG_")]:
-        found["KAFKA_" + name.removeprefix("KAFKA_CFG_")] = found.pop(name)
-    authorizer = found.get("KAFKA_AUTHORIZER_CLASS_NAME", "")
+        variables.setdefault("KAFKA_PROCESS_ROLES", role)
+    for name in [name for name in variables if _SECRET_FILES.fullmatch(name) and variables[name]]:
+        with opened(name, variables.pop(name)) as file:
+            variables[name.removesuffix("_FILE")] = file.read().strip()
+    for name in [name for name in variables if name.startswith("KAFKA_CFG_")]:
+        variables["KAFKA_" + name.removeprefix("KAFKA_CFG_")] = variables.pop(name)
+    authorizer = variables.get("KAFKA_AUTHORIZER_CLASS_NAME", "")
     if authorizer.startswith("io.confluent."):
         warn(f"KAFKA_AUTHORIZER_CLASS_NAME: {authorizer} is Confluent's; {_AUTHORIZER} keeps the ACLs in its place")
-        found["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
-    if "KAFKA_METRIC_REPORTERS" in found and any(map(_CP_SERVER.fullmatch, found)):
-        found.setdefault(_HTTP_SERVERS[0], _CP_SERVER_HTTP)
-    _add_kraft_names(found)
-    if any(f"{_HOST_LISTENER}://" in found.get(name, "") for name in _LISTENERS):
-        found.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", _LOCAL_MAP)
-    _add_admin_api(found, warn)
-    _run_commands(found, warn)
-    _add_listeners(found, is_bitnami=_is_bitnami(environment))
-    _add_certificates(found)
-    if found.get("ADV_HOST"):
+        variables["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
+    if "KAFKA_METRIC_REPORTERS" in variables and any(map(_CP_SERVER.fullmatch, variables)):
+        variables.setdefault(_HTTP_SERVERS[0], _CP_SERVER_HTTP)
+    _add_kraft_names(variables)
+    if any(f"{_HOST_LISTENER}://" in variables.get(name, "") for name in _LISTENERS):
+        variables.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", _LOCAL_MAP)
+    _add_admin_api(variables, warn)
+    _run_commands(variables, warn)
+    _add_listeners(variables, is_bitnami=_is_bitnami(environment))
+    _add_certificates(variables)
+    if variables.get("ADV_HOST"):
         warn("ADV_HOST: only the broker of fast-data-dev runs here, without Schema Registry, Connect and web pages")
-    return found
+    return variables
 
 
-def _add_admin_api(found: dict[str, str], warn: Warn) -> None:
+def _add_admin_api(variables: dict[str, str], warn: Warn) -> None:
     """Add the HTTP ports of cp-server, from which health checks request the cluster id."""
     for name in _HTTP_SERVERS:
-        for entry in filter(None, (each.strip() for each in found.get(name, "").split(","))):
+        for entry in filter(None, (text.strip() for text in variables.get(name, "").split(","))):
             match = _HTTP_LISTENER.fullmatch(entry)
             if match is None:
                 warn(f"{name}: {entry} is passed over; the port of http://HOST:PORT would answer health checks here")
                 continue
             port = f"confluent={match['host']}:{match['port']}"
-            if port not in found.get(_ADMIN_API, "").split():
-                found[_ADMIN_API] = f"{found.get(_ADMIN_API, '')} {port}".strip()
+            if port not in variables.get(_ADMIN_API, "").split():
+                variables[_ADMIN_API] = f"{variables.get(_ADMIN_API, '')} {port}".strip()
 
 
-def _add_kraft_names(found: dict[str, str]) -> None:
+def _add_kraft_names(variables: dict[str, str]) -> None:
     """Add the variables of moeenz/docker-kafka-kraft, which also listens on 9093 for the host machine."""
-    host = found.get("KRAFT_CONTAINER_HOST_NAME")
+    host = variables.get("KRAFT_CONTAINER_HOST_NAME")
     if host:
-        found.setdefault("KAFKA_LISTENERS", "PLAINTEXT://:9092,EXTERNAL://:9093")
-        found.setdefault("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://{host}:9092,EXTERNAL://localhost:9093")
-        found.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT")
-    partitions = found.get("KRAFT_PARTITIONS_PER_TOPIC") or "1"
-    topics = filter(None, map(str.strip, found.get("KRAFT_CREATE_TOPICS", "").split(",")))
+        variables.setdefault("KAFKA_LISTENERS", "PLAINTEXT://:9092,EXTERNAL://:9093")
+        variables.setdefault("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://{host}:9092,EXTERNAL://localhost:9093")
+        variables.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT")
+    partitions = variables.get("KRAFT_PARTITIONS_PER_TOPIC") or "1"
+    topics = filter(None, map(str.strip, variables.get("KRAFT_CREATE_TOPICS", "").split(",")))
     if listed := ",".join(f"{topic}:{partitions}" for topic in topics):
-        found.setdefault("KAFKA_CREATE_TOPICS", listed)
-    if found.get("KRAFT_AUTO_CREATE_TOPICS"):
-        found.setdefault("KAFKA_AUTO_CREATE_TOPICS_ENABLE", found["KRAFT_AUTO_CREATE_TOPICS"])
+        variables.setdefault("KAFKA_CREATE_TOPICS", listed)
+    if variables.get("KRAFT_AUTO_CREATE_TOPICS"):
+        variables.setdefault("KAFKA_AUTO_CREATE_TOPICS_ENABLE", variables["KRAFT_AUTO_CREATE_TOPICS"])
 
 
 def _is_bitnami(environment: Mapping[str, str]) -> bool:
@@ -143,25 +143,25 @@ def _without_quotes(name: str, value: str, warn: Warn) -> str:
     return match["value"]
 
 
-def _run_commands(found: dict[str, str], warn: Warn) -> None:
+def _run_commands(variables: dict[str, str], warn: Warn) -> None:
     """Replace `_{HOSTNAME_COMMAND}` and similar placeholders of wurstmeister/kafka by the output of the commands."""
     for command in _COMMANDS:
-        if not found.get(command):
+        if not variables.get(command):
             continue
-        output = _output(command, found[command], found, warn)
-        place = f"_{{{command}}}"
-        for name in [name for name, value in found.items() if name.startswith("KAFKA_") and place in value]:
-            found[name] = found[name].replace(place, output)
+        output = _output(command, variables[command], variables, warn)
+        placeholder = f"_{{{command}}}"
+        for name in [name for name, value in variables.items() if name.startswith("KAFKA_") and placeholder in value]:
+            variables[name] = variables[name].replace(placeholder, output)
         if not output:
             continue
-        if command == "HOSTNAME_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in found:
-            found.setdefault("KAFKA_ADVERTISED_HOST_NAME", output)
-        elif command == "PORT_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in found:
-            found.setdefault("KAFKA_ADVERTISED_PORT", output)
+        if command == "HOSTNAME_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in variables:
+            variables.setdefault("KAFKA_ADVERTISED_HOST_NAME", output)
+        elif command == "PORT_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in variables:
+            variables.setdefault("KAFKA_ADVERTISED_PORT", output)
         elif command == "BROKER_ID_COMMAND":
-            found.setdefault("KAFKA_BROKER_ID", output)
+            variables.setdefault("KAFKA_BROKER_ID", output)
         elif command == "RACK_COMMAND":
-            found.setdefault("KAFKA_BROKER_RACK", output)
+            variables.setdefault("KAFKA_BROKER_RACK", output)
 
 
 def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
@@ -188,68 +188,70 @@ def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn)
     return fallback
 
 
-def _add_listeners(found: dict[str, str], *, is_bitnami: bool) -> None:
+def _add_listeners(variables: dict[str, str], *, is_bitnami: bool) -> None:
     """Convert the host and port variables to the listener variables that replaced them (`KafkaConfig` of Kafka 2)."""
-    host, port = found.pop("KAFKA_HOST_NAME", ""), _port(found, "KAFKA_PORT")
-    advertised_host = found.pop("KAFKA_ADVERTISED_HOST_NAME", "").strip()
-    advertised_port = _port(found, "KAFKA_ADVERTISED_PORT")
-    protocol = found.pop("KAFKA_ADVERTISED_PROTOCOL_NAME", "").strip()
-    if (host or port) and not found.get("KAFKA_LISTENERS"):
-        found["KAFKA_LISTENERS"] = f"PLAINTEXT://{host}:{port or _DEFAULT_PORT}"
-    if found.get("KAFKA_ADVERTISED_LISTENERS"):
+    host, port = variables.pop("KAFKA_HOST_NAME", ""), _port(variables, "KAFKA_PORT")
+    advertised_host = variables.pop("KAFKA_ADVERTISED_HOST_NAME", "").strip()
+    advertised_port = _port(variables, "KAFKA_ADVERTISED_PORT")
+    protocol = variables.pop("KAFKA_ADVERTISED_PROTOCOL_NAME", "").strip()
+    if (host or port) and not variables.get("KAFKA_LISTENERS"):
+        variables["KAFKA_LISTENERS"] = f"PLAINTEXT://{host}:{port or _DEFAULT_PORT}"
+    if variables.get("KAFKA_ADVERTISED_LISTENERS"):
         return
-    listed = found.get("KAFKA_LISTENERS", "")
-    name, _, rest = listed.partition("://")
+    listed = variables.get("KAFKA_LISTENERS", "")
+    name, _, addresses = listed.partition("://")
     protocol = protocol or name.strip() or "PLAINTEXT"
     if advertised_host or advertised_port:
-        first_port = re.search(r":(\d+)\s*(,|$)", rest)
-        known = advertised_port or port or (first_port[1] if first_port else _DEFAULT_PORT)
-        found["KAFKA_ADVERTISED_LISTENERS"] = f"{protocol}://{advertised_host or host or os.uname().nodename}:{known}"
+        first_port = re.search(r":(\d+)\s*(,|$)", addresses)
+        advertised = advertised_port or port or (first_port[1] if first_port else _DEFAULT_PORT)
+        variables["KAFKA_ADVERTISED_LISTENERS"] = (
+            f"{protocol}://{advertised_host or host or os.uname().nodename}:{advertised}"
+        )
         if not listed:
-            found["KAFKA_LISTENERS"] = f"{protocol}://:{port or _DEFAULT_PORT}"
+            variables["KAFKA_LISTENERS"] = f"{protocol}://:{port or _DEFAULT_PORT}"
     elif is_bitnami and not listed:
         # The image advertises the container's own name, so that other services of a Compose file can connect.
-        found["KAFKA_LISTENERS"] = f"PLAINTEXT://:{_DEFAULT_PORT}"
+        variables["KAFKA_LISTENERS"] = f"PLAINTEXT://:{_DEFAULT_PORT}"
 
 
-def _port(found: dict[str, str], name: str) -> str:
+def _port(variables: dict[str, str], name: str) -> str:
     """Remove a port from the environment and return it. Container links (tcp://10.0.0.1:9092) are kept and give "".
 
     Raises:
         ValueError: the port is invalid.
     """
-    text = found.get(name, "").strip()
+    text = variables.get(name, "").strip()
     if "://" in text or not text:
         return ""
     if not _PORT.fullmatch(text):
         raise ValueError(f"{name}: {text!r} is not a port; give a number from 1 to 65535")
-    del found[name]
+    del variables[name]
     return text
 
 
-def _add_certificates(found: dict[str, str]) -> None:
+def _add_certificates(variables: dict[str, str]) -> None:
     """Add the variables for the key stores of bitnami/kafka, which are in a directory of their own."""
     if not os.path.isdir(BITNAMI_CERTIFICATES):
         return
-    kind = found.pop("KAFKA_TLS_TYPE", "JKS").upper()
-    client_auth = found.pop("KAFKA_TLS_CLIENT_AUTH", "")
-    secret = found.pop("KAFKA_CERTIFICATE_PASSWORD", "")
+    kind = variables.pop("KAFKA_TLS_TYPE", "JKS").upper()
+    client_auth = variables.pop("KAFKA_TLS_CLIENT_AUTH", "")
+    secret = variables.pop("KAFKA_CERTIFICATE_PASSWORD", "")
     ending = "pem" if kind == "PEM" else "jks"
     for store in ("KEYSTORE", "TRUSTSTORE"):
         path = os.path.join(BITNAMI_CERTIFICATES, f"kafka.{store.lower()}.{ending}")
         if not os.path.exists(path):
             continue
-        found.setdefault(f"KAFKA_SSL_{store}_TYPE", kind)
+        variables.setdefault(f"KAFKA_SSL_{store}_TYPE", kind)
         key = os.path.join(BITNAMI_CERTIFICATES, "kafka.keystore.key")
         if kind == "PEM" and store == "KEYSTORE" and os.path.exists(key):
             for variable, file in (("KAFKA_SSL_KEYSTORE_CERTIFICATE_CHAIN", path), ("KAFKA_SSL_KEYSTORE_KEY", key)):
                 with opened(variable, file) as pem:
-                    found.setdefault(variable, pem.read())
+                    variables.setdefault(variable, pem.read())
             continue
-        found.setdefault(f"KAFKA_SSL_{store}_LOCATION", path)
+        variables.setdefault(f"KAFKA_SSL_{store}_LOCATION", path)
         if secret and kind != "PEM":
-            found.setdefault(f"KAFKA_SSL_{store}_PASSWORD", secret)
+            variables.setdefault(f"KAFKA_SSL_{store}_PASSWORD", secret)
     if secret:
-        found.setdefault("KAFKA_SSL_KEY_PASSWORD", secret)
+        variables.setdefault("KAFKA_SSL_KEY_PASSWORD", secret)
     if client_auth:
-        found.setdefault("KAFKA_SSL_CLIENT_AUTH", client_auth)
+        variables.setdefault("KAFKA_SSL_CLIENT_AUTH", client_auth)

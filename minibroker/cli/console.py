@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("text", "json")
 _OURS: Final = "minibroker"
-_MOST_HELD: Final = 1000
+_MAX_HELD_RECORDS: Final = 1000
 _requests: Final = logging.getLogger("minibroker.requests")
 
 
@@ -67,7 +67,7 @@ class Console:
     @contextlib.contextmanager
     def held(self) -> Generator[None]:
         """Hold lines back while another program uses the terminal. The newest lines are written when the block ends."""
-        self._handler.held = deque(maxlen=_MOST_HELD)
+        self._handler.held = deque(maxlen=_MAX_HELD_RECORDS)
         try:
             yield
         finally:
@@ -102,7 +102,7 @@ def banner(rows: dict[str, str]) -> str:
     return "".join(["\n", *(f"  {name:<{width}}  {value}\n" for name, value in rows.items()), "\n"])
 
 
-def tell_request(entry: "Entry") -> None:
+def log_request(entry: "Entry") -> None:
     """Log a completed request."""
     _requests.info("%s", request_lines.line_of(entry), extra={"entry": entry})
 
@@ -128,7 +128,9 @@ def escaped(text: str, *, kept: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in kept else repr(each)[1:-1] for each in text)
+    return "".join(
+        character if character.isprintable() or character in kept else repr(character)[1:-1] for character in text
+    )
 
 
 class _Text(logging.Formatter):

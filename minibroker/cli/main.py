@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from minibroker.server.faults.fault import Fault
     from minibroker.server.services import Services
 
-_TOLD_TOPICS: Final = 10
+_MAX_BANNER_TOPICS: Final = 10
 _logger: Final = logging.getLogger("minibroker")
 
 
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options, unknown = make_parser(arguments).parse_known_args(arguments)
         if unknown:
-            known = [f"--{name.replace('_', '-')}" for name in vars(options)]
-            hint = suggestion(unknown[0].partition("=")[0], known)
+            known_options = [f"--{name.replace('_', '-')}" for name in vars(options)]
+            hint = suggestion(unknown[0].partition("=")[0], known_options)
             options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
@@ -197,8 +197,8 @@ def _broker(options: argparse.Namespace) -> "Broker":
             page=options.page,
             control_token=_token(options),
         )
-    for each in caught:
-        _logger.warning("%s", each.message)
+    for caught_warning in caught:
+        _logger.warning("%s", caught_warning.message)
     if unread := unread_variables():
         _logger.warning("%s", unread)
     return broker
@@ -242,14 +242,14 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
 
 def _where(broker: "Broker", options: argparse.Namespace) -> str:
     """Return the addresses and the data directory of a broker, in a form for programs."""
-    where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
+    text = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
     if options.control:
-        where += f" control={broker.control_url}"
+        text += f" control={broker.control_url}"
     if options.page:
-        where += f" page={broker.page_url}{lesson_path(options)}"
+        text += f" page={broker.page_url}{lesson_path(options)}"
     if len(broker.asynchronous.listener_names) > 1:
-        where += f" listeners={_listeners(broker)}"
-    return where
+        text += f" listeners={_listeners(broker)}"
+    return text
 
 
 def _token(options: argparse.Namespace) -> str | None:
@@ -266,7 +266,7 @@ def _ports(options: argparse.Namespace, broker: "Broker") -> contextlib.Abstract
     }
     listeners = {name: config_addresses.parse_address(address, name) for name, address in first.items()}
     links = [ports.LinkPort(address, listeners) for address in options.link]
-    return ports.kept_open(ports.SilentPorts(options.silent_port), *links)
+    return ports.open_ports(ports.SilentPorts(options.silent_port), *links)
 
 
 def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
@@ -296,12 +296,12 @@ def lesson_path(options: argparse.Namespace) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _admin_ports(given: Sequence[str], broker: "Broker") -> AsyncGenerator[None]:
+async def _admin_ports(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[None]:
     """Open the ports that answer health checks over HTTP."""
-    if not given:
+    if not addresses:
         yield
         return
-    opened = control.admin_ports(given)
+    opened = control.admin_ports(addresses)
     await opened.open(broker.services)
     try:
         yield
@@ -314,10 +314,10 @@ def _write_kafka_lines(broker: "Broker") -> None:
     kind = os.environ.get("MINIBROKER_LOG_LINES")
     if kind not in {"kafka", "redpanda"}:
         return
-    found = _addresses(broker)
+    listeners = _addresses(broker)
     if kind == "redpanda":
-        kafka_lines.write_redpanda_lines(found)
-    kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), found)
+        kafka_lines.write_redpanda_lines(listeners)
+    kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), listeners)
 
 
 def _faults(path: str) -> "list[Fault]":
@@ -326,14 +326,14 @@ def _faults(path: str) -> "list[Fault]":
 
 def _install(services: "Services", faults: "list[Fault]") -> None:
     installed = registry.faults_of(services)
-    for each in faults:
-        for reason in operations_faults.never_matches(services, each):
-            _logger.warning("%s cannot match: %s", each, reason)
-        installed.add(each)
+    for rule in faults:
+        for reason in operations_faults.never_matches(services, rule):
+            _logger.warning("%s cannot match: %s", rule, reason)
+        installed.add(rule)
 
 
 def _watch(services: "Services") -> None:
-    recording.recording_of(services).watch(console_module.tell_request)
+    recording.recording_of(services).watch(console_module.log_request)
 
 
 def _warm_up(core: "Core") -> None:
@@ -349,7 +349,8 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
         "bootstrap.servers": broker.bootstrap_servers,
         "advertised": _advertised(broker),
         "data": broker.data_dir,
-        "topics": ", ".join(topics[:_TOLD_TOPICS]) + (", ..." if len(topics) > _TOLD_TOPICS else "") or "none yet",
+        "topics": ", ".join(topics[:_MAX_BANNER_TOPICS]) + (", ..." if len(topics) > _MAX_BANNER_TOPICS else "")
+        or "none yet",
     }
     if len(broker.asynchronous.listener_names) > 1:
         rows["listeners"] = _listeners(broker).replace(",", ", ")

@@ -43,11 +43,13 @@ IMAGE_FILES: Final = {
 """The images' keys for files in their secrets directory, and the corresponding keys of Kafka."""
 _LISTS: Final = ("MINIBROKER_TOPICS", "KAFKA_CREATE_TOPICS", "CREATE_TOPICS")
 _LOG_LINES: Final = "MINIBROKER_LOG_LINES"
-_NAMES_ONE: Final = re.compile(r"(KAFKA|MINIBROKER|CLUSTER_ID|ADV|ADVERTISED|BROKER|RACK|HOSTNAME|PORT)[A-Z0-9_]*\b")
+_BEGINS_WITH_VARIABLE: Final = re.compile(
+    r"(KAFKA|MINIBROKER|CLUSTER_ID|ADV|ADVERTISED|BROKER|RACK|HOSTNAME|PORT)[A-Z0-9_]*\b"
+)
 _KEY: Final = re.compile(r"([a-z]+(?:\.[a-z\d_-]+)+)[: ]")
 _PLACE: Final = re.compile(r"(/[^:]*): .+", re.DOTALL)
 _ADDRESS: Final = re.compile(r"cannot listen on ([^ ]+:\d+): ")
-_LONGEST_VALUE: Final = 200
+_MAX_VALUE_LENGTH: Final = 200
 _DIRECTORIES: Final = ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR", "MINIBROKER_DATA_DIR")
 
 
@@ -83,11 +85,11 @@ def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
 
 def with_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
     """Prefix a message with the variable that it concerns, and append a remedy for a file or an address."""
-    if _NAMES_ONE.match(message):
+    if _BEGINS_WITH_VARIABLE.match(message):
         return message
     remedy = _remedy(message, variable := _variable_in(message, environment))
     if variable is not None:
-        shown = "" if SECRET.fullmatch(variable.replace("_", ".")) else f"={environment[variable][:_LONGEST_VALUE]}"
+        shown = "" if SECRET.fullmatch(variable.replace("_", ".")) else f"={environment[variable][:_MAX_VALUE_LENGTH]}"
         return f"{variable}{shown}: {message}{remedy}"
     key = _KEY.match(message)
     return f"{message}{remedy}" if key is None else f"{variable_of(key[1])} is not set: {message}"
@@ -108,13 +110,13 @@ def _remedy(message: str, variable: str | None) -> str:
 
 def _variable_in(message: str, environment: Mapping[str, str]) -> str | None:
     """Return the variable whose key, option or value occurs first in a message, or None."""
-    found: list[tuple[int, int, str]] = []
+    matches: list[tuple[int, int, str]] = []
     for variable in environment:
         for name in _names(variable):
             match = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message)
             if match is not None:
-                found.append((match.start(), -len(name), variable))
-    return min(found)[2] if found else _variable_with(message, environment)
+                matches.append((match.start(), -len(name), variable))
+    return min(matches)[2] if matches else _variable_with(message, environment)
 
 
 def _names(variable: str) -> Iterator[str]:
@@ -133,14 +135,14 @@ def _names(variable: str) -> Iterator[str]:
 
 def _variable_with(message: str, environment: Mapping[str, str]) -> str | None:
     """Return the variable whose value a message begins with or quotes, or None."""
-    place = _PLACE.fullmatch(message)
+    path_match = _PLACE.fullmatch(message)
     address = _ADDRESS.match(message)
     quoted = re.findall(r"'([^']+)'", message)
     for variable, value in environment.items():
         ours = variable.startswith(("KAFKA_", "MINIBROKER_"))
         paths = [part for part in value.split(",") if part.startswith("/")] if ours else []
         if (
-            (place is not None and place[1].startswith(tuple(paths)))
+            (path_match is not None and path_match[1].startswith(tuple(paths)))
             or (variable in _LISTS and any(part in value for part in quoted))
             or (address is not None and variable.endswith("LISTENERS") and address[1] in value)
         ):

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock
     from minibroker.cluster.core import Core
 
-_AFTER_MS: Final = 100
+_DELAY_MS: Final = 100
 """The delay after the broker is ready, because the first clients connect immediately."""
 _MODULES: Final = (
     "metadata produce fetch log_offsets groups offsets consumer_group share_group share_records "
     "streams_group_heartbeat streams_group transactions topics configs"
 )
 """The modules of messages and handlers for producers, consumers and common administration."""
-_YOUNG: Final = (5_000, 5, 200)
+_GC_THRESHOLDS: Final = (5_000, 5, 200)
 """The collector's thresholds. A collection of the middle generation scans at most 30,000 objects, in 3 to 8 ms."""
 _COLLECTION_MS: Final = 10_000
 _IDLE_SHARE: Final = 0.01
@@ -48,9 +48,9 @@ def warm_up(core: "Core") -> None:
     The collector was disabled for the start-up.
     """
     gc.freeze()
-    gc.set_threshold(*_YOUNG)
+    gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    core.clock.call_later(_AFTER_MS, lambda: core.chores.run(loading(), lambda: _loaded(core)))
+    core.clock.call_later(_DELAY_MS, lambda: core.chores.run(loading(), lambda: _loaded(core)))
 
 
 def _loaded(core: "Core") -> None:

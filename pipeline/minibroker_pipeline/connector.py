@@ -99,11 +99,11 @@ def _position(which: Literal["starting", "ending"], position: Position) -> Mappi
     offsets: dict[str, dict[str, int]] = {}
     instants: dict[str, dict[str, int]] = {}
     for topic, partitions in position.items():
-        for partition, at in partitions.items():
-            if isinstance(at, datetime):
-                instants.setdefault(topic, {})[str(partition)] = _milliseconds(which, at)
+        for partition, position_in_partition in partitions.items():
+            if isinstance(position_in_partition, datetime):
+                instants.setdefault(topic, {})[str(partition)] = _milliseconds(which, position_in_partition)
             else:
-                offsets.setdefault(topic, {})[str(partition)] = at
+                offsets.setdefault(topic, {})[str(partition)] = position_in_partition
     if offsets and instants:
         raise ValueError(f"{which}: offsets or instants, not some of both")
     if instants:

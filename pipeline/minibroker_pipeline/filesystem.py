@@ -14,7 +14,7 @@ from minibroker_storage.layout import DELETED_SUFFIX
 
 _SCHEME: Final = "://"
 _LOCAL: Final = "file:"
-_LEAST_BYTES: Final = 64 * 1024
+_MIN_RANGE_BYTES: Final = 64 * 1024
 """The smallest range to request. A request to an object store takes about as long as transferring this many bytes."""
 UNKNOWN: Final = -1
 
@@ -47,18 +47,18 @@ class LocalFileSystem:
         Raises:
             FileNotFoundError: the directory does not exist.
         """
-        found: list[Entry] = []
+        listed: list[Entry] = []
         with os.scandir(directory) as entries:
             for entry in entries:
                 if not entry.name.endswith(sizes_of or "\0"):
-                    found.append(Entry(entry.name, entry.is_dir()))
+                    listed.append(Entry(entry.name, entry.is_dir()))
                     continue
                 try:
                     status = entry.stat()
                 except FileNotFoundError:
                     continue  # The file was deleted after it was listed.
-                found.append(Entry(entry.name, entry.is_dir(), status.st_size, status.st_ino))
-        return found
+                listed.append(Entry(entry.name, entry.is_dir(), status.st_size, status.st_ino))
+        return listed
 
     def read(self, path: str) -> bytes:
         """Return the contents of a file.
@@ -82,11 +82,11 @@ class _LocalFile:
     """An open file, used as a context manager. Its contents remain readable after the file is deleted.
 
     Attributes:
-        bytes_at_once: the number of bytes per read when a file is read from start to end.
+        read_size: the number of bytes per read when a file is read from start to end.
         identity: see `Entry`.
     """
 
-    bytes_at_once = 4 * 1024 * 1024  # Fits into a processor's cache.
+    read_size = 4 * 1024 * 1024  # Fits into a processor's cache.
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -100,10 +100,10 @@ class _LocalFile:
         """
         data = os.pread(self._fd, size, position)
         while len(data) < size:
-            more = os.pread(self._fd, size - len(data), position + len(data))
-            if not more:
+            chunk = os.pread(self._fd, size - len(data), position + len(data))
+            if not chunk:
                 break
-            data += more
+            data += chunk
         return data
 
     def read_into(self, position: int, target: memoryview) -> int:
@@ -116,13 +116,13 @@ class _LocalFile:
             data = self.read_at(position, len(target))
             target[: len(data)] = data
             return len(data)
-        done = 0
-        while done < len(target):
-            more = os.preadv(self._fd, [target[done:]], position + done)
-            if not more:
+        total = 0
+        while total < len(target):
+            count = os.preadv(self._fd, [target[total:]], position + total)
+            if not count:
                 break
-            done += more
-        return done
+            total += count
+        return total
 
     def __enter__(self) -> Self:
         return self
@@ -159,13 +159,13 @@ class RemoteFileSystem:
         """See `LocalFileSystem.entries`."""
         with self._named(directory):
             self._system.invalidate_cache(directory)  # Logs grow, so a cached listing is stale.
-            listed = {str(found["name"]).rstrip("/"): found for found in self._system.ls(directory, detail=True)}
+            listed = {str(details["name"]).rstrip("/"): details for details in self._system.ls(directory, detail=True)}
         if list(listed) == [directory] and listed[directory]["type"] != "directory":  # A store also lists a file.
             address = str(self._system.unstrip_protocol(directory))
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), address)
         return [
-            Entry(name.rpartition("/")[2], found["type"] == "directory", found["size"] or 0)
-            for name, found in listed.items()
+            Entry(name.rpartition("/")[2], details["type"] == "directory", details["size"] or 0)
+            for name, details in listed.items()
         ]
 
     def read(self, path: str) -> bytes:
@@ -198,7 +198,7 @@ class _RemoteFile:
     """
 
     identity = UNKNOWN
-    bytes_at_once = 16 * 1024 * 1024
+    read_size = 16 * 1024 * 1024
 
     def __init__(self, filesystem: RemoteFileSystem, path: str) -> None:
         self._filesystem = filesystem
@@ -207,12 +207,12 @@ class _RemoteFile:
         self._read = b""
 
     def read_at(self, position: int, size: int) -> bytes:
-        at = position - self._read_from
-        if at >= 0 and at + size <= len(self._read):
-            return self._read[at : at + size]
-        if size >= _LEAST_BYTES or not size:
+        offset = position - self._read_from
+        if offset >= 0 and offset + size <= len(self._read):
+            return self._read[offset : offset + size]
+        if size >= _MIN_RANGE_BYTES or not size:
             return self._filesystem.read_range(self._path, position, position + size) if size else b""
-        self._read = self._filesystem.read_range(self._path, position, position + _LEAST_BYTES)
+        self._read = self._filesystem.read_range(self._path, position, position + _MIN_RANGE_BYTES)
         self._read_from = position
         return self._read[:size]
 
@@ -251,8 +251,8 @@ def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[
     from fsspec.core import url_to_fs  # noqa: PLC0415 - only directories elsewhere need it
 
     with _named(path):
-        system, inner = url_to_fs(path, **(storage or {}))
-    return RemoteFileSystem(system), str(inner).rstrip("/")
+        system, inner_path = url_to_fs(path, **(storage or {}))
+    return RemoteFileSystem(system), str(inner_path).rstrip("/")
 
 
 def read_if_there(filesystem: FileSystem, path: str) -> bytes | None:
@@ -286,8 +286,8 @@ def open_listed(filesystem: FileSystem, path: str, identity: int) -> OpenFile:
     raise FileNotFoundError(errno.ENOENT, "deleted or compacted since the job has begun; start it again", path)
 
 
-_MOST_KEPT: Final = 16 * 1024 * 1024
-_kept: Final[list[bytearray]] = []
+_MAX_FREE_BUFFER_BYTES: Final = 16 * 1024 * 1024
+_free_buffers: Final[list[bytearray]] = []
 
 
 class ReadBuffer:
@@ -307,7 +307,7 @@ class ReadBuffer:
         """
         if len(self._memory) < size:
             with suppress(IndexError):
-                self._memory = _kept.pop()
+                self._memory = _free_buffers.pop()
         if len(self._memory) < size:
             self._memory = bytearray(size)
         target = memoryview(self._memory)[:size]
@@ -317,6 +317,6 @@ class ReadBuffer:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if 0 < len(self._memory) <= _MOST_KEPT:
-            _kept.append(self._memory)
+        if 0 < len(self._memory) <= _MAX_FREE_BUFFER_BYTES:
+            _free_buffers.append(self._memory)
         self._memory = bytearray()

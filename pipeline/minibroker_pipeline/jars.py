@@ -27,7 +27,7 @@ CONNECTOR: Final = "spark-sql-kafka-0-10"
 _SPARK: Final = "org.apache.spark"
 _SCALA: Final = "2.13"
 _TOKENS: Final = "spark-token-provider-kafka-0-10"
-_NEEDED: Final = {"kafka": CONNECTOR, "avro": "spark-avro"}
+_ARTIFACTS: Final = {"kafka": CONNECTOR, "avro": "spark-avro"}
 # The connector needs these libraries and PySpark lacks them. The connector's Ivy file has their versions.
 _LIBRARIES: Final = (("org.apache.kafka", "kafka-clients"), ("org.apache.commons", "commons-pool2"))
 # These jars use little of Spark, so their version 4.0.0 works with every Spark 4.
@@ -66,13 +66,13 @@ def find(
         NoJarsError: the jars are missing and cannot be downloaded.
     """
     for package in packages:
-        if package not in _NEEDED:
-            raise ValueError(f"packages: there is no {package!r}, only {', '.join(_NEEDED)}")
+        if package not in _ARTIFACTS:
+            raise ValueError(f"packages: there is no {package!r}, only {', '.join(_ARTIFACTS)}")
     if folder := jars_dir or os.environ.get(FOLDER_VARIABLE):
         jars = sorted(str(jar) for jar in Path(folder).glob("*.jar"))
         for package in packages:
-            if not any(os.path.basename(jar).startswith(_NEEDED[package]) for jar in jars):
-                raise NoJarsError(f"{folder} holds no jar of {_NEEDED[package]}")
+            if not any(os.path.basename(jar).startswith(_ARTIFACTS[package]) for jar in jars):
+                raise NoJarsError(f"{folder} holds no jar of {_ARTIFACTS[package]}")
         return jars
     return [jar for package in packages for jar in _cached(package, ivy_settings)]
 
@@ -91,7 +91,7 @@ def _cached(package: str, ivy_settings: str | None) -> list[str]:
     if not folder.exists():
         with _locked(folder.parent):
             if not folder.exists():
-                _fill(folder, package, ivy_settings)
+                _download_jars(folder, package, ivy_settings)
     return sorted(str(jar) for jar in folder.glob("*.jar"))
 
 
@@ -104,12 +104,12 @@ def _locked(folder: Path) -> Generator[None]:
         yield
 
 
-def _fill(folder: Path, package: str, ivy_settings: str | None) -> None:
+def _download_jars(folder: Path, package: str, ivy_settings: str | None) -> None:
     # Fill a temporary folder first: an interrupted download must not leave an incomplete cache.
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ivy = _Ivy(Path(scratch), ivy_settings)
         if package == "avro":
-            ivy.bring(_SPARK, f"{_NEEDED[package]}_{_SCALA}", [*_same_minor(spark_version()), _FIRST_OF_SPARK_4])
+            ivy.bring(_SPARK, f"{_ARTIFACTS[package]}_{_SCALA}", [*_same_minor(spark_version()), _FIRST_OF_SPARK_4])
         else:
             connector = f"{CONNECTOR}_{_SCALA}"
             version = ivy.bring(_SPARK, connector, _same_minor(spark_version()))
@@ -152,12 +152,12 @@ class _Ivy:
             command = [*self._command, "-dependency", group, name, version]
             command += ["-retrieve", f"{self.libs}/[artifact]-[revision].[ext]"]
             try:
-                done = _run(command, _TIMEOUT)
+                completed = _run(command, _TIMEOUT)
             except subprocess.TimeoutExpired:
                 raise NoJarsError(f"Ivy did not bring {group}:{name}:{version} within {_TIMEOUT} s") from None
-            if done.returncode == 0 and (self.libs / f"{name}-{version}.jar").exists():
+            if completed.returncode == 0 and (self.libs / f"{name}-{version}.jar").exists():
                 return version
-            output = done.stdout + done.stderr
+            output = completed.stdout + completed.stderr
         raise NoJarsError(
             f"no jar of {group}:{name} in version {' or '.join(versions)} could be had ({_reason(output)}). "
             f"Put the jars into a folder and name it with jars_dir or {FOLDER_VARIABLE}"
@@ -171,9 +171,9 @@ class _Ivy:
         """
         file = self._cache / group / name / f"ivy-{version}.xml"
         description = ET.parse(file)  # noqa: S314 - Ivy has just written it
-        for found in description.iter("dependency"):
-            if (found.get("org"), found.get("name")) == (other_group, other_name):
-                return str(found.get("rev"))
+        for dependency in description.iter("dependency"):
+            if (dependency.get("org"), dependency.get("name")) == (other_group, other_name):
+                return str(dependency.get("rev"))
         raise NoJarsError(f"{group}:{name}:{version} does not say which {other_name} it needs")
 
 
@@ -184,8 +184,10 @@ def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str]
 def _reason(output: str) -> str:
     """Return the most informative line of Ivy's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if "not found" in line or "failed" in line.lower() or "exception" in line.lower()]
-    return (telling or lines or ["no output"])[0]
+    error_lines = [
+        line for line in lines if "not found" in line or "failed" in line.lower() or "exception" in line.lower()
+    ]
+    return (error_lines or lines or ["no output"])[0]
 
 
 @functools.cache
@@ -196,11 +198,11 @@ def java() -> str:
         NoJarsError: no working Java is installed.
     """
     home = os.environ.get("JAVA_HOME")
-    found = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     try:
         # Without Java, macOS has a stub that prints a message and fails.
-        if found and not _run([found, "-version"], 60).returncode:
-            return found
+        if path and not _run([path, "-version"], 60).returncode:
+            return path
     except OSError:
         pass
     raise NoJarsError("there is no java that works, neither in JAVA_HOME nor on the PATH; Spark 4 needs 17 or newer")

@@ -14,7 +14,17 @@ DATA: Final = "data"
 """The column for the parsed value."""
 CORRUPT: Final = "corrupt"
 """The column for the bytes of a value that could not be parsed."""
-_OF_A_RECORD: Final = ("key", "value", "headers", "topic", "partition", "offset", "timestamp", "timestampType", CORRUPT)
+_RECORD_COLUMNS: Final = (
+    "key",
+    "value",
+    "headers",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    CORRUPT,
+)
 _BROKEN_JSON: Final = "_corrupt_record"
 
 
@@ -72,7 +82,7 @@ def compose(frame: "DataFrame", payload: Payload, key: "Column | None" = None) -
         frame = frame.withColumn("key", key)
     if payload.form == "raw":
         return frame
-    columns = [name for name in frame.columns if name not in _OF_A_RECORD]
+    columns = [name for name in frame.columns if name not in _RECORD_COLUMNS]
     data = f.col(DATA) if DATA in columns else f.struct(*columns)
     value = f.to_json(data, {"ignoreNullFields": "false"}) if payload.form == "json" else to_avro(data, payload.schema)
     return frame.withColumn("value", value).drop(*columns)
@@ -82,13 +92,19 @@ def _read_json(schema: str, *, is_permissive: bool) -> "Column":
     text = f.col("value").cast("string")
     if not is_permissive:
         return f.from_json(text, schema, {"mode": "FAILFAST"})
-    found = f.from_json(text, f"{schema}, {_BROKEN_JSON} STRING", {"columnNameOfCorruptRecord": _BROKEN_JSON})
-    return f.when(found[_BROKEN_JSON].isNull(), found.dropFields(_BROKEN_JSON))
+    parsed = f.from_json(text, f"{schema}, {_BROKEN_JSON} STRING", {"columnNameOfCorruptRecord": _BROKEN_JSON})
+    return f.when(parsed[_BROKEN_JSON].isNull(), parsed.dropFields(_BROKEN_JSON))
 
 
 def _read_avro(schema: str, *, is_permissive: bool) -> "Column":
     # An Avro record has no bytes besides its fields, so the datum can be wrapped in a record. Spark returns a record
     # of nulls for unparsable bytes, which could also be a real datum. In the wrapper, only unparsable bytes give a
     # null.
-    around = {"type": "record", "name": "minibroker_datum", "fields": [{"name": DATA, "type": json.loads(schema)}]}
-    return from_avro(f.col("value"), json.dumps(around), {"mode": "PERMISSIVE" if is_permissive else "FAILFAST"})[DATA]
+    wrapper_schema = {
+        "type": "record",
+        "name": "minibroker_datum",
+        "fields": [{"name": DATA, "type": json.loads(schema)}],
+    }
+    return from_avro(
+        f.col("value"), json.dumps(wrapper_schema), {"mode": "PERMISSIVE" if is_permissive else "FAILFAST"}
+    )[DATA]

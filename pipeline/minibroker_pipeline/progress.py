@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 _CLEAR = "\r\x1b[K"
-_LAST_WORDS_S = 5.0
+_LAST_REPORTS_TIMEOUT_S = 5.0
 """Seconds to wait for the last reports. Spark sends them from its own threads, some time after a query ends."""
 
 
@@ -39,11 +39,11 @@ class ProgressLine(StreamingQueryListener):
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark calls it so
         """Remember the query's name, which some later events lack."""
         self._names[str(event.runId)] = event.name or f"query {str(event.runId)[:8]}"
-        self._say(str(event.runId), "started")
+        self._write_status(str(event.runId), "started")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark calls it so
         """Write the progress of a micro-batch."""
-        self._say(str(event.progress.runId), describe(event.progress), stays=False)
+        self._write_status(str(event.progress.runId), describe(event.progress), stays=False)
 
     def onQueryIdle(self, event: object) -> None:  # noqa: N802 - Spark calls it so
         """Ignore an idle query."""
@@ -51,7 +51,7 @@ class ProgressLine(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark calls it so
         """Write how the query ended."""
         reason = (event.exception or "").strip().splitlines()
-        self._say(str(event.runId), f"failed: {reason[0]}" if reason else "ended")
+        self._write_status(str(event.runId), f"failed: {reason[0]}" if reason else "ended")
         with self._changed:
             self._names.pop(str(event.runId), None)
             self._changed.notify_all()
@@ -59,9 +59,9 @@ class ProgressLine(StreamingQueryListener):
     def await_ends(self, active: Collection[str]) -> None:
         """Wait, up to a limit, until the end of every run except the active ones is reported."""
         with self._changed:
-            self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_WORDS_S)
+            self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_REPORTS_TIMEOUT_S)
 
-    def _say(self, query: str, status: str, *, stays: bool = True) -> None:
+    def _write_status(self, query: str, status: str, *, stays: bool = True) -> None:
         with self._changed:
             line = f"{self._names.get(query, f'query {query[:8]}')}: {status}"
             self.last[query] = line
@@ -79,9 +79,9 @@ def describe(progress: StreamingQueryProgress) -> str:
     parts = [f"batch {progress.batchId}", f"{progress.numInputRows:,} rows"]
     if progress.numInputRows:
         parts[-1] += f" ({progress.processedRowsPerSecond:,.0f} rows/s)"
-    behind = _behind(progress)
-    if behind is not None:
-        parts.append(f"{behind:,} behind")
+    unread = _behind(progress)
+    if unread is not None:
+        parts.append(f"{unread:,} behind")
     parts.append(f"{progress.batchDuration:,} ms")
     return ", ".join(parts)
 
@@ -90,8 +90,8 @@ def _behind(progress: StreamingQueryProgress) -> int | None:
     """Return the number of unread records, or None if no source reports it. Kafka's source and ours do."""
     total = None
     for source in progress.sources:
-        read, there = _offsets(source.endOffset), _offsets(source.latestOffset)
-        for partition, end in there.items():
+        read, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
+        for partition, end in latest.items():
             total = (total or 0) + max(0, end - read.get(partition, 0))
     return total
 
@@ -111,7 +111,11 @@ def show_progress(spark: SparkSession, stream: TextIO | None = None) -> Generato
 def _offsets(text: object) -> dict[tuple[str, str], int]:
     """Parse offsets in the form {"topic": {"0": 5}}. Offsets of other sources give an empty result."""
     try:
-        found = json.loads(str(text))
-        return {(topic, number): int(at) for topic, each in found.items() for number, at in each.items()}
+        topics = json.loads(str(text))
+        return {
+            (topic, number): int(offset)
+            for topic, partitions in topics.items()
+            for number, offset in partitions.items()
+        }
     except (ValueError, AttributeError, TypeError):
         return {}

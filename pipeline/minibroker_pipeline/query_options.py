@@ -21,9 +21,9 @@ def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
     """
     for name in given:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"; is {known[close[0]]} meant?" if close else f" (known: {', '.join(sorted(known.values()))})"
-            raise OptionError(f"there is no option {name!r}{meant}")
+            similar = get_close_matches(name, known, n=1)
+            hint = f"; is {known[similar[0]]} meant?" if similar else f" (known: {', '.join(sorted(known.values()))})"
+            raise OptionError(f"there is no option {name!r}{hint}")
 
 
 def read_simple(given: Mapping[str, str], simple: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:

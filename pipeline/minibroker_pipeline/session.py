@@ -65,10 +65,10 @@ def spark_session(
     if not is_submitted:
         master = master or settings.get("spark.master") or "local[*]"
         jars.java()
-        found = jars.find(packages, jars_dir, settings.get("spark.jars.ivySettings")) if packages else []
-        given = [jar for jar in settings.pop("spark.jars", "").split(",") if jar]
-        if found or given:
-            builder = builder.config("spark.jars", ",".join([*given, *found]))
+        connector_jars = jars.find(packages, jars_dir, settings.get("spark.jars.ivySettings")) if packages else []
+        extra_jars = [jar for jar in settings.pop("spark.jars", "").split(",") if jar]
+        if connector_jars or extra_jars:
+            builder = builder.config("spark.jars", ",".join([*extra_jars, *connector_jars]))
     if master:
         builder = builder.master(master)
         if master.startswith("local"):

@@ -34,14 +34,14 @@ def committed_files(folder: str) -> list[str]:
             # A compact file repeats the earlier files, and holds more than the plain file with the same number.
             batches[int(number)] = max(name, batches.get(int(number), ""), key=len)
     start = max((batch for batch, name in batches.items() if name.endswith(_COMPACT)), default=0)
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for batch in sorted(batch for batch in batches if batch >= start):
         for path, is_added in _entries(os.path.join(log, batches[batch])):
             if is_added:
-                found[path] = None
+                paths[path] = None
             else:
-                found.pop(path, None)
-    return list(found)
+                paths.pop(path, None)
+    return list(paths)
 
 
 def _entries(file: str) -> list[tuple[str, bool]]:
@@ -57,5 +57,5 @@ def _entries(file: str) -> list[tuple[str, bool]]:
 
 
 def _path(address: str) -> str:
-    parts = urlsplit(address)
-    return unquote(parts.path) if parts.scheme in {"", "file"} else address
+    url = urlsplit(address)
+    return unquote(url.path) if url.scheme in {"", "file"} else address

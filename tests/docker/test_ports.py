@@ -106,7 +106,7 @@ async def test_a_silent_port_accepts_and_keeps_connections_until_it_is_closed() 
 
 
 async def test_the_oldest_connection_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container_ports, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(container_ports, "MAX_CONNECTIONS", 1)
     ports = SilentPorts(["127.0.0.1:0"])
     await ports.open()
     first, first_writer = await asyncio.open_connection("127.0.0.1", ports.ports[0])

@@ -61,8 +61,12 @@ def _message(error: Exception) -> str | None:
     if module.startswith(("pyspark.errors", "py4j.")):
         if missing := _MISSING.search(str(error)):
             return f"Spark's workers have no {missing[1]}: install it there, or send it along (docs/spark.md, clusters)"
-        ours = _OURS.findall(str(error))
-        return ours[-1] if ours else next(iter(_CALL.sub("", str(error)).strip().splitlines()), type(error).__name__)
+        messages = _OURS.findall(str(error))
+        return (
+            messages[-1]
+            if messages
+            else next(iter(_CALL.sub("", str(error)).strip().splitlines()), type(error).__name__)
+        )
     return str(error) if isinstance(error, ValueError) or module.startswith("minibroker_") else None
 
 
@@ -192,8 +196,8 @@ def _add_convert(jobs: Any) -> None:
     count("--batch-bytes", type=_positive, help="join or split batches to this size, uncompressed")
     count("--segment-bytes", type=_positive, default=1 << 30, help="segment.bytes (default: 1 GiB)")
     count("--index-interval-bytes", type=_positive, default=4096, help="index.interval.bytes (default: 4096)")
-    parts = ("headers", "timestamps", "transactions")
-    option("--drop", **_REPEATED, choices=parts, help="omit this if the format cannot store it (repeatable)")
+    droppable = ("headers", "timestamps", "transactions")
+    option("--drop", **_REPEATED, choices=droppable, help="omit this if the format cannot store it (repeatable)")
     _add_mode(option, "entries")
 
 
@@ -244,10 +248,10 @@ def _not_negative(text: str) -> int:
     return _at_least(0, text)
 
 
-def _at_least(least: int, text: str) -> int:
+def _at_least(minimum: int, text: str) -> int:
     number = int(text)
-    if number < least:
-        raise argparse.ArgumentTypeError(f"{number} is less than {least}")
+    if number < minimum:
+        raise argparse.ArgumentTypeError(f"{number} is less than {minimum}")
     return number
 
 

@@ -124,11 +124,11 @@ def _convert(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **others: Any) -> S:
+def _settings(kind: Callable[..., S], options: argparse.Namespace, /, **extra: Any) -> S:
     """Return the settings of a job, made of `others` and of the given options with the names of its parameters."""
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()}
-    names = inspect.signature(kind).parameters.keys() - others.keys()
-    return kind(**{name: given[name] for name in names if given.get(name) not in {None, ()}}, **others)
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(options).items()}
+    names = inspect.signature(kind).parameters.keys() - extra.keys()
+    return kind(**{name: values[name] for name in names if values.get(name) not in {None, ()}}, **extra)
 
 
 def _session_for(

@@ -14,7 +14,7 @@ Two engines return the same rows. "auto" selects the first that works:
 codec=...)` is the reverse of `decode`, for entries of any format.
 """
 
-from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare, settle
+from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare, prepare_worker
 from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, Producer, encode
 from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers, wrong_crcs
 from minibroker_pipeline.decode.request import (
@@ -53,8 +53,8 @@ __all__ = [
     "encode",
     "load_engine",
     "prepare",
+    "prepare_worker",
     "scan_headers",
     "schema_of",
-    "settle",
     "wrong_crcs",
 ]

@@ -191,8 +191,8 @@ def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
     first = 0
     for number, (end_of_group, limit) in enumerate(groups[:, (GROUP_END, BATCH_BYTES)].tolist()):
         while first < end_of_group:
-            before = sums[first] - sizes[first]
-            end = min(end_of_group, int(np.searchsorted(sums, before + limit, side="right")) + 1)
+            bytes_before = sums[first] - sizes[first]
+            end = min(end_of_group, int(np.searchsorted(sums, bytes_before + limit, side="right")) + 1)
             chosen = slice(first, end)
             deltas = rows.offsets[chosen] - rows.offsets[first]
             if magic == MAGIC_V2:
@@ -214,10 +214,10 @@ def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
 def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
     """Return v2 batches with checksums of 0."""
     headers = _joined(*_sized(rows.header_keys), *_sized(rows.header_values))
-    before = np.cumsum(rows.headers_count, dtype=np.int64) - rows.headers_count
-    numbers = np.repeat(rows.headers_first - before, rows.headers_count)
+    headers_before = np.cumsum(rows.headers_count, dtype=np.int64) - rows.headers_count
+    numbers = np.repeat(rows.headers_first - headers_before, rows.headers_count)
     headers = headers.take(pa.array(numbers + np.arange(len(numbers))))
-    bounds = _bounds(headers)[np.append(before, len(numbers))]
+    bounds = _bounds(headers)[np.append(headers_before, len(numbers))]
     sizes = 1 + np.diff(bounds) + _size_of(rows.headers_count)
     for column in (rows.keys, rows.values):
         sizes += _size_of(column.size) + np.maximum(column.size, 0)
@@ -246,7 +246,7 @@ def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
     """Return the headers of v2 batches, without lengths and checksums."""
     firsts, lasts = plan.firsts, plan.firsts + plan.counts - 1
     sequences = groups[plan.groups, BASE_SEQUENCE]
-    before = firsts - np.append(0, groups[:-1, GROUP_END])[plan.groups]
+    rows_before = firsts - np.append(0, groups[:-1, GROUP_END])[plan.groups]
     return _heads(
         V2_LAYOUT,
         len(firsts),
@@ -259,7 +259,7 @@ def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
         max_timestamp=_latest(rows, plan),
         producer_id=groups[plan.groups, PRODUCER_ID],
         producer_epoch=groups[plan.groups, PRODUCER_EPOCH],
-        base_sequence=np.where(sequences < 0, sequences, (sequences + before) & INT32_MAX),
+        base_sequence=np.where(sequences < 0, sequences, (sequences + rows_before) & INT32_MAX),
         record_count=plan.counts,
     )
 
@@ -351,19 +351,19 @@ def _size_of(values: NDArray[Any]) -> _Ints:
 
 def _varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
     """Return the variable-length integers of each row, one after the other."""
-    parts: list[NDArray[np.uint8]] = []
+    columns_of_bytes: list[NDArray[np.uint8]] = []
     used: list[NDArray[np.bool_]] = []
     for column in columns:
-        rest = _raw(column)
-        is_used = np.ones(len(rest), np.bool_)
+        remaining = _raw(column)
+        is_used = np.ones(len(remaining), np.bool_)
         while is_used.any():
-            left = rest >> _SEVEN_BITS
-            has_more = left != 0
-            parts.append((rest.astype(np.uint8) & 0x7F) | (has_more.view(np.uint8) << 7))
+            shifted = remaining >> _SEVEN_BITS
+            has_more = shifted != 0
+            columns_of_bytes.append((remaining.astype(np.uint8) & 0x7F) | (has_more.view(np.uint8) << 7))
             used.append(is_used)
-            rest, is_used = left, has_more
-    if not parts:
+            remaining, is_used = shifted, has_more
+    if not columns_of_bytes:
         return _array(np.zeros(1, np.int64), None)
     is_used = np.stack(used, axis=1)
     bounds = np.append(0, np.cumsum(is_used.sum(axis=1)))
-    return _array(bounds, np.stack(parts, axis=1)[is_used])
+    return _array(bounds, np.stack(columns_of_bytes, axis=1)[is_used])

@@ -44,7 +44,7 @@ PLAIN_V1: Final = 2
 WRAPPER_V0: Final = 3
 WRAPPER_V1: Final = 4
 
-_SMALLEST_ENTRIES: Final = (7, 26, 34, 26, 34)
+_MIN_RECORD_BYTES_BY_KIND: Final = (7, 26, 34, 26, 34)
 """The minimum size of a record in bytes, by kind."""
 
 
@@ -70,9 +70,9 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
     return table
 
 
-def most_rows(table: NDArray[np.int64]) -> int:
+def max_rows(table: NDArray[np.int64]) -> int:
     """Return the maximum number of records in the blocks, regardless of the counts in their headers."""
-    fitting = (table[:, END] - table[:, START]) // np.array(_SMALLEST_ENTRIES)[table[:, KIND]]
+    fitting = (table[:, END] - table[:, START]) // np.array(_MIN_RECORD_BYTES_BY_KIND)[table[:, KIND]]
     claimed = np.where(table[:, COUNT] < 0, fitting, table[:, COUNT])
     return int(np.minimum(fitting, claimed).sum())
 
@@ -100,7 +100,7 @@ class RecordEngine(Protocol):
     """An engine that finds and gathers records. `numba_engine` and `numpy_engine` implement it."""
 
     #: The preferred amount of data per call, as a multiple of `chunk_bytes`.
-    chunks_at_once: int
+    chunk_factor: int
 
     def chase(
         self, data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
@@ -151,7 +151,7 @@ def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
     return decompress(_CODECS[codec_id], entry[RECORD_BATCH_OVERHEAD:], max_size=max_size)
 
 
-class _Inflated(threading.local):
+class _DecompressionBuffer(threading.local):
     """The decompressed bytes of entries until their records are read.
 
     The buffer is reused, because new memory costs time.
@@ -160,12 +160,12 @@ class _Inflated(threading.local):
     def __init__(self) -> None:
         self.buffer = np.empty(0, np.uint8)
 
-    def put(self, at: int, part: bytes | memoryview, group_bytes: int) -> None:
+    def put(self, position: int, part: bytes | memoryview, group_bytes: int) -> None:
         """Store bytes at a position, after the earlier bytes of the group."""
-        end = at + len(part)
-        if not at and len(self.buffer) < max(end, group_bytes):  # Later parts fit into the size of a group.
+        end = position + len(part)
+        if not position and len(self.buffer) < max(end, group_bytes):  # Later parts fit into the size of a group.
             self.buffer = np.empty(max(end, group_bytes), np.uint8)
-        self.buffer[at:end] = np.frombuffer(part, np.uint8)
+        self.buffer[position:end] = np.frombuffer(part, np.uint8)
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """Return the bytes of a group."""
@@ -174,7 +174,7 @@ class _Inflated(threading.local):
         return data
 
 
-_inflated: Final = _Inflated()
+_decompression_buffer: Final = _DecompressionBuffer()
 
 
 def record_groups(
@@ -210,11 +210,11 @@ def record_groups(
         yield as_bytes(view[start:end]), blocks
         return
     size = first = 0
-    kept = np.ones(len(lines), np.bool_)
+    is_readable = np.ones(len(lines), np.bool_)
 
-    def group(behind: int) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-        chosen = blocks[first:behind][kept[first:behind]]
-        return [(_inflated.take(size), np.ascontiguousarray(chosen))] if len(chosen) else []
+    def group(end_line: int) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        chosen = blocks[first:end_line][is_readable[first:end_line]]
+        return [(_decompression_buffer.take(size), np.ascontiguousarray(chosen))] if len(chosen) else []
 
     for index, (line, (start, end)) in enumerate(zip(lines.tolist(), blocks[:, START : END + 1].tolist(), strict=True)):
         header = headers[line]
@@ -226,12 +226,12 @@ def record_groups(
                 if gives_rest:
                     yield from group(index)
                 refuse(header, str(error))
-                kept[index] = False
+                is_readable[index] = False
                 continue
         if size and size + len(part) > group_bytes:
             yield from group(index)
             size, first = 0, index
-        _inflated.put(size, part, group_bytes)
+        _decompression_buffer.put(size, part, group_bytes)
         blocks[index, START] = size
         size += len(part)
         blocks[index, END] = size

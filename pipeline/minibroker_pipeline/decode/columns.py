@@ -14,7 +14,7 @@ from minibroker_pipeline.decode.request import HEADERS_TYPE, schema_of
 
 CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _MILLISECOND: Final = 1000
-_MOST_MILLISECONDS: Final = (2**63 - 1) // _MILLISECOND
+_MAX_MILLISECONDS: Final = (2**63 - 1) // _MILLISECOND
 _INT32_MAX: Final = 2**31 - 1
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
@@ -25,8 +25,8 @@ def microseconds(timestamps: NDArray[np.int64]) -> pa.Array:
     Timestamps beyond Spark's range of about 292,000 years become null.
     """
     rows = len(timestamps)
-    if rows and (timestamps.max() > _MOST_MILLISECONDS or timestamps.min() < -_MOST_MILLISECONDS):
-        beyond = (timestamps > _MOST_MILLISECONDS) | (timestamps < -_MOST_MILLISECONDS)
+    if rows and (timestamps.max() > _MAX_MILLISECONDS or timestamps.min() < -_MAX_MILLISECONDS):
+        beyond = (timestamps > _MAX_MILLISECONDS) | (timestamps < -_MAX_MILLISECONDS)
         scaled = np.where(beyond, 0, timestamps) * _MILLISECOND
         return pa.array(scaled, mask=beyond).cast(_TIMESTAMP)
     timestamps *= _MILLISECOND  # The milliseconds are no longer needed, so they are overwritten.
@@ -88,14 +88,14 @@ class ColumnBuilder:
 
     def build(self, table: RecordTable, blocks: NDArray[np.int64], headers: NDArray[Any]) -> pa.RecordBatch:
         """Return the rows of a table of records, which came from these blocks and the entries with these headers."""
-        around = _Around(self, table, blocks, headers)
+        batch_columns = _BatchColumns(self, table, blocks, headers)
         return pa.RecordBatch.from_arrays(
-            [self._column(field.name, table, around) for field in self.schema], schema=self.schema
+            [self._column(field.name, table, batch_columns) for field in self.schema], schema=self.schema
         )
 
-    def _column(self, name: str, table: RecordTable, around: "_Around") -> pa.Array:
-        make = _OWN.get(name)
-        return around.column(name) if make is None else make(self, table)
+    def _column(self, name: str, table: RecordTable, batch_columns: "_BatchColumns") -> pa.Array:
+        make = _RECORD_BUILDERS.get(name)
+        return batch_columns.column(name) if make is None else make(self, table)
 
     def key(self, table: RecordTable) -> pa.Array:
         """Return the column `key`."""
@@ -124,13 +124,13 @@ class ColumnBuilder:
 
     def uniform(self, name: str, value: Any, kind: pa.DataType, rows: int) -> pa.Array:
         """Return a column of one value, and cache it for the next chunk."""
-        kept = self._uniform.get((name, value))
-        if kept is None:
-            kept = self._uniform[name, value] = Repeated(value, kind)
-        return kept.take(rows)
+        repeated = self._uniform.get((name, value))
+        if repeated is None:
+            repeated = self._uniform[name, value] = Repeated(value, kind)
+        return repeated.take(rows)
 
 
-class _Around:
+class _BatchColumns:
     """Builds the columns with values of the batch that contains a record, for one chunk."""
 
     def __init__(
@@ -144,7 +144,7 @@ class _Around:
         self._entries = blocks[:, ENTRY]
 
     def column(self, name: str) -> pa.Array:
-        return _AROUND[name](self, name)
+        return _BATCH_BUILDERS[name](self, name)
 
     def spread(self, name: str, values: NDArray[Any]) -> pa.Array:
         """Return a column with a block's value for each of its records."""
@@ -181,7 +181,7 @@ class _Around:
         return is_set
 
 
-_OWN: Final[dict[str, Callable[[ColumnBuilder, RecordTable], pa.Array]]] = {
+_RECORD_BUILDERS: Final[dict[str, Callable[[ColumnBuilder, RecordTable], pa.Array]]] = {
     "key": ColumnBuilder.key,
     "value": ColumnBuilder.value,
     "topic": ColumnBuilder.topic,
@@ -192,13 +192,13 @@ _OWN: Final[dict[str, Callable[[ColumnBuilder, RecordTable], pa.Array]]] = {
 }
 """Columns with values of the record itself."""
 
-_AROUND: Final[dict[str, Callable[[_Around, str], pa.Array]]] = {
-    "timestampType": _Around.timestamp_type,
+_BATCH_BUILDERS: Final[dict[str, Callable[[_BatchColumns, str], pa.Array]]] = {
+    "timestampType": _BatchColumns.timestamp_type,
     "magic": lambda around, name: around.spread(name, around.header("magic")),
-    "codec": _Around.codec,
+    "codec": _BatchColumns.codec,
     "producerId": lambda around, name: around.spread(name, around.header("producer_id")),
     "producerEpoch": lambda around, name: around.spread(name, around.header("producer_epoch")),
-    "sequence": _Around.sequence,
+    "sequence": _BatchColumns.sequence,
     "isTransactional": lambda around, name: around.spread(name, around.flag(0x10)),
     "isControl": lambda around, name: around.spread(name, around.flag(0x20)),
     "leaderEpoch": lambda around, name: around.spread(name, around.header("leader_epoch")),

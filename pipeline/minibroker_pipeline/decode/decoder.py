@@ -107,40 +107,40 @@ class _Decoding:
         self._report = report
         self._data = as_bytes(view)
         self._engine = load_engine(request.engine)
-        self._chunk_bytes = request.chunk_bytes * self._engine.chunks_at_once
+        self._chunk_bytes = request.chunk_bytes * self._engine.chunk_factor
         self._builder = ColumnBuilder(request.columns, request.topic, request.partition, self._engine)
         self._selection = Selection(request)
         self._damage = DamageHandler(view, request, report)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         position, end = 0, len(self._view)
-        before = self._report.consumed
+        consumed_before = self._report.consumed
         while position < end:
-            positions, behind = self._chunk(position)
+            positions, next_position = self._chunk(position)
             if len(positions):
                 headers = read_headers(self._data, positions)
-                position = behind
+                position = next_position
                 damaged = len(self._report.damage)
                 for batch in self._rows(headers):
-                    self._report.consumed = before + position
+                    self._report.consumed = consumed_before + position
                     yield batch
                 # Checksums are verified first, so damage is not found in order.
                 self._report.damage[damaged:] = sorted(self._report.damage[damaged:])
             else:
-                found = self._damage.go_on_behind(position)
-                if found is None:
+                next_entry_position = self._damage.skip_damage(position)
+                if next_entry_position is None:
                     break
-                position = found
-        self._report.consumed = before + position
+                position = next_entry_position
+        self._report.consumed = consumed_before + position
 
     def _chunk(self, position: int) -> tuple[NDArray[np.int64], int]:
         """Return the positions of about a chunk of entries, and the position after them."""
         until = position + self._chunk_bytes
-        positions, behind = find_positions(self._data, position, until, self._engine.chase)
-        if behind - position > INT32_MAX and len(positions) > 1:  # The engines count bytes in int32.
-            behind = int(positions[-1])
+        positions, end_position = find_positions(self._data, position, until, self._engine.chase)
+        if end_position - position > INT32_MAX and len(positions) > 1:  # The engines count bytes in int32.
+            end_position = int(positions[-1])
             positions = positions[:-1]
-        return positions, behind
+        return positions, end_position
 
     def _rows(self, headers: NDArray[Any]) -> Iterator[pa.RecordBatch]:
         lines = self._selection.lines(headers)
@@ -185,10 +185,10 @@ class _Decoding:
         self._damage.entry(position, int(header["base_offset"]), size, message)
 
 
-_settled: Final[set[Engine]] = set()
+_prepared_engines: Final[set[Engine]] = set()
 
 
-def settle(engine: Engine = "auto") -> None:
+def prepare_worker(engine: Engine = "auto") -> None:
     """Load the decoder and exempt all existing objects from garbage collection. Called before each task.
 
     Spark's worker collects garbage after every task. The objects that numba loads are permanent, but scanning them
@@ -197,8 +197,8 @@ def settle(engine: Engine = "auto") -> None:
     Raises:
         ImportError: the engine is not available.
     """
-    if engine not in _settled:
+    if engine not in _prepared_engines:
         prepare(engine)
         gc.collect()
         gc.freeze()
-        _settled.add(engine)
+        _prepared_engines.add(engine)

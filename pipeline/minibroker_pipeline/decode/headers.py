@@ -168,9 +168,9 @@ def read_headers(data: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArr
     for number, read in ((MAGIC_V2, _read_v2), (MAGIC_V1, _read_v1), (0, _read_v0)):
         lines = np.flatnonzero(magic == number)
         if len(lines):
-            some = np.empty(len(lines), HEADER_DTYPE)
-            read(data, positions[lines], some)
-            headers[lines] = some
+            headers_of_format = np.empty(len(lines), HEADER_DTYPE)
+            read(data, positions[lines], headers_of_format)
+            headers[lines] = headers_of_format
     return headers
 
 
@@ -284,17 +284,17 @@ class Selection:
             ranges = self._aborted.get(producer)
             if ranges is not None:
                 lines = np.flatnonzero(is_transactional & (producers == producer))
-                before = np.searchsorted(ranges[0], offsets[lines], side="right") - 1
-                aborted[lines] = (before >= 0) & (offsets[lines] <= ranges[1][before])
+                slots = np.searchsorted(ranges[0], offsets[lines], side="right") - 1
+                aborted[lines] = (slots >= 0) & (offsets[lines] <= ranges[1][slots])
         return aborted
 
 
 def _by_producer(aborted: Iterable[tuple[int, int, int]]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return first and last offsets of each producer's aborted transactions, ascending. They do not overlap."""
-    found: dict[int, list[tuple[int, int]]] = {}
+    ranges_by_producer: dict[int, list[tuple[int, int]]] = {}
     for producer, first, last in aborted:
-        found.setdefault(producer, []).append((first, last))
-    sorted_ranges = {producer: np.array(sorted(ranges), np.int64) for producer, ranges in found.items()}
+        ranges_by_producer.setdefault(producer, []).append((first, last))
+    sorted_ranges = {producer: np.array(sorted(ranges), np.int64) for producer, ranges in ranges_by_producer.items()}
     return {
         producer: (np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1]))
         for producer, ranges in sorted_ranges.items()
@@ -372,13 +372,13 @@ def next_entry(view: memoryview, position: int) -> int | None:
 
 def _candidates(data: NDArray[np.uint8], position: int, until: int) -> list[int]:
     """Return the positions in [position, until) with a valid magic and a length that ends within the data."""
-    places = np.flatnonzero(data[position + MAGIC_AT : until + MAGIC_AT] <= MAGIC_V2) + position
-    lengths = np.zeros(len(places), np.int64)
+    candidates = np.flatnonzero(data[position + MAGIC_AT : until + MAGIC_AT] <= MAGIC_V2) + position
+    lengths = np.zeros(len(candidates), np.int64)
     for index in range(LENGTH_AT, LOG_OVERHEAD):
-        lengths = lengths << 8 | data[places + index]
-    fits = (lengths >= MIN_MESSAGE_LENGTH) & (lengths <= len(data) - LOG_OVERHEAD - places)
-    found: list[int] = places[fits].tolist()
-    return found
+        lengths = lengths << 8 | data[candidates + index]
+    fits = (lengths >= MIN_MESSAGE_LENGTH) & (lengths <= len(data) - LOG_OVERHEAD - candidates)
+    fitting: list[int] = candidates[fits].tolist()
+    return fitting
 
 
 class DamageHandler:
@@ -400,7 +400,7 @@ class DamageHandler:
             raise DamagedLogError(self._request.file, damage)
         self._report.add_damage(damage)
 
-    def go_on_behind(self, position: int) -> int | None:
+    def skip_damage(self, position: int) -> int | None:
         """Return the position where the log continues after damage at `position`.
 
         The result is None if the data ends within an entry.
@@ -414,10 +414,10 @@ class DamageHandler:
             if fault is not None:
                 self.entry(position, offset_at(self._view, position), end - position, fault)
             return None
-        found = next_entry(self._view, position)
-        if found is None and fault is None:
+        next_position = next_entry(self._view, position)
+        if next_position is None and fault is None:
             return None
-        behind = end if found is None else found
+        end_position = end if next_position is None else next_position
         reason = fault or "batch length: it reaches beyond entries that follow"
-        self.entry(position, offset_at(self._view, position), behind - position, reason)
-        return behind
+        self.entry(position, offset_at(self._view, position), end_position - position, reason)
+        return end_position

@@ -228,10 +228,10 @@ _PLACES: Final = types.UniTuple(_I32, 6)
 
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
-def _walk_v2(data, blocks, block, first, limit, row, longs, places):
+def _walk_v2(data, blocks, block, first, limit, row, longs, fields):
     """Store the records of a v2 batch in the rows from `row` on. Return the row after the last, or `_BAD`."""
     offsets, timestamps = longs
-    key_at, key_size, value_at, value_size, headers_at, header_count = places
+    key_at, key_size, value_at, value_size, headers_at, header_count = fields
     at = blocks[block, START]
     end = blocks[block, END]
     count = blocks[block, COUNT]
@@ -273,9 +273,9 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, places):
             at += 1
             header_count[row] = 0
         else:
-            number, behind = _varint(data, at, end)
+            number, headers_start = _varint(data, at, end)
             at = _skip_headers(data, at, end)
-            headers_at[row] = behind
+            headers_at[row] = headers_start
             header_count[row] = number
         if at != record_end:
             return np.int64(_BAD)
@@ -286,9 +286,9 @@ def _walk_v2(data, blocks, block, first, limit, row, longs, places):
 
 
 @compiled(_LONG(BYTES, _LONG, _LONG, _LONG, _PLACES))
-def _key_and_value(data, at, end, row, places):
+def _key_and_value(data, at, end, row, fields):
     """Store key and value of a v0 or v1 message whose key length is at `at`. Return 0 or `_BAD`."""
-    key_at, key_size, value_at, value_size, _, header_count = places
+    key_at, key_size, value_at, value_size, _, header_count = fields
     header_count[row] = 0
     length = _int32(data, at)
     at += 4
@@ -308,7 +308,7 @@ def _key_and_value(data, at, end, row, places):
 
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONG, _LONG, _LONGS, _PLACES))
-def _walk_wrapper(data, blocks, block, first, limit, row, longs, places):
+def _walk_wrapper(data, blocks, block, first, limit, row, longs, fields):
     """Store the records of a decompressed wrapper and set its base offset. Return the row after the last, or `_BAD`."""
     offsets, timestamps = longs
     at = blocks[block, START]
@@ -342,17 +342,17 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, places):
         message_end = at + 12 + _int32(data, at + 8)
         if data[at + 17] & 7:
             return np.int64(_BAD)
-        inner = _int64(data, at)
-        offset = inner + base
-        if base and inner == last_inner:
+        inner_offset = _int64(data, at)
+        offset = inner_offset + base
+        if base and inner_offset == last_inner:
             offset = wrapper_offset
-        elif (base < 0) or (inner >= 0 and offset < 0):
+        elif (base < 0) or (inner_offset >= 0 and offset < 0):
             return np.int64(_BAD)
         if index == 0:
             blocks[block, BASE_OFFSET] = offset
         offsets[row] = offset
         timestamps[row] = blocks[block, MAX_TIMESTAMP] if is_fixed else _int64(data, at + 18)
-        if _key_and_value(data, at + head - 4, message_end, row, places) < 0:
+        if _key_and_value(data, at + head - 4, message_end, row, fields) < 0:
             return np.int64(_BAD)
         at = message_end
         row += 1 if first <= offset < limit else 0
@@ -360,7 +360,7 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, places):
 
 
 @compiled(_LONG(BYTES, _TABLE, _LONG, _LONG, _LONGS, _PLACES))
-def walk(data, blocks, first, limit, longs, places):
+def walk(data, blocks, first, limit, longs, fields):
     """Store the records of all blocks with offsets in [first, limit), and return their number.
 
     This fills the column ROWS of the blocks, and IS_BAD where bytes are not records. A bad block has no rows.
@@ -369,17 +369,17 @@ def walk(data, blocks, first, limit, longs, places):
     for block in range(blocks.shape[0]):
         kind = blocks[block, KIND]
         if kind == V2:
-            after = _walk_v2(data, blocks, block, first, limit, row, longs, places)
+            after = _walk_v2(data, blocks, block, first, limit, row, longs, fields)
         elif kind == PLAIN_V0 or kind == PLAIN_V1:
             offset = blocks[block, BASE_OFFSET]
             longs[0][row] = offset
             longs[1][row] = blocks[block, MAX_TIMESTAMP]
             key_length_at = blocks[block, START] + (18 if kind == PLAIN_V0 else 26)
-            after = _key_and_value(data, key_length_at, blocks[block, END], row, places)
+            after = _key_and_value(data, key_length_at, blocks[block, END], row, fields)
             if after == 0:
                 after = row + (1 if first <= offset < limit else 0)
         else:
-            after = _walk_wrapper(data, blocks, block, first, limit, row, longs, places)
+            after = _walk_wrapper(data, blocks, block, first, limit, row, longs, fields)
         if after < 0:
             blocks[block, IS_BAD] = 1
             blocks[block, ROWS] = 0

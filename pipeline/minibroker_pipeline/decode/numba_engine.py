@@ -8,10 +8,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import kernel
-from minibroker_pipeline.decode.blocks import RecordTable, most_rows
+from minibroker_pipeline.decode.blocks import RecordTable, max_rows
 from minibroker_pipeline.decode.headers import as_bytes, chosen, use_chase, wrong_crcs
 
-_LEAST_ROWS: Final = 4096
+_MIN_ROWS: Final = 4096
 _FIELDS: Final = 6
 _SMALL_ENTRY: Final = 1024
 """The size in bytes up to which the kernel's own checksum is faster."""
@@ -31,8 +31,8 @@ def crc_tables() -> NDArray[np.int64]:
             row = (row >> 1) ^ np.where(row & 1, polynomial, 0)
         tables[first] = row
         for index in range(first + 1, first + 8):
-            before = tables[index - 1]
-            tables[index] = (before >> 8) ^ row[before & 0xFF]
+            previous = tables[index - 1]
+            tables[index] = (previous >> 8) ^ row[previous & 0xFF]
     return tables
 
 
@@ -51,7 +51,7 @@ class _Scratch(threading.local):
     def take(self, rows: int) -> NDArray[np.int32]:
         """Return six arrays with space for at least `rows` numbers."""
         if self.numbers.shape[1] < max(rows, 1):
-            self.numbers = np.empty((_FIELDS, max(rows + rows // 4, _LEAST_ROWS)), np.int32)
+            self.numbers = np.empty((_FIELDS, max(rows + rows // 4, _MIN_ROWS)), np.int32)
         return self.numbers
 
 
@@ -67,7 +67,7 @@ def owned(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
 class NumbaEngine:
     """The `blocks.RecordEngine` of numba. A table is valid until the next `walk` of the same thread."""
 
-    chunks_at_once = 1
+    chunk_factor = 1
     chase = staticmethod(kernel.chase)
 
     def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
@@ -87,12 +87,12 @@ class NumbaEngine:
 
     def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
         """See `RecordEngine.walk`."""
-        capacity = most_rows(blocks)
-        where = _scratch.take(capacity)
+        capacity = max_rows(blocks)
+        field_arrays = _scratch.take(capacity)
         numbers = np.frombuffer(pa.allocate_buffer(2 * 8 * capacity), np.int64)
         offsets, timestamps = numbers[:capacity], numbers[capacity:]
-        rows = kernel.walk(data, blocks, first, limit, (offsets, timestamps), tuple(where))
-        return RecordTable(data, rows, offsets, timestamps, *where)
+        rows = kernel.walk(data, blocks, first, limit, (offsets, timestamps), tuple(field_arrays))
+        return RecordTable(data, rows, offsets, timestamps, *field_arrays)
 
     def binary(
         self, data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32], rows: int
@@ -115,12 +115,18 @@ class NumbaEngine:
         lists, lists_array = owned(4 * (rows + 1))
         validity, validity_array = owned((rows + 7) // 8)
         validity_array[:] = 0
-        where = np.empty((4, number), np.int32)
+        field_arrays = np.empty((4, number), np.int32)
         kernel.find_headers(
-            table.data, table.headers_at, table.header_count, rows, lists_array.view(np.int32), validity_array, *where
+            table.data,
+            table.headers_at,
+            table.header_count,
+            rows,
+            lists_array.view(np.int32),
+            validity_array,
+            *field_arrays,
         )
-        keys = self.binary(table.data, where[0], where[1], number)
-        values = self.binary(table.data, where[2], where[3], number)
+        keys = self.binary(table.data, field_arrays[0], field_arrays[1], number)
+        values = self.binary(table.data, field_arrays[2], field_arrays[3], number)
         return validity, lists, keys, values
 
 

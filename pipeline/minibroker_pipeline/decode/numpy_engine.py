@@ -81,8 +81,8 @@ class Messages(NamedTuple):
 
 def _integers(data: _Bytes, at: _Ints, size: int) -> _Ints:
     """Return the big-endian signed integers of `size` bytes at these positions."""
-    found: _Ints = data[at[:, None] + np.arange(size)].view(f">i{size}")[:, 0].astype(np.int64)
-    return found
+    integers: _Ints = data[at[:, None] + np.arange(size)].view(f">i{size}")[:, 0].astype(np.int64)
+    return integers
 
 
 def _inner_bounds(view: memoryview, start: int, end: int, magic: int) -> tuple[list[int], list[int]]:
@@ -114,7 +114,7 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
     counts = np.where((kinds == PLAIN_V0) | (kinds == PLAIN_V1), 1, 0)
     plain = np.flatnonzero(counts)
     at, end, block = [blocks[plain, START]], [blocks[plain, END]], [plain]
-    place = [np.zeros(len(plain), np.int64)]
+    index_in_block = [np.zeros(len(plain), np.int64)]
     view = data.data
     for wrapper in np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1)).tolist():
         magic = int(kinds[wrapper] == WRAPPER_V1)
@@ -124,8 +124,10 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
         at.append(np.array(starts, np.int64))
         end.append(np.array(ends, np.int64))
         block.append(np.full(len(starts), wrapper))
-        place.append(np.arange(len(starts)))
-    return Messages(np.concatenate(at), np.concatenate(end), np.concatenate(block), np.concatenate(place), counts)
+        index_in_block.append(np.arange(len(starts)))
+    return Messages(
+        np.concatenate(at), np.concatenate(end), np.concatenate(block), np.concatenate(index_in_block), counts
+    )
 
 
 def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _Ints, columns: _Columns) -> None:
@@ -136,15 +138,15 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
     bad = np.zeros(len(at), np.bool_)
 
     columns.timestamps[rows] = blocks[block, MAX_TIMESTAMP]
-    inner = np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1))
+    wrapped = np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1))
     has_time = np.flatnonzero((kinds == WRAPPER_V1) & (blocks[block, FIXED_TIMESTAMP] == 0))
     columns.timestamps[rows[has_time]] = _integers(data, at[has_time] + _TIMESTAMP_AT, _TIMESTAMP_SIZE)
 
     offsets = blocks[block, BASE_OFFSET]
-    if len(inner):
-        offsets[inner], bad[inner] = _absolute_offsets(data, blocks, messages, inner)
-        bad[inner] |= data[at[inner] + _ATTRIBUTES_AT] & CODEC_MASK != 0
-        firsts = inner[messages.place[inner] == 0]
+    if len(wrapped):
+        offsets[wrapped], bad[wrapped] = _absolute_offsets(data, blocks, messages, wrapped)
+        bad[wrapped] |= data[at[wrapped] + _ATTRIBUTES_AT] & CODEC_MASK != 0
+        firsts = wrapped[messages.place[wrapped] == 0]
         blocks[block[firsts], BASE_OFFSET] = offsets[firsts]
     columns.offsets[rows] = offsets
 
@@ -163,14 +165,16 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
     blocks[block[bad | too_long], IS_BAD] = 1
 
 
-def _absolute_offsets(data: _Bytes, blocks: _Ints, messages: Messages, inner: _Ints) -> tuple[_Ints, NDArray[np.bool_]]:
+def _absolute_offsets(
+    data: _Bytes, blocks: _Ints, messages: Messages, wrapped: _Ints
+) -> tuple[_Ints, NDArray[np.bool_]]:
     """Return the offsets of messages from wrappers, and which offsets are invalid.
 
     See `minibroker_protocol.records.legacy` for the rules.
     """
-    block = messages.block[inner]
-    relative = _integers(data, messages.at[inner], _TIMESTAMP_SIZE)
-    is_last = messages.place[inner] == messages.counts[block] - 1
+    block = messages.block[wrapped]
+    relative = _integers(data, messages.at[wrapped], _TIMESTAMP_SIZE)
+    is_last = messages.place[wrapped] == messages.counts[block] - 1
     last = np.zeros(len(blocks), np.int64)
     last[block[is_last]] = relative[is_last]
     wrapper = blocks[block, BASE_OFFSET]
@@ -198,9 +202,9 @@ def record_starts(data: bytes, count: int) -> list[int] | None:
             raw = data[at]
             at += 1
             if raw >= _CONTINUES:
-                more = data[at]
-                if more < _CONTINUES:
-                    raw = raw & _SEVEN_BITS | more << 7
+                second_byte = data[at]
+                if second_byte < _CONTINUES:
+                    raw = raw & _SEVEN_BITS | second_byte << 7
                     at += 1
                 else:
                     length, at = decode_varint(data, at - 1)
@@ -312,11 +316,11 @@ def _step(lanes: Lanes, base_offsets: _Ints, base_timestamps: _Ints, rows: _Ints
         size[rows] = np.maximum(length, -1)
         lanes.at = lanes.at + np.maximum(length, 0)
     count = lanes.varint()
-    left = record_end - lanes.at
+    remaining = record_end - lanes.at
     columns.header_count[rows] = count
     columns.headers_at[rows] = lanes.at
     columns.record_end[rows] = record_end
-    bad = (count < 0) | (left < 0) | (count * _MIN_HEADER_SIZE > left) | ((count == 0) & (left != 0))
+    bad = (count < 0) | (remaining < 0) | (count * _MIN_HEADER_SIZE > remaining) | ((count == 0) & (remaining != 0))
     lanes.bad[: len(bad)] |= bad
     lanes.at = record_end
 
@@ -347,31 +351,31 @@ def find_headers(data: _Bytes, at: _Ints, count: _Ints, end: _Ints) -> tuple[NDA
     """
     order = np.argsort(-count, kind="stable")
     counts = count[order]
-    places = (np.cumsum(count) - count)[order]
+    first_headers = (np.cumsum(count) - count)[order]
     lanes = Lanes(data, at[order], end[order])
-    found = np.zeros((4, int(count.sum())), np.int32)
+    fields = np.zeros((4, int(count.sum())), np.int32)
     ends = lanes.at.copy()
     ascending = counts[::-1]
     for step in range(int(counts[0]) if len(counts) else 0):
         active = len(counts) - int(np.searchsorted(ascending, step, side="right"))
         lanes.keep(active)
-        rows = places[:active] + step
-        for line, least in ((0, 0), (2, -1)):
+        rows = first_headers[:active] + step
+        for line, min_size in ((0, 0), (2, -1)):
             length = lanes.varint()
-            lanes.bad[:active] |= (length < 0) & (least == 0)
-            found[line, rows] = lanes.at
-            found[line + 1, rows] = np.maximum(length, least)
+            lanes.bad[:active] |= (length < 0) & (min_size == 0)
+            fields[line, rows] = lanes.at
+            fields[line + 1, rows] = np.maximum(length, min_size)
             lanes.at = lanes.at + np.maximum(length, 0)
         ends[:active] = lanes.at
     bad = np.zeros(len(at), np.bool_)
     bad[order] = lanes.bad | (ends != end[order])
-    return found, bad
+    return fields, bad
 
 
 class LanesEngine:
     """The `blocks.RecordEngine` of NumPy."""
 
-    chunks_at_once = 8
+    chunk_factor = 8
     chase = staticmethod(chase_entries)
     wrong_crcs = staticmethod(wrong_crcs)
 
@@ -435,14 +439,14 @@ class LanesEngine:
         count = table.header_count[: table.rows]
         lines = np.flatnonzero(count > 0)
         end = np.full(len(lines), len(table.data))
-        found, _ = find_headers(
+        fields, _ = find_headers(
             table.data, table.headers_at[lines].astype(np.int64), count[lines].astype(np.int64), end
         )
         validity = pa.array(count > 0).buffers()[1]
         lists = np.zeros(table.rows + 1, np.int32)
         np.cumsum(count, out=lists[1:])
-        keys = self.binary(table.data, found[0], found[1], found.shape[1])
-        values = self.binary(table.data, found[2], found[3], found.shape[1])
+        keys = self.binary(table.data, fields[0], fields[1], fields.shape[1])
+        values = self.binary(table.data, fields[2], fields[3], fields.shape[1])
         return validity, pa.py_buffer(lists), keys, values
 
 

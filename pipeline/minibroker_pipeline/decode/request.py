@@ -82,7 +82,7 @@ ENGINES: Final[tuple[Engine, ...]] = ("auto", "numba", "numpy")
 END_OF_OFFSETS: Final = 2**63 - 1
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """Bytes of records per Arrow batch. A quarter of it makes decoding a tenth slower, and larger batches gain nothing."""
-_DAMAGE_KEPT: Final = 1000
+_MAX_KEPT_DAMAGE: Final = 1000
 
 
 def engine_named(name: str) -> Engine:
@@ -190,5 +190,5 @@ class DecodeReport:
         """Count a damaged part."""
         self.damaged_batches += 1
         self.damaged_bytes += damage.size
-        if len(self.damage) < _DAMAGE_KEPT:
+        if len(self.damage) < _MAX_KEPT_DAMAGE:
             self.damage.append(damage)

@@ -20,7 +20,7 @@ from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
     Entries,
-    NoEntries,
+    InvalidBytes,
     read_entries,
     walk_records,
 )
@@ -28,8 +28,8 @@ from minibroker_pipeline.jobs.task_runner import run_tasks
 from minibroker_pipeline.log_directories.directory_commit import (
     DataDirectoryCommit,
     PublishedLog,
-    carried_files,
-    check_apart,
+    check_target_apart,
+    files_for_copy,
 )
 from minibroker_pipeline.log_directories.log_end_offsets import LogTail
 from minibroker_pipeline.log_directories.partition_logs import (
@@ -225,8 +225,8 @@ def compact(
     """
     settings = settings or CompactSettings()
     now_ms = time.time_ns() // _NS_PER_MS if settings.now_ms is None else settings.now_ms
-    logs = [open_partition(found) for found in select(find_partitions(paths), topics=settings.topics)]
-    check_apart(paths, target)
+    logs = [open_partition(partition) for partition in select(find_partitions(paths), topics=settings.topics)]
+    check_target_apart(paths, target)
     cleaned = cleaner_offsets(logs)
     with DataDirectoryCommit(target) as commit:
         tasks = [
@@ -241,10 +241,10 @@ def compact(
         ]
         sizes = [sum(segment.size for segment in log.segments) for log in logs]
         label = "compact", "partitions"
-        found = run_tasks(_compact_log, tasks, sizes, label=label, spark=spark, processes=processes)
-        results = sorted(found, key=lambda result: (result.report.topic, result.report.partition))
+        compacted = run_tasks(_compact_log, tasks, sizes, label=label, spark=spark, processes=processes)
+        results = sorted(compacted, key=lambda result: (result.report.topic, result.report.partition))
         published = {(result.report.topic, result.report.partition): result.published for result in results}
-        commit.publish(published, carried_files(logs))
+        commit.publish(published, files_for_copy(logs))
     return CompactReport(commit.target, [result.report for result in results])
 
 
@@ -258,14 +258,14 @@ class CompactTask(NamedTuple):
     now_ms: int
 
 
-class Compacted(NamedTuple):
+class CompactResult(NamedTuple):
     """The result of a task, with the offsets for the checkpoints."""
 
     report: CompactedLog
     published: PublishedLog
 
 
-def _compact_log(task: CompactTask) -> Compacted:
+def _compact_log(task: CompactTask) -> CompactResult:
     """Compact a partition and sync its files.
 
     Raises:
@@ -280,7 +280,9 @@ def _compact_log(task: CompactTask) -> Compacted:
     if tail.damage is not None:
         raise DamagedLogError(tail.damaged_file, tail.damage)
     last = len(source.segments) - 1
-    copied = [_copy_segment(task, one, engine, is_last=number == last) for number, one in enumerate(source.segments)]
+    copied = [
+        _copy_segment(task, segment, engine, is_last=number == last) for number, segment in enumerate(source.segments)
+    ]
     small = [file_name(offset, SNAPSHOT_SUFFIX) for offset in source.snapshots]
     for name in (*small, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
         if (content := read_if_there(source.filesystem, f"{source.directory}/{name}")) is not None:
@@ -321,7 +323,7 @@ def _compact_log(task: CompactTask) -> Compacted:
         log.close()
     _sync(task.directory)
     report = CompactedLog(source.topic, source.partition, len(source.segments), segments, cleaned_offset, tally)
-    return Compacted(report, PublishedLog(end_offset, start, cleaned_offset))
+    return CompactResult(report, PublishedLog(end_offset, start, cleaned_offset))
 
 
 def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine, *, is_last: bool) -> int:
@@ -358,15 +360,15 @@ def _changed(path: str) -> LogChangedError:
 def _checked_entries(file: OpenFile, path: str, size: int, engine: RecordEngine, *, is_last: bool) -> Iterator[Entries]:
     """Yield all entries of a log file. A wrong checksum is damage, because cleaning would hide it."""
     for piece in read_entries(file, size, engine):
-        if isinstance(piece, NoEntries):
+        if isinstance(piece, InvalidBytes):
             if is_last and piece.reason in {CUT_SHORT, ZEROS}:
                 return
             raise DamagedLogError(path, Damage(piece.position, piece.offset, piece.size, piece.reason))
         wrong = engine.wrong_crcs(piece.data, piece.headers)
         if wrong:
             header = piece.headers[wrong[0]]
-            at = piece.position + int(header["position"])
-            damage = Damage(at, int(header["base_offset"]), int(header["size"]), "wrong checksum")
+            position = piece.position + int(header["position"])
+            damage = Damage(position, int(header["base_offset"]), int(header["size"]), "wrong checksum")
             raise DamagedLogError(path, damage)
         yield piece
 
@@ -379,10 +381,10 @@ def _check_complete(source: PartitionLog, log: Log, copied: Sequence[int]) -> No
     """
     sizes = {segment.base_offset: segment.size for segment in log.segments}
     for segment, size in zip(source.segments, copied, strict=True):
-        left = sizes.get(segment.base_offset, 0)
-        if left < size:
+        kept_size = sizes.get(segment.base_offset, 0)
+        if kept_size < size:
             message = "its offsets do not follow those of the entries before"
-            raise DamagedLogError(source.path(segment), Damage(left, None, size - left, message))
+            raise DamagedLogError(source.path(segment), Damage(kept_size, None, size - kept_size, message))
 
 
 def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before: bool) -> None:
@@ -391,7 +393,7 @@ def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before:
     Raises:
         DamagedLogError: records cannot be read.
     """
-    aborted = tuple(one[:3] for segment in log.segments for one in segment.transaction_index.since(0))
+    aborted = tuple(entry[:3] for segment in log.segments for entry in segment.transaction_index.since(0))
     data_of = Selection(DecodeRequest(isolation="read_committed", aborted=aborted)).lines
     size = records = without_key = tombstones = in_aborted = 0
     for segment in log.segments:
@@ -403,9 +405,9 @@ def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before:
             for entries in _checked_entries(file, path, segment.size, engine, is_last=False):
                 headers = entries.headers
                 lines = data_of(headers)
-                others = np.delete(headers, lines)
-                is_marker = (others["attributes"] & CONTROL_FLAG != 0) & (others["magic"] == MAGIC_V2)
-                in_aborted += int(others["record_count"][~is_marker].sum())
+                other_headers = np.delete(headers, lines)
+                is_marker = (other_headers["attributes"] & CONTROL_FLAG != 0) & (other_headers["magic"] == MAGIC_V2)
+                in_aborted += int(other_headers["record_count"][~is_marker].sum())
                 damage: list[Damage] = []
                 for table, _ in walk_records(entries, lines, engine, damage):
                     records += table.rows

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("key", "value", HEADERS_COLUMN, "timestamp")
 """The columns set by producers, which every copy should preserve."""
-MOST_EXAMPLES: Final = 20
+MAX_EXAMPLES: Final = 20
 """The maximum number of differences in the report of a partition or topic."""
-_PLACE: Final = ("partition", "offset")
+_POSITION_COLUMNS: Final = ("partition", "offset")
 _DIGEST_BYTES: Final = 16
 
 _Ranges = tuple[LogRange, ...]
@@ -132,7 +132,7 @@ class DiffReport:
         return text + ("equal\n" if self.is_equal else "different\n")
 
 
-class _Pair(NamedTuple):
+class _DiffTask(NamedTuple):
     """The ranges that a task compares."""
 
     topic: str
@@ -174,8 +174,10 @@ def diff(
     if not settings.by_content:
         report.only_left = _names(sides[0].keys() - sides[1].keys())
         report.only_right = _names(sides[1].keys() - sides[0].keys())
-    pairs = _pairs(sides[0], sides[1], settings)
-    sizes = [sum(one.end_position - one.position for one in (*pair.left, *pair.right)) for pair in pairs]
+    pairs = _diff_tasks(sides[0], sides[1], settings)
+    sizes = [
+        sum(log_range.end_position - log_range.position for log_range in (*pair.left, *pair.right)) for pair in pairs
+    ]
     label = "diff", "topics" if settings.by_content else "partitions"
     compare = _by_content if settings.by_content else _by_offset
     lines = run_tasks(compare, pairs, sizes, label=label, spark=spark, processes=processes)
@@ -189,43 +191,43 @@ def _names(keys: set[tuple[str, int]]) -> list[str]:
 
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
     """Return the ranges to read for each partition, up to the log end."""
-    there = select(find_partitions([path]))
-    selected = [topic for topic in settings.topics if any(one.topic == topic for one in there)]
+    partitions = select(find_partitions([path]))
+    selected = [topic for topic in settings.topics if any(partition.topic == topic for partition in partitions)]
     if settings.topics and not selected:
         return {}
     # Read up to the log end, because the copied directory of a running broker has an old high watermark.
     options = {"path": path, "isolation": settings.isolation, "mode": settings.mode, "highWatermark": "logEnd"}
     if selected:
         options["topics"] = ",".join(selected)
-    found: dict[tuple[str, int], _Ranges] = {}
+    ranges: dict[tuple[str, int], _Ranges] = {}
     for key, log in QueryLogs(parse_options(options)).update().items():
         if settings.mode == "failfast":
             log.check()
         everything = OffsetInterval(log.start_offset, log.end_offset)
-        found[key] = tuple(log.ranges(everything, SPLIT_BYTES))
-    return found
+        ranges[key] = tuple(log.ranges(everything, SPLIT_BYTES))
+    return ranges
 
 
-def _pairs(
+def _diff_tasks(
     left: dict[tuple[str, int], _Ranges], right: dict[tuple[str, int], _Ranges], settings: DiffSettings
-) -> list[_Pair]:
+) -> list[_DiffTask]:
     keys = sorted(left.keys() | right.keys())
     if not settings.by_content:
-        return [_Pair(*key, left.get(key, ()), right.get(key, ()), settings) for key in keys]
+        return [_DiffTask(*key, left.get(key, ()), right.get(key, ()), settings) for key in keys]
 
     def of_topic(topic: str, side: dict[tuple[str, int], _Ranges]) -> _Ranges:
-        return tuple(one for key in keys if key[0] == topic for one in side.get(key, ()))
+        return tuple(log_range for key in keys if key[0] == topic for log_range in side.get(key, ()))
 
     topics = sorted({topic for topic, _ in keys})
-    return [_Pair(topic, None, of_topic(topic, left), of_topic(topic, right), settings) for topic in topics]
+    return [_DiffTask(topic, None, of_topic(topic, left), of_topic(topic, right), settings) for topic in topics]
 
 
 def _read(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:
-    columns = (*_PLACE, *(column for column in settings.columns if column not in _PLACE))
+    columns = (*_POSITION_COLUMNS, *(column for column in settings.columns if column not in _POSITION_COLUMNS))
     return read_ranges(ranges, ReadSettings(columns=columns, isolation=settings.isolation, mode=settings.mode))
 
 
-class _Rows:
+class _RowStream:
     """The rows of one side in offset order, taken in slices."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -247,20 +249,20 @@ class _Rows:
         if self._rows is None:
             return None
         count = int(np.searchsorted(self._offsets, offset, side="right"))
-        taken = self._rows.slice(0, count)
+        rows = self._rows.slice(0, count)
         self._rows, self._offsets = self._rows.slice(count), self._offsets[count:]
-        return taken
+        return rows
 
 
-def _by_offset(pair: _Pair) -> DiffLine:
+def _by_offset(pair: _DiffTask) -> DiffLine:
     line = DiffLine(pair.topic, pair.partition)
-    left, right = (_Rows(_read(ranges, pair.settings)) for ranges in (pair.left, pair.right))
+    left, right = (_RowStream(_read(ranges, pair.settings)) for ranges in (pair.left, pair.right))
     while True:
         ends = [end for end in (left.last_offset(), right.last_offset()) if end is not None]
         if not ends:
             return line
-        taken = [side.take_through(min(ends)) for side in (left, right)]
-        _compare(taken[0], taken[1], line, pair.settings)
+        rows = [side.take_through(min(ends)) for side in (left, right)]
+        _compare(rows[0], rows[1], line, pair.settings)
 
 
 def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: DiffLine, settings: DiffSettings) -> None:
@@ -271,21 +273,25 @@ def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: Di
     if left is not None and right is not None and left.equals(right):
         line.equal += counts[0]
         return
-    ours, theirs = _offsets(left), _offsets(right)
-    _, left_lines, right_lines = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    only_left, only_right = np.setdiff1d(ours, theirs), np.setdiff1d(theirs, ours)
+    left_offsets, right_offsets = _offsets(left), _offsets(right)
+    _, left_lines, right_lines = np.intersect1d(left_offsets, right_offsets, assume_unique=True, return_indices=True)
+    only_left, only_right = np.setdiff1d(left_offsets, right_offsets), np.setdiff1d(right_offsets, left_offsets)
     line.only_left += len(only_left)
     line.only_right += len(only_right)
-    for only, where in ((only_left, "left"), (only_right, "right")):
-        for offset in only[:MOST_EXAMPLES].tolist():
-            _note(line, Difference(line.topic, line.partition or 0, offset, f"only on the {where}"))
+    for only, side_name in ((only_left, "left"), (only_right, "right")):
+        for offset in only[:MAX_EXAMPLES].tolist():
+            _note(line, Difference(line.topic, line.partition or 0, offset, f"only on the {side_name}"))
     if left is None or right is None:
         return
     ours_shared, theirs_shared = left.take(pa.array(left_lines)), right.take(pa.array(right_lines))
     columns = [(name, ours_shared.column(name), theirs_shared.column(name)) for name in settings.columns]
-    pairs = [(name, one.to_pylist(), other.to_pylist()) for name, one, other in columns if not one.equals(other)]
+    pairs = [
+        (name, left_values.to_pylist(), right_values.to_pylist())
+        for name, left_values, right_values in columns
+        if not left_values.equals(right_values)
+    ]
     for row, offset in enumerate(ours_shared.column("offset").to_pylist()):
-        differs = [name for name, one, other in pairs if one[row] != other[row]]
+        differs = [name for name, left_values, right_values in pairs if left_values[row] != right_values[row]]
         if differs:
             line.different += 1
             _note(line, Difference(line.topic, line.partition or 0, offset, f"another {', '.join(differs)}"))
@@ -298,11 +304,11 @@ def _offsets(rows: pa.RecordBatch | None) -> "NDArray[np.int64]":
 
 
 def _note(line: DiffLine, difference: Difference) -> None:
-    if len(line.examples) < MOST_EXAMPLES:
+    if len(line.examples) < MAX_EXAMPLES:
         line.examples.append(difference)
 
 
-def _by_content(pair: _Pair) -> DiffLine:
+def _by_content(pair: _DiffTask) -> DiffLine:
     """Compare a topic by content.
 
     Equal records cancel each other out. Memory is needed only for unmatched records, with a digest of 16 bytes each.
@@ -325,9 +331,9 @@ def _by_content(pair: _Pair) -> DiffLine:
             line.only_left += count
         else:
             line.only_right -= count
-        where = "left" if count > 0 else "right"
-        more = f", {abs(count)} times" if abs(count) > 1 else ""
-        _note(line, Difference(line.topic, partition, offset, f"only on the {where}{more}"))
+        side_name = "left" if count > 0 else "right"
+        times = f", {abs(count)} times" if abs(count) > 1 else ""
+        _note(line, Difference(line.topic, partition, offset, f"only on the {side_name}{times}"))
     line.equal = line.left - line.only_left
     line.examples.sort()
     return line
@@ -337,8 +343,8 @@ def _cancel(
     batch: pa.RecordBatch, sign: int, columns: Sequence[str], surplus: dict[bytes, tuple[int, int, int]]
 ) -> None:
     rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-    places = zip(*(batch.column(name).to_pylist() for name in _PLACE), strict=True)
-    for row, (partition, offset) in zip(rows, places, strict=True):
+    positions = zip(*(batch.column(name).to_pylist() for name in _POSITION_COLUMNS), strict=True)
+    for row, (partition, offset) in zip(rows, positions, strict=True):
         digest = blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
         count = surplus.get(digest, (0, 0, 0))[0] + sign
         if count:

@@ -51,7 +51,7 @@ def export(spark: "SparkSession", paths: Sequence[str], target: str, settings: E
         ValueError: an option is invalid.
     """
     settings = settings or ExportSettings()
-    frame = with_day(parse(read(spark, paths, settings), settings.payload))
+    frame = add_day(parse(read(spark, paths, settings), settings.payload))
     frame.write.mode(settings.save).partitionBy(*_FOLDERS).parquet(target)
 
 
@@ -63,6 +63,6 @@ def read(spark: "SparkSession", paths: Sequence[str], settings: ExportSettings) 
     return spark.read.format(_FORMAT).options(**options, **settings.options).load(",".join(paths))
 
 
-def with_day(frame: "DataFrame") -> "DataFrame":
+def add_day(frame: "DataFrame") -> "DataFrame":
     """Add the column `day`, a date."""
     return frame.withColumn("day", f.when(f.col("timestampType") != NO_TIMESTAMP, f.to_date("timestamp")))

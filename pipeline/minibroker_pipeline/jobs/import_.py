@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DateType, IntegralType, StringType, TimestampNTZType, TimestampType
 
-from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, is_vacant, local_path
+from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, is_empty_target, local_path
 from minibroker_pipeline.payloads import Payload, compose
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def import_files(
     """
     settings = settings or ImportSettings()
     directory = local_path(target)
-    if settings.save == "error" and os.path.isdir(directory) and not is_vacant(directory):
+    if settings.save == "error" and os.path.isdir(directory) and not is_empty_target(directory):
         raise DirectoryStateError(f"{directory} is there already and not empty: append to it, or name a new directory")
     reader = spark.read.format(settings.format).options(**settings.read_options)
     if settings.schema:
@@ -85,27 +85,27 @@ def records(frame: "DataFrame", settings: ImportSettings) -> "DataFrame":
     if settings.value and settings.payload.form != "raw":
         raise ValueError("value: an expression is a value already; json and avro make one of columns")
     named = {name: getattr(settings, name) for name in ("key", "value", "timestamp", "partition", "headers")}
-    given = {name: f.expr(text).alias(name) for name, text in named.items() if text}
+    expressions = {name: f.expr(text).alias(name) for name, text in named.items() if text}
     columns: list[Column] = [f.expr(text) for text in settings.columns]
     if not columns:
-        columns = [f.col(f"`{name}`") for name in frame.columns if name not in given]
+        columns = [f.col(f"`{name}`") for name in frame.columns if name not in expressions]
     elif settings.payload.form != "raw":
         # The columns of a record are kept, except those that an expression replaces.
-        columns += [f.col(name) for name in frame.columns if name in _TAKEN and name not in {*given, "value"}]
-    made_of = settings.columns or [name for name in frame.columns if name not in {*given, *_TAKEN}]
+        columns += [f.col(name) for name in frame.columns if name in _TAKEN and name not in {*expressions, "value"}]
+    made_of = settings.columns or [name for name in frame.columns if name not in {*expressions, *_TAKEN}]
     if settings.payload.form != "raw" and not made_of:
         raise ValueError(f"value: there is nothing to make it of, only {', '.join(frame.columns)}")
     order = [f.expr(text) for text in settings.order_by]
     frame = frame.orderBy(*order) if order else frame
-    frame = compose(frame.select(*columns, *given.values()), settings.payload)
+    frame = compose(frame.select(*columns, *expressions.values()), settings.payload)
     if "value" not in frame.columns:
         raise ValueError(f"value: none of {', '.join(frame.columns)}; name an expression, or make it of columns")
     return frame.select(
-        *(_typed(frame, name) for name in _TAKEN if name in frame.columns and _is_of_use(name, settings))
+        *(_typed(frame, name) for name in _TAKEN if name in frame.columns and _is_written(name, settings))
     )
 
 
-def _is_of_use(name: str, settings: ImportSettings) -> bool:
+def _is_written(name: str, settings: ImportSettings) -> bool:
     return name != "offset" or settings.keep_offsets
 
 
@@ -135,7 +135,7 @@ def write(frame: "DataFrame", directory: str, settings: ImportSettings) -> None:
         missing = [name for name in ("partition", "offset") if name not in frame.columns]
         if missing:
             raise ValueError(f"keepOffsets: the column {missing[0]} is missing")
-        places = [name for name in ("topic", "partition") if name in frame.columns and name not in options]
-        frame = frame.repartition(*places).sortWithinPartitions(*places, "offset")
+        partition_columns = [name for name in ("topic", "partition") if name in frame.columns and name not in options]
+        frame = frame.repartition(*partition_columns).sortWithinPartitions(*partition_columns, "offset")
     mode = "overwrite" if settings.save == "overwrite" else "append"
     frame.write.format(_FORMAT).mode(mode).options(**options).save(directory)

@@ -30,8 +30,8 @@ def as_json(line: Any) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for field in fields(line):
         value = getattr(line, field.name)
-        first, *others = field.name.split("_")
-        members |= as_json(value) if isinstance(value, Sums) else {first + "".join(map(str.title, others)): value}
+        first, *other_words = field.name.split("_")
+        members |= as_json(value) if isinstance(value, Sums) else {first + "".join(map(str.title, other_words)): value}
     return members
 
 

@@ -43,7 +43,7 @@ class Entries(NamedTuple):
     headers: NDArray[Any]
 
 
-class NoEntries(NamedTuple):
+class InvalidBytes(NamedTuple):
     """Bytes of a log file that are not entries.
 
     If `reason` is `CUT_SHORT` or `ZEROS`, a log in use can end this way.
@@ -55,7 +55,7 @@ class NoEntries(NamedTuple):
     reason: str
 
 
-class Walked(NamedTuple):
+class WalkedRecords(NamedTuple):
     """The records of some entries.
 
     `blocks[:, ENTRY]` are lines of the entries' headers. Valid until the next result.
@@ -65,7 +65,9 @@ class Walked(NamedTuple):
     blocks: NDArray[np.int64]
 
 
-def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | NoEntries]:
+def read_entries(
+    file: OpenFile, size: int, engine: RecordEngine, position: int = 0
+) -> Iterator[Entries | InvalidBytes]:
     """Yield the contents of a log file from byte `position` to byte `size`, a few megabytes at a time.
 
     Raises:
@@ -73,22 +75,25 @@ def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int 
     """
     window = WINDOW_BYTES
     while position < size:
-        left = size - position
-        data = memoryview(file.read_at(position, min(window, left))).cast("B").toreadonly()
-        left = left if len(data) == min(window, left) else len(data)  # Another process might have truncated the file.
+        remaining = size - position
+        data = memoryview(file.read_at(position, min(window, remaining))).cast("B").toreadonly()
+        # Another process might have truncated the file.
+        remaining = remaining if len(data) == min(window, remaining) else len(data)
         array = as_bytes(data)
-        positions, behind = find_positions(array, 0, len(data), engine.chase)
+        positions, entries_end = find_positions(array, 0, len(data), engine.chase)
         if len(positions):
-            yield Entries(position, data[:behind], read_headers(array, positions))
-            position, window = position + behind, WINDOW_BYTES
-        elif len(data) < left and (needed := _size_at(data)) > len(data):
-            window = min(needed, left)
+            yield Entries(position, data[:entries_end], read_headers(array, positions))
+            position, window = position + entries_end, WINDOW_BYTES
+        elif len(data) < remaining and (needed := _size_at(data)) > len(data):
+            window = min(needed, remaining)
         else:
-            rest = data if len(data) == left else memoryview(file.read_at(position, left)).cast("B").toreadonly()
-            found = _no_entries(position, rest)
-            yield found
-            position, window = position + found.size, WINDOW_BYTES
-            if found.size == len(rest):
+            remainder = (
+                data if len(data) == remaining else memoryview(file.read_at(position, remaining)).cast("B").toreadonly()
+            )
+            invalid = _no_entries(position, remainder)
+            yield invalid
+            position, window = position + invalid.size, WINDOW_BYTES
+            if invalid.size == len(remainder):
                 return
 
 
@@ -99,39 +104,41 @@ def _size_at(data: memoryview) -> int:
     return int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
 
 
-def _no_entries(position: int, rest: memoryview) -> NoEntries:
+def _no_entries(position: int, remainder: memoryview) -> InvalidBytes:
     """Describe the bytes at the start of `rest`, the remainder of a file, which do not form a whole entry."""
-    offset = offset_at(rest, 0)
-    if not np.frombuffer(rest, np.uint8).any():
-        return NoEntries(position, len(rest), None, ZEROS)
-    fault = stop_fault(rest, 0)
-    found = next_entry(rest, 0)
-    if found is not None:
-        return NoEntries(position, found, offset, fault or "batch length: it reaches beyond entries that follow")
-    return NoEntries(position, len(rest), offset, fault or CUT_SHORT)
+    offset = offset_at(remainder, 0)
+    if not np.frombuffer(remainder, np.uint8).any():
+        return InvalidBytes(position, len(remainder), None, ZEROS)
+    fault = stop_fault(remainder, 0)
+    next_position = next_entry(remainder, 0)
+    if next_position is not None:
+        return InvalidBytes(
+            position, next_position, offset, fault or "batch length: it reaches beyond entries that follow"
+        )
+    return InvalidBytes(position, len(remainder), offset, fault or CUT_SHORT)
 
 
 def walk_records(
     entries: Entries, lines: NDArray[np.int64], engine: RecordEngine, damage: list[Damage] | None = None
-) -> Iterator[Walked]:
+) -> Iterator[WalkedRecords]:
     """Yield the records of the entries at these lines of `entries.headers`.
 
     Unreadable entries have no block, or a block with IS_BAD. They are added to `damage`, with their positions in the
     file.
     """
-    found: list[Damage] = [] if damage is None else damage
+    damages: list[Damage] = [] if damage is None else damage
 
     def refuse(header: Any, message: str) -> None:
         position = entries.position + int(header["position"])
-        found.append(Damage(position, int(header["base_offset"]), int(header["size"]), message))
+        damages.append(Damage(position, int(header["base_offset"]), int(header["size"]), message))
 
     for data, blocks in record_groups(
         entries.data, entries.headers, lines, refuse, group_bytes=_GROUP_BYTES, max_size=MAX_DECOMPRESSED_SIZE
     ):
         table = engine.walk(data, blocks, -(2**63), 2**63 - 1)
         bad = blocks[blocks[:, IS_BAD] != 0, ENTRY].tolist()
-        found += (describe_entry(entries, entries.headers[line]) for line in bad)
-        yield Walked(table, blocks)
+        damages += (describe_entry(entries, entries.headers[line]) for line in bad)
+        yield WalkedRecords(table, blocks)
 
 
 def describe_entry(entries: Entries, header: Any) -> Damage:

@@ -19,7 +19,7 @@ from minibroker_pipeline.decode.blocks import (
     RecordEngine,
 )
 from minibroker_pipeline.jobs.reports import Sums
-from minibroker_pipeline.jobs.segment_walk import Entries, Walked
+from minibroker_pipeline.jobs.segment_walk import Entries, WalkedRecords
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
@@ -92,17 +92,17 @@ def count_entries(entries: Entries) -> dict[Group, Counts]:
     """Count entries by their headers alone."""
     headers = entries.headers
     kinds = headers["magic"].astype(np.int64) << 3 | headers["codec"]
-    found: dict[Group, Counts] = {}
+    counts_by_group: dict[Group, Counts] = {}
     for kind in np.unique(kinds).tolist():
         chosen = headers[kinds == kind]
         control = int(np.count_nonzero((chosen["attributes"] & CONTROL_FLAG) != 0))
-        found[Group(kind >> 3, kind & 7)] = Counts(
+        counts_by_group[Group(kind >> 3, kind & 7)] = Counts(
             batches=len(chosen) - control, control_batches=control, stored_bytes=int(chosen["size"].sum(dtype=np.int64))
         )
-    return found
+    return counts_by_group
 
 
-def measure_records(entries: Entries, walked: Walked, engine: RecordEngine) -> dict[Group, Counts]:
+def measure_records(entries: Entries, walked: WalkedRecords, engine: RecordEngine) -> dict[Group, Counts]:
     """Measure the records of entries by group."""
     blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
     if not len(blocks):
@@ -111,7 +111,7 @@ def measure_records(entries: Entries, walked: Walked, engine: RecordEngine) -> d
 
 
 class _Measures:
-    def __init__(self, entries: Entries, blocks: _Ints, walked: Walked, engine: RecordEngine) -> None:
+    def __init__(self, entries: Entries, blocks: _Ints, walked: WalkedRecords, engine: RecordEngine) -> None:
         table = walked.table
         rows = table.rows
         self._table = table
@@ -125,16 +125,16 @@ class _Measures:
 
     def of_groups(self) -> dict[Group, Counts]:
         kinds = self._headers["magic"].astype(np.int64) << 3 | self._headers["codec"]
-        there = np.unique(kinds).tolist()
-        return {Group(kind >> 3, kind & 7): self._of(np.flatnonzero(kinds == kind)) for kind in there}
+        unique_kinds = np.unique(kinds).tolist()
+        return {Group(kind >> 3, kind & 7): self._of(np.flatnonzero(kinds == kind)) for kind in unique_kinds}
 
     def _of(self, lines: _Ints) -> Counts:
         """Return the sums over these blocks."""
         blocks = self._blocks[lines]
         counts = Counts()
-        inner = int((blocks[:, END] - blocks[:, START]).sum())
+        block_bytes = int((blocks[:, END] - blocks[:, START]).sum())
         kind = int(blocks[0, KIND])
-        counts.plain_bytes = inner + (RECORD_BATCH_OVERHEAD * len(lines) if kind == V2 else 0)
+        counts.plain_bytes = block_bytes + (RECORD_BATCH_OVERHEAD * len(lines) if kind == V2 else 0)
         data = lines[~self._is_control[lines]]
         is_all = len(data) == len(self._blocks)
         chosen: Any = slice(None) if is_all else np.isin(self._block_of, data)
@@ -160,8 +160,8 @@ class _Measures:
         offsets, timestamps = self._table.offsets[:rows][chosen], self._table.timestamps[:rows][chosen]
         contents = keys + values
         if is_single:
-            before = np.cumsum(contents + _LEAST_RECORD) - contents
-            batch = before // BATCH_BYTES
+            bytes_before = np.cumsum(contents + _MIN_RECORD_BYTES) - contents
+            batch = bytes_before // BATCH_BYTES
         else:
             batch = self._block_of[chosen]
         is_first = np.ones(len(batch), np.bool_)
@@ -175,7 +175,7 @@ class _Measures:
         return int((body + varint_sizes(body)).sum()) + RECORD_BATCH_OVERHEAD * int(np.count_nonzero(is_first))
 
 
-_LEAST_RECORD: Final = 7
+_MIN_RECORD_BYTES: Final = 7
 
 
 def varint_sizes(values: _Ints) -> _Ints:
@@ -190,7 +190,7 @@ def varint_sizes(values: _Ints) -> _Ints:
     return sizes
 
 
-def _header_bytes(walked: Walked, engine: RecordEngine) -> _Ints:
+def _header_bytes(walked: WalkedRecords, engine: RecordEngine) -> _Ints:
     """Return the bytes of the header names and values of each record."""
     rows = walked.table.rows
     _, lists, keys, values = engine.headers(walked.table)
@@ -223,10 +223,15 @@ def sample(entries: Entries, line: int, group: Group) -> Counts:
             stored = len(build_message_set(bare, magic=magic, base_offset=0, codec=codec))
         except EncodeError:
             continue  # Only v2 supports zstd.
-        plain = sum(len(one.key or b"") + len(one.value or b"") + ENTRY_OVERHEADS[magic] for one in bare)
+        plain = sum(
+            len(bare_record.key or b"") + len(bare_record.value or b"") + ENTRY_OVERHEADS[magic] for bare_record in bare
+        )
         _note(counts, magic, plain, stored)
     none = CompressionCodec.NONE
-    built = [build_batch(records, codec=one, timestamp_type=TimestampType.CREATE_TIME) for one in (none, codec)]
+    built = [
+        build_batch(records, codec=bare_record, timestamp_type=TimestampType.CREATE_TIME)
+        for bare_record in (none, codec)
+    ]
     _note(counts, 2, len(built[0]), len(built[1]))
     return counts
 

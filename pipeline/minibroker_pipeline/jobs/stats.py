@@ -10,9 +10,9 @@ import numpy as np
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.filesystem import FileSystem
-from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, Piece, cut, read_entries, walk_records
+from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, InvalidBytes, Piece, cut, read_entries, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
-from minibroker_pipeline.jobs.task_runner import QUICKLY, run_tasks
+from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
 from minibroker_protocol.errors import DecodeError, EncodeError
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from minibroker_pipeline.decode import Damage
     from minibroker_pipeline.jobs.segment_walk import Entries
 
-_SAMPLES: Final = 4
+_SAMPLES_PER_GROUP: Final = 4
 """The number of compressed entries to rebuild per group and segment."""
-_KEPT: Final = 1000
+_MAX_UNREADABLE: Final = 1000
 _NO_ENTRY: Final = "no entry"
 FORMATS: Final = (0, 1, 2)
 
@@ -135,17 +135,20 @@ class StatsReport:
             return lines
         lines.sort(key=lambda line: (line.topic or "", line.magic or 0, line.codec or ""))
         return [
-            _together(list(some), topic=topic, magic=magic, codec=codec)
-            for (topic, magic, codec), some in groupby(lines, lambda line: (line.topic, line.magic, line.codec))
+            _combine(list(group), topic=topic, magic=magic, codec=codec)
+            for (topic, magic, codec), group in groupby(lines, lambda line: (line.topic, line.magic, line.codec))
         ]
 
     def topics(self) -> list[Line]:
         """Return a line for each topic."""
-        return [_together(list(some), topic=topic) for topic, some in groupby(self.lines(), lambda line: line.topic)]
+        return [
+            _combine(list(topic_lines), topic=topic)
+            for topic, topic_lines in groupby(self.lines(), lambda line: line.topic)
+        ]
 
     def total(self) -> Line:
         """Return one line for all topics."""
-        return _together(self.lines())
+        return _combine(self.lines())
 
     def as_json(self, by: str = "partition") -> dict[str, Any]:
         """Return the report as JSON."""
@@ -192,22 +195,28 @@ def stats(
     report = StatsReport(tuple(paths), sum(not segment.piece.position for segment in segments))
     sizes = [segment.piece.end - segment.piece.position for segment in segments]
     label = "stats", "segments"
-    for found in run_tasks(
-        _count, segments, sizes, label=label, spark=spark, processes=processes, worth_a_process=QUICKLY
+    for result in run_tasks(
+        _count,
+        segments,
+        sizes,
+        label=label,
+        spark=spark,
+        processes=processes,
+        bytes_per_process=SCANNED_BYTES_PER_PROCESS,
     ):
-        for key, counts in found.groups.items():
+        for key, counts in result.groups.items():
             report.groups.setdefault(key, Counts()).add(counts)
-        report.unreadable += found.unreadable[: _KEPT - len(report.unreadable)]
+        report.unreadable += result.unreadable[: _MAX_UNREADABLE - len(report.unreadable)]
     report.unreadable.sort()
     return report
 
 
 def _segments_at(path: str, topics: Sequence[str]) -> list[Segment]:
     return [
-        Segment(log.filesystem, log.path(segment), log.topic, log.partition, piece, segment.size)
+        Segment(log.filesystem, log.path(segment), log.topic, log.partition, byte_range, segment.size)
         for log in map(open_partition, select(find_partitions([path]), topics=topics))
         for segment in log.segments
-        for piece in cut(log.filesystem, log.path(segment, ""), segment.base_offset, segment.size)
+        for byte_range in cut(log.filesystem, log.path(segment, ""), segment.base_offset, segment.size)
     ]
 
 
@@ -218,36 +227,38 @@ def _count(segment: Segment) -> _Found:
     groups: dict[Group, Counts] = {}
     samples: dict[Group, int] = {}
     with segment.filesystem.open(segment.path) as file:
-        for piece in read_entries(file, segment.piece.end, engine, segment.piece.position):
-            if isinstance(piece, NoEntries):
+        for part in read_entries(file, segment.piece.end, engine, segment.piece.position):
+            if isinstance(part, InvalidBytes):
                 is_end = segment.piece.end == segment.size
-                if len(unreadable) < _KEPT:
-                    reason = piece.reason if is_end or piece.reason not in {CUT_SHORT, ZEROS} else _NO_ENTRY
-                    unreadable.append(Unreadable(segment.path, piece.position, piece.size, reason))
+                if len(unreadable) < _MAX_UNREADABLE:
+                    reason = part.reason if is_end or part.reason not in {CUT_SHORT, ZEROS} else _NO_ENTRY
+                    unreadable.append(Unreadable(segment.path, part.position, part.size, reason))
                 continue
-            for group, counts in count_entries(piece).items():
+            for group, counts in count_entries(part).items():
                 groups.setdefault(group, Counts()).add(counts)
             damage: list[Damage] = []
-            for walked in walk_records(piece, np.arange(len(piece.headers)), engine, damage):
-                for group, counts in measure_records(piece, walked, engine).items():
+            for walked in walk_records(part, np.arange(len(part.headers)), engine, damage):
+                for group, counts in measure_records(part, walked, engine).items():
                     groups[group].add(counts)
-            for one in damage:
-                header = piece.headers[np.searchsorted(piece.headers["position"], one.position - piece.position)]
+            for item in damage:
+                header = part.headers[np.searchsorted(part.headers["position"], item.position - part.position)]
                 groups[Group(int(header["magic"]), int(header["codec"]))].unreadable += 1
-                unreadable.append(Unreadable(segment.path, one.position, one.size, one.message))
+                unreadable.append(Unreadable(segment.path, item.position, item.size, item.message))
             for group, counts in groups.items():
-                _take_samples(piece, group, counts, samples)
+                _take_samples(part, group, counts, samples)
     return _Found({(segment.topic, segment.partition, group): counts for group, counts in groups.items()}, unreadable)
 
 
-def _take_samples(piece: "Entries", group: Group, counts: Counts, samples: dict[Group, int]) -> None:
-    headers = piece.headers
-    if not 0 < group.codec < len(CODEC_NAMES) or samples.get(group, 0) >= _SAMPLES:
+def _take_samples(entries: "Entries", group: Group, counts: Counts, samples: dict[Group, int]) -> None:
+    headers = entries.headers
+    if not 0 < group.codec < len(CODEC_NAMES) or samples.get(group, 0) >= _SAMPLES_PER_GROUP:
         return
     lines = np.flatnonzero((headers["magic"] == group.magic) & (headers["codec"] == group.codec))
-    for line in lines[:: max(len(lines) // _SAMPLES, 1)][: _SAMPLES - samples.get(group, 0)].tolist():
+    for line in lines[:: max(len(lines) // _SAMPLES_PER_GROUP, 1)][
+        : _SAMPLES_PER_GROUP - samples.get(group, 0)
+    ].tolist():
         try:
-            counts.add(sample(piece, line, group))
+            counts.add(sample(entries, line, group))
         except (DecodeError, EncodeError):
             continue  # The entry was already counted as damaged.
         samples[group] = samples.get(group, 0) + 1
@@ -274,12 +285,12 @@ def _size_as(magic: int, group: Group, counts: Counts) -> Size | None:
     return Size(round(plain * int(getattr(counts, f"sampled_stored_v{magic}")) / sampled), False)
 
 
-def _together(
+def _combine(
     lines: Sequence[Line], *, topic: str | None = None, magic: int | None = None, codec: str | None = None
 ) -> Line:
     counts = Counts.sum_of(line.counts for line in lines)
     sizes = tuple(_sum(sizes) for sizes in zip(*(line.sizes for line in lines), strict=True)) or (Size(0, True),) * 3
-    plain = tuple(_sum(some) or Size(0, True) for some in zip(*(line.plain_sizes for line in lines), strict=True))
+    plain = tuple(_sum(column) or Size(0, True) for column in zip(*(line.plain_sizes for line in lines), strict=True))
     return Line(topic, None, magic, codec, counts, sizes, plain or (Size(0, True),) * 3)
 
 

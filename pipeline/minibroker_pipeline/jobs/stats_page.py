@@ -14,7 +14,7 @@ _NOTE: Final = (
 )
 _TITLES: Final = ("topic", "partition", "format", "codec", "records", "batches", "bytes", "overhead", "ratio")
 _SERIES: Final = (("in the log", "#3b6ea8"), ("v0", "#b5b5b5"), ("v1", "#8c8c8c"), ("v2", "#5a9e6f"))
-_MOST_TOPICS: Final = 20
+_MAX_TOPICS: Final = 20
 _BAR: Final = 14
 _LABEL_WIDTH: Final = 190
 _LABEL_LETTERS: Final = 26
@@ -70,9 +70,9 @@ def stats_html(report: StatsReport) -> str:
     total = report.total().counts
     summary = f"{total.records:,} records in {report.segments:,} segments, {bytes_text(total.stored_bytes)}."
     topics = sorted(report.topics(), key=lambda line: -line.counts.stored_bytes)
-    shown = topics[:_MOST_TOPICS]
+    shown = topics[:_MAX_TOPICS]
     left_out = (
-        f"<p>The {_MOST_TOPICS} largest of {len(topics)} topics are plotted.</p>" if len(topics) > len(shown) else ""
+        f"<p>The {_MAX_TOPICS} largest of {len(topics)} topics are plotted.</p>" if len(topics) > len(shown) else ""
     )
     unreadable = "".join(
         f"<li>{escape(piece.path)}: byte {piece.position}, {piece.size} bytes: {escape(piece.reason)}</li>"
@@ -148,9 +148,9 @@ def _plain_bars(line: Line) -> _Bars:
     payload = line.counts.key_bytes + line.counts.value_bytes
     bars: list[_Bar] = []
     for magic, size, (_, color) in zip(FORMATS, line.plain_sizes, _SERIES[1:], strict=True):
-        own = payload + (line.counts.header_bytes if magic == FORMATS[-1] else 0)
-        pieces = ((_PAYLOAD_COLOR, own), (color, max(size.bytes - own, 0)))
-        bars.append(_Bar(pieces, f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}"))
+        payload_bytes = payload + (line.counts.header_bytes if magic == FORMATS[-1] else 0)
+        parts = ((_PAYLOAD_COLOR, payload_bytes), (color, max(size.bytes - payload_bytes, 0)))
+        bars.append(_Bar(parts, f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}"))
     return _Bars(line.topic or "", tuple(bars))
 
 
@@ -162,26 +162,28 @@ def _shortened(name: str) -> str:
 
 def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
     """Draw horizontal bars, grouped by topic, on a common scale."""
-    most = max((sum(size for _, size in bar.pieces) for topic in topics for bar in topic.bars), default=0) or 1
-    parts: list[str] = []
+    longest = max((sum(size for _, size in bar.pieces) for topic in topics for bar in topic.bars), default=0) or 1
+    elements: list[str] = []
     x = _LABEL_WIDTH
     for name, color in legend:
-        parts.append(f'<rect x="{x}" y="4" width="12" height="12" fill="{color}"/>')
-        parts.append(f'<text x="{x + 16}" y="14">{escape(name)}</text>')
+        elements.append(f'<rect x="{x}" y="4" width="12" height="12" fill="{color}"/>')
+        elements.append(f'<text x="{x + 16}" y="14">{escape(name)}</text>')
         x += 110
     y = 28
     for topic in topics:
         middle = y + len(topic.bars) * _BAR / 2 + 4
         label = f"{escape(_shortened(topic.label))}<title>{escape(topic.label)}</title>"
-        parts.append(f'<text x="{_LABEL_WIDTH - 10}" y="{middle:.0f}" text-anchor="end">{label}</text>')
+        elements.append(f'<text x="{_LABEL_WIDTH - 10}" y="{middle:.0f}" text-anchor="end">{label}</text>')
         for bar in topic.bars:
-            at = float(_LABEL_WIDTH)
+            bar_x = float(_LABEL_WIDTH)
             for color, size in bar.pieces:
-                width = size / most * _PLOT_WIDTH
-                parts.append(f'<rect x="{at:.1f}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{color}"/>')
-                at += width
-            parts.append(f'<text x="{at + 5:.1f}" y="{y + _BAR - 4}">{escape(bar.text)}</text>')
+                width = size / longest * _PLOT_WIDTH
+                elements.append(
+                    f'<rect x="{bar_x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{color}"/>'
+                )
+                bar_x += width
+            elements.append(f'<text x="{bar_x + 5:.1f}" y="{y + _BAR - 4}">{escape(bar.text)}</text>')
             y += _BAR
         y += 12
     width = _LABEL_WIDTH + _PLOT_WIDTH + 120
-    return f'<svg viewBox="0 0 {width} {y}" width="{width}" height="{y}" role="img">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {width} {y}" width="{width}" height="{y}" role="img">{"".join(elements)}</svg>'

@@ -8,7 +8,7 @@ from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
-from minibroker_pipeline.decode.decoder import settle
+from minibroker_pipeline.decode.decoder import prepare_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-WORTH_A_PROCESS: Final = 128 * 1024 * 1024
+BYTES_PER_PROCESS: Final = 128 * 1024 * 1024
 """The number of bytes that a process handles in about the time that it takes to start another one."""
-QUICKLY: Final = 1024 * 1024 * 1024
-"""Like `WORTH_A_PROCESS`, for jobs that read no keys and values."""
+SCANNED_BYTES_PER_PROCESS: Final = 1024 * 1024 * 1024
+"""Like `BYTES_PER_PROCESS`, for jobs that read no keys and values."""
 _TASK_BYTES: Final = 64 * 1024 * 1024
 _CLEAR: Final = "\r\x1b[K"
 
@@ -32,7 +32,7 @@ def run_tasks(
     label: tuple[str, str],
     spark: "SparkSession | None" = None,
     processes: int | None = None,
-    worth_a_process: int = WORTH_A_PROCESS,
+    bytes_per_process: int = BYTES_PER_PROCESS,
 ) -> Iterator[R]:
     """Yield the results of `function` for all items, in any order. Items are grouped into tasks of about equal size.
 
@@ -44,18 +44,18 @@ def run_tasks(
         spark: a session whose workers have this package and see the same paths.
         processes: the maximum number of processes without a session, or None for one per CPU if there is enough to
             read.
-        worth_a_process: the number of bytes that justifies another process.
+        bytes_per_process: the number of bytes that justifies another process.
     """
     if spark is not None:
-        tasks = _share_out(items, sizes, _TASK_BYTES)
+        tasks = _group_items(items, sizes, _TASK_BYTES)
         if tasks:
             runs = spark.sparkContext.parallelize(tasks, len(tasks))
             yield from runs.flatMap(partial(_in_worker, function)).collect()
         return
     progress = Progress(label[0], len(items), label[1])
     total = sum(sizes)
-    count = processes or min(os.cpu_count() or 1, 1 + total // worth_a_process)
-    tasks = _share_out(items, sizes, max(1, min(_TASK_BYTES, total // (4 * count))))
+    count = processes or min(os.cpu_count() or 1, 1 + total // bytes_per_process)
+    tasks = _group_items(items, sizes, max(1, min(_TASK_BYTES, total // (4 * count))))
     if count == 1 or len(tasks) <= 1:
         for item in items:
             yield function(item)
@@ -75,11 +75,11 @@ def _run_all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 def _in_worker(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    settle()
+    prepare_worker()
     return _run_all(function, items)
 
 
-def _share_out(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list[list[T]]:
+def _group_items(items: Sequence[T], sizes: Sequence[int], task_bytes: int) -> list[list[T]]:
     """Group items into tasks of at most `task_bytes` or of a single item."""
     tasks: list[list[T]] = []
     filled = 0

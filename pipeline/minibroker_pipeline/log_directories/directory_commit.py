@@ -127,7 +127,7 @@ def check_closed(data_dir: str) -> None:
                 )
 
 
-def check_apart(paths: Iterable[str], target: str) -> None:
+def check_target_apart(paths: Iterable[str], target: str) -> None:
     """Check that the target is not within a directory that is read, because brokers refuse such a directory.
 
     Raises:
@@ -140,7 +140,7 @@ def check_apart(paths: Iterable[str], target: str) -> None:
             raise DirectoryStateError(f"{new} lies within {path}, which is read: name a directory elsewhere")
 
 
-def is_vacant(target: str) -> bool:
+def is_empty_target(target: str) -> bool:
     """Return whether a directory is missing, or contains only remains of interrupted jobs."""
     if not os.path.lexists(target):
         return True
@@ -177,10 +177,10 @@ def publish(
             check_closed(target)
             publish_locked(target, staging, logs, replaced=replaced)
         return
-    _appear(target, staging, logs)
+    _publish_new_directory(target, staging, logs)
 
 
-def _appear(target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog]) -> None:
+def _publish_new_directory(target: str, staging: str, logs: Mapping[TopicPartition, PublishedLog]) -> None:
     new = f"{staging}/{NEW}"
     _write_checkpoints(new, new, logs, ())
     mark_clean(new)
@@ -196,20 +196,20 @@ def publish_locked(
     logs: Mapping[TopicPartition, PublishedLog],
     *,
     replaced: Collection[str] = (),
-    beside: Collection[str] = (),
+    extra_files: Collection[str] = (),
 ) -> None:
     """Publish like `publish`, in an existing and closed target that the caller has locked.
 
-    `beside` names staged files to publish next to the partitions.
+    `extra_files` names staged files to publish next to the partitions.
     """
     if os.path.dirname(staging) != target:  # The target did not exist when the job began.
         within = staged_write.staging_name(target)
         os.rename(staging, within)
         staging = within
     new = f"{staging}/{NEW}"
-    gone = [name for name, topic in _partitions_in(target) if topic in replaced]
+    removed = [name for name, topic in _partitions_in(target) if topic in replaced]
     staged = [f"{topic}-{partition}" for topic, partition in logs]
-    added = [name for name in staged if name in gone or not os.path.isdir(f"{target}/{name}")]
+    added = [name for name in staged if name in removed or not os.path.isdir(f"{target}/{name}")]
     files: list[str] = []
     for name in staged:
         if name in added:
@@ -217,32 +217,32 @@ def publish_locked(
         if os.stat(f"{target}/{name}").st_dev != os.stat(new).st_dev:
             raise DirectoryStateError(f"{target}/{name} is on another file system than {target}")
         # The log file comes last, because it makes the other files count.
-        names = sorted(os.listdir(f"{new}/{name}"), key=lambda one: (one.endswith(LOG_SUFFIX), one))
-        files += [f"{name}/{one}" for one in names]
-    files += [*beside, *_write_checkpoints(target, new, logs, replaced)]
+        names = sorted(os.listdir(f"{new}/{name}"), key=lambda file: (file.endswith(LOG_SUFFIX), file))
+        files += [f"{name}/{file}" for file in names]
+    files += [*extra_files, *_write_checkpoints(target, new, logs, replaced)]
     if not is_marked_clean(target):
         mark_clean(new)
         files.append(CLEAN_SHUTDOWN)
     for name in staged:
         fsync_directory(f"{new}/{name}")
     fsync_directory(new)
-    staged_write.publish(target, staging, StagedWrite(set_aside=gone, directories=added, files=files))
+    staged_write.publish(target, staging, StagedWrite(set_aside=removed, directories=added, files=files))
 
 
 def _partitions_in(data_dir: str) -> list[tuple[str, str]]:
     """Return the names of the partition directories, with their topics."""
-    found: list[tuple[str, str]] = []
+    directories: list[tuple[str, str]] = []
     for name in os.listdir(data_dir):
         named = parse_partition_directory(name)
         if named is not None and os.path.isdir(f"{data_dir}/{name}"):
-            found.append((name, named[0]))
-    return sorted(found)
+            directories.append((name, named[0]))
+    return sorted(directories)
 
 
 def _write_checkpoints(
-    before: str, directory: str, logs: Mapping[TopicPartition, PublishedLog], replaced: Collection[str]
+    source: str, directory: str, logs: Mapping[TopicPartition, PublishedLog], replaced: Collection[str]
 ) -> list[str]:
-    """Write the new checkpoints, based on those in `before`, and return their names."""
+    """Write the new checkpoints, based on those in `source`, and return their names."""
     ends = {key: log.end_offset for key, log in logs.items()}
     changes: dict[str, dict[TopicPartition, int]] = {
         RECOVERY_POINTS: ends,
@@ -251,9 +251,9 @@ def _write_checkpoints(
         CLEANER_OFFSETS: {key: log.cleaned_offset for key, log in logs.items() if log.cleaned_offset is not None},
     }
     for name, changed in changes.items():
-        known = read_offset_checkpoint(f"{before}/{name}")
-        kept = {key: offset for key, offset in known.items() if key[0] not in replaced}
-        write_offset_checkpoint(f"{directory}/{name}", {**kept, **changed}, sync=True)
+        offsets = read_offset_checkpoint(f"{source}/{name}")
+        kept_offsets = {key: offset for key, offset in offsets.items() if key[0] not in replaced}
+        write_offset_checkpoint(f"{directory}/{name}", {**kept_offsets, **changed}, sync=True)
     return list(changes)
 
 
@@ -281,7 +281,7 @@ class DataDirectoryCommit:
         remove_staging(self.staging)
 
     def _check_vacant(self) -> None:
-        if not is_vacant(self.target):
+        if not is_empty_target(self.target):
             raise DirectoryStateError(f"{self.target} is there already and not empty: name a new directory")
 
     def partition_directory(self, topic: str, partition: int) -> str:
@@ -292,24 +292,26 @@ class DataDirectoryCommit:
         """
         return staged_partition(self.staging, topic, partition)
 
-    def publish(self, logs: Mapping[TopicPartition, PublishedLog], beside: Mapping[str, bytes] | None = None) -> None:
-        """Publish the staged logs as the target, with the files `beside` the partitions. See the function `publish`.
+    def publish(
+        self, logs: Mapping[TopicPartition, PublishedLog], extra_files: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Publish the staged logs as the target, with `extra_files` next to the partitions (see `publish`).
 
         Raises:
             DirectoryStateError: the target is no longer empty.
         """
-        beside = beside or {}
-        for name, content in beside.items():
+        extra_files = extra_files or {}
+        for name, content in extra_files.items():
             write_atomically(f"{self.staging}/{NEW}/{name}", content, sync=True)
         if not os.path.isdir(self.target):
-            _appear(self.target, self.staging, logs)
+            _publish_new_directory(self.target, self.staging, logs)
             return
         with locked(self.target):
             self._check_vacant()
-            publish_locked(self.target, self.staging, logs, beside=tuple(beside))
+            publish_locked(self.target, self.staging, logs, extra_files=tuple(extra_files))
 
 
-def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
+def files_for_copy(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
     """Return the small files for a copy of a data directory that has only these logs, by name.
 
     If the logs come from several data directories, the files are those of the first.
@@ -317,16 +319,16 @@ def carried_files(logs: Sequence[PartitionLog]) -> dict[str, bytes]:
     Raises:
         OSError: a file cannot be read.
     """
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     if not logs:
-        return found
+        return contents
     data = logs[0].data
     topics = {log.topic for log in logs}
     for name in (META_PROPERTIES, TOPICS_FILE):
         content = read_if_there(data.filesystem, f"{data.path}/{name}")
         if content is not None:
-            found[name] = content if name == META_PROPERTIES else _only(content, topics)
-    return found
+            contents[name] = content if name == META_PROPERTIES else _only(content, topics)
+    return contents
 
 
 def _only(content: bytes, topics: set[str]) -> bytes:
@@ -360,15 +362,15 @@ def new_staging(target: str) -> str:
     """
     parent, name = os.path.split(target)
     begins = f".{name[:200]}."
-    _remove_abandoned(parent, begins=begins, ends=_STAGING_SUFFIX)
+    _remove_abandoned_staging(parent, begins=begins, ends=_STAGING_SUFFIX)
     if os.path.isdir(target):
         staging = staged_write.staging_name(target)
-        _remove_abandoned(target, begins=staged_write.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
+        _remove_abandoned_staging(target, begins=staged_write.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
     else:
         os.makedirs(parent, exist_ok=True)
         staging = f"{parent}/{begins}{os.urandom(8).hex()}{_STAGING_SUFFIX}"
     os.mkdir(staging)
-    _claim(staging)
+    _write_owner(staging)
     os.mkdir(f"{staging}/{NEW}")
     os.mkdir(f"{staging}/{_TASKS}")
     return staging
@@ -380,10 +382,10 @@ def remove_staging(staging: str) -> None:
     It is renamed first, so that tasks that are still running can no longer write to it.
     """
     head, dot, tail = staging.rpartition(".")
-    gone = f"{head}{dot}gone.{tail}"
+    renamed = f"{head}{dot}gone.{tail}"
     with contextlib.suppress(OSError):
-        os.rename(staging, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+        os.rename(staging, renamed)
+    shutil.rmtree(renamed, ignore_errors=True)
 
 
 def staged_partition(staging: str, topic: str, partition: int) -> str:
@@ -409,7 +411,7 @@ def is_staging(name: str) -> bool:
     return name.startswith(staged_write.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
 
 
-def _claim(staging: str) -> None:
+def _write_owner(staging: str) -> None:
     """Record the owner of a staging directory.
 
     Raises:
@@ -426,7 +428,7 @@ def _claim(staging: str) -> None:
         json.dump(_identity(pid), file)
 
 
-def _remove_abandoned(directory: str, *, begins: str, ends: str) -> None:
+def _remove_abandoned_staging(directory: str, *, begins: str, ends: str) -> None:
     """Remove the staging directories with matching names whose owner has ended, as far as possible."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):

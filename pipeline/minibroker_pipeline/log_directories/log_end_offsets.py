@@ -247,7 +247,7 @@ class LogTail:
                 last = int(headers["last_offset"][-1])
                 if last < segment.base_offset:
                     message = f"the file is named by offset {segment.base_offset}, but holds {last}"
-                    self._note_damage(path, Damage(0, last, 0, message))
+                    self._set_damage(path, Damage(0, last, 0, message))
                 self.log_end_offset = max(self.log_end_offset, last + 1)
                 if self.transactions is not None:
                     self.transactions.note(data, headers, self._replay_from)
@@ -256,44 +256,47 @@ class LogTail:
         """Yield chunks of whole entries, and advance the position after each chunk. Sets `damage`."""
         window = _CHUNK_BYTES
         while self._position < segment.size:
-            left = segment.size - self._position
-            data = memoryview(file.read_at(self._position, min(window, left)))
-            if len(data) < min(window, left):
+            remaining = segment.size - self._position
+            data = memoryview(file.read_at(self._position, min(window, remaining)))
+            if len(data) < min(window, remaining):
                 return  # Another process truncated the file.
             headers = scan_headers(data)
             wrong = wrong_crcs(data, headers) if self._verify_crc else []
             if wrong:
                 headers = headers[: wrong[0]]
             if len(headers):
-                behind = int(headers["position"][-1] + headers["size"][-1])
+                entries_end = int(headers["position"][-1] + headers["size"][-1])
                 yield data, headers
-                self._position += behind
+                self._position += entries_end
                 window = _CHUNK_BYTES
-            elif not wrong and len(data) < left and stop_fault(data, 0) is None:
+            elif not wrong and len(data) < remaining and stop_fault(data, 0) is None:
                 window = max(window * 2, int.from_bytes(data[8:LOG_OVERHEAD], "big") + LOG_OVERHEAD)
-            elif not self._pass_damage(file, left, path, is_wrong=bool(wrong)):
+            elif not self._skip_damage(file, remaining, path, is_wrong=bool(wrong)):
                 return
 
-    def _pass_damage(self, file: OpenFile, left: int, path: str, *, is_wrong: bool) -> bool:
+    def _skip_damage(self, file: OpenFile, remaining: int, path: str, *, is_wrong: bool) -> bool:
         """Skip bytes that are not a whole entry although the file continues. Return whether the log continues too."""
-        rest = memoryview(file.read_at(self._position, left))
-        if not np.frombuffer(rest, np.uint8).any():
+        remainder = memoryview(file.read_at(self._position, remaining))
+        if not np.frombuffer(remainder, np.uint8).any():
             return False  # The space was preallocated, or is left from a crash of the machine.
-        fault = "wrong checksum" if is_wrong else stop_fault(rest, 0)
-        found = next_entry(rest, 0)
-        if found is not None and int.from_bytes(rest[found : found + 8], "big", signed=True) < self.log_end_offset:
-            found = None  # A record can contain the bytes of a log.
-        if fault is None and found is None:
+        fault = "wrong checksum" if is_wrong else stop_fault(remainder, 0)
+        next_position = next_entry(remainder, 0)
+        if (
+            next_position is not None
+            and int.from_bytes(remainder[next_position : next_position + 8], "big", signed=True) < self.log_end_offset
+        ):
+            next_position = None  # A record can contain the bytes of a log.
+        if fault is None and next_position is None:
             return False  # The entry is incomplete: the broker is writing it, or died while writing it.
-        behind = left if found is None else found
+        damaged_bytes = remaining if next_position is None else next_position
         reason = fault or "batch length: it reaches beyond entries that follow"
-        self._note_damage(path, Damage(self._position, self.log_end_offset, behind, reason))
+        self._set_damage(path, Damage(self._position, self.log_end_offset, damaged_bytes, reason))
         if not self._permissive:
             return False
-        self._position += behind
-        return found is not None
+        self._position += damaged_bytes
+        return next_position is not None
 
-    def _note_damage(self, path: str, damage: Damage) -> None:
+    def _set_damage(self, path: str, damage: Damage) -> None:
         if self.damage is None:
             self.damage, self.damaged_file = damage, path
 

@@ -150,16 +150,16 @@ def find_partitions(
         CorruptCheckpointError: a checkpoint is damaged.
         OSError: a directory cannot be read.
     """
-    found: dict[TopicPartition, FoundPartition] = {}
+    by_key: dict[TopicPartition, FoundPartition] = {}
     for path in paths:
         for partition in _partitions_at(path, storage):
             key = partition.topic, partition.partition
-            if key in found and found[key].directory != partition.directory:
+            if key in by_key and by_key[key].directory != partition.directory:
                 raise LogNameError(
-                    f"{partition.directory} and {found[key].directory} are the same partition; name one directory only"
+                    f"{partition.directory} and {by_key[key].directory} are the same partition; name one directory only"
                 )
-            found[key] = partition
-    return dict(sorted(found.items()))
+            by_key[key] = partition
+    return dict(sorted(by_key.items()))
 
 
 def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPartition]:
@@ -269,7 +269,7 @@ def cleaner_offsets(logs: Iterable[PartitionLog]) -> dict[TopicPartition, int]:
     return offsets
 
 
-def open_partition(found: FoundPartition) -> PartitionLog:
+def open_partition(partition: FoundPartition) -> PartitionLog:
     """List a partition's directory. A directory that is not made yet counts as empty.
 
     Raises:
@@ -277,17 +277,17 @@ def open_partition(found: FoundPartition) -> PartitionLog:
         LogNameError: a compaction was interrupted in the directory.
         OSError: the directory cannot be read.
     """
-    entries = _settled_entries(found)
+    entries = _settled_entries(partition)
     indexes: dict[int, set[str]] = {}
     logs: list[tuple[int, int, int]] = []
     snapshots: list[int] = []
-    odd: list[str] = []
+    odd_names: list[str] = []
     for name, _, size, identity in entries:
         stem, dot, ending = name.rpartition(".")
         suffix = dot + ending
         offset = offset_of(name)
         if suffix == LOG_SUFFIX and (offset is None or "." in stem):
-            odd.append(name)
+            odd_names.append(name)
         elif offset is None or "." in stem:
             continue  # Files that end with .deleted, .cleaned or .swap are not part of the log.
         elif suffix == LOG_SUFFIX:
@@ -296,31 +296,31 @@ def open_partition(found: FoundPartition) -> PartitionLog:
             indexes.setdefault(offset, set()).add(suffix)
         elif suffix == SNAPSHOT_SUFFIX:
             snapshots.append(offset)
-    none = frozenset[str]()
+    no_indexes = frozenset[str]()
     kinds = {frozenset(names): frozenset(names) for names in indexes.values()}
-    known = {offset: kinds[frozenset(names)] for offset, names in indexes.items()}
-    segments = [SegmentFiles(*log, known.get(log[0], none)) for log in sorted(logs)]
+    indexes_by_offset = {offset: kinds[frozenset(names)] for offset, names in indexes.items()}
+    segments = [SegmentFiles(*log, indexes_by_offset.get(log[0], no_indexes)) for log in sorted(logs)]
     return PartitionLog(
-        found.topic,
-        found.partition,
-        found.directory,
-        found.data,
+        partition.topic,
+        partition.partition,
+        partition.directory,
+        partition.data,
         tuple(segments),
         tuple(sorted(snapshots)),
-        tuple(sorted(odd)),
+        tuple(sorted(odd_names)),
     )
 
 
-def _settled_entries(found: FoundPartition) -> list[Entry]:
+def _settled_entries(partition: FoundPartition) -> list[Entry]:
     """List a partition's directory, retrying while compaction replaces segments (see `replacement`).
 
     The replacement takes a few milliseconds.
     """
     for wait in _SWAP_WAITS:
         try:
-            entries = found.data.filesystem.entries(found.directory, (LOG_SUFFIX,))
+            entries = partition.data.filesystem.entries(partition.directory, (LOG_SUFFIX,))
         except FileNotFoundError:
-            if found.is_made:
+            if partition.is_made:
                 raise
             return []
         names = {entry.name for entry in entries}
@@ -329,12 +329,12 @@ def _settled_entries(found: FoundPartition) -> list[Entry]:
             return entries
         time.sleep(wait)
     raise LogNameError(
-        f"{found.directory}: a compaction was interrupted there; a broker that opens the directory completes it"
+        f"{partition.directory}: a compaction was interrupted there; a broker that opens the directory completes it"
     )
 
 
 def select(
-    found: dict[TopicPartition, FoundPartition],
+    partitions_by_key: dict[TopicPartition, FoundPartition],
     *,
     topics: Sequence[str] = (),
     pattern: str = "",
@@ -348,17 +348,21 @@ def select(
     Raises:
         LogNameError: a named topic or partition is missing although it `must_exist`.
     """
-    there = {topic for topic, _ in found}
-    missing = [topic for topic in (*topics, *(assignment or {})) if topic not in there]
+    existing_topics = {topic for topic, _ in partitions_by_key}
+    missing = [topic for topic in (*topics, *(assignment or {})) if topic not in existing_topics]
     if missing and must_exist:
-        known = ", ".join(sorted(there)[:10]) or "none"
-        raise LogNameError(f"there is no topic {missing[0]!r} in the directory; topics: {known}")
+        listed = ", ".join(sorted(existing_topics)[:10]) or "none"
+        raise LogNameError(f"there is no topic {missing[0]!r} in the directory; topics: {listed}")
     if assignment is not None:
         for topic, partitions in assignment.items():
             for number in partitions:
-                if must_exist and (topic, number) not in found:
+                if must_exist and (topic, number) not in partitions_by_key:
                     raise LogNameError(f"there is no partition {number} of topic {topic!r} in the directory")
-        return [one for one in found.values() if one.partition in assignment.get(one.topic, ())]
+        return [
+            partition
+            for partition in partitions_by_key.values()
+            if partition.partition in assignment.get(partition.topic, ())
+        ]
     is_wanted = (
         frozenset(topics).__contains__
         if topics
@@ -366,7 +370,7 @@ def select(
         if pattern
         else lambda topic: topic not in KAFKAS_TOPICS
     )
-    return [one for one in found.values() if is_wanted(one.topic)]
+    return [partition for partition in partitions_by_key.values() if is_wanted(partition.topic)]
 
 
 _Ints = NDArray[np.int64]

@@ -115,7 +115,7 @@ class PartitionWriter:
     than `segment_bytes` gets a segment of its own.
 
     With `track_transactions`, aborted transactions are found through the appended markers. A caller that removed
-    aborted records, such as the cleaner, turns this off and reports the transactions through `note_aborted`.
+    aborted records, such as the cleaner, turns this off and reports the transactions through `add_aborted`.
 
     Args:
         directory: the existing directory.
@@ -172,20 +172,20 @@ class PartitionWriter:
             return
         self._check_order(headers)
         view = memoryview(data)
-        self._note_epochs(headers)
-        aborted = self._note_producers(view, headers)
+        self._track_epochs(headers)
+        aborted = self._track_producers(view, headers)
         ends = np.cumsum(headers["size"], dtype=np.int64)
         first = 0
         while first < len(headers):
-            taken = self._room_for(headers, ends, first)
-            some = headers[first : first + taken]
-            last_offset = int(some["last_offset"][-1])
-            segment = self._segment_for(some[0])
-            segment.append(view, some)
+            count = self._entries_that_fit(headers, ends, first)
+            segment_headers = headers[first : first + count]
+            last_offset = int(segment_headers["last_offset"][-1])
+            segment = self._segment_for(segment_headers[0])
+            segment.append(view, segment_headers)
             segment.aborted += [line for line in aborted if line.last_offset <= last_offset]
             aborted = [line for line in aborted if line.last_offset > last_offset]
             self.log_end_offset = last_offset + 1
-            first += taken
+            first += count
 
     def _check_order(self, headers: NDArray[Any]) -> None:
         last_offsets = headers["last_offset"]
@@ -198,17 +198,17 @@ class PartitionWriter:
         if first < self.log_end_offset:
             raise LogOrderError(f"offset {first} in a log that ends before offset {self.log_end_offset}")
 
-    def _room_for(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
+    def _entries_that_fit(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
         """Return the number of entries from `first` on for the current segment, at least one.
 
         Rolls the segment if needed.
         """
-        before = int(ends[first - 1]) if first else 0
+        bytes_before = int(ends[first - 1]) if first else 0
         segment = self._open
         if segment is not None:
-            taken = self._fitting(segment.base_offset, segment.end, headers, ends, first, before)
-            if taken > 0 and not segment.is_full:
-                return taken
+            count = self._count_fitting(segment.base_offset, segment.end, headers, ends, first, bytes_before)
+            if count > 0 and not segment.is_full:
+                return count
             self.roll()
         base = self._next_base
         if base is None or int(headers["last_offset"][first]) - base > INT32_MAX:
@@ -216,13 +216,13 @@ class PartitionWriter:
             base = self._next_base = int(headers["base_offset"][first]) if is_v2 else self.log_end_offset
         # An entry larger than a segment gets a segment of its own, because existing data is never refused for its
         # size.
-        return max(self._fitting(base, 0, headers, ends, first, before), 1)
+        return max(self._count_fitting(base, 0, headers, ends, first, bytes_before), 1)
 
-    def _fitting(
-        self, base: int, size: int, headers: NDArray[Any], ends: NDArray[np.int64], first: int, before: int
+    def _count_fitting(
+        self, base: int, size: int, headers: NDArray[Any], ends: NDArray[np.int64], first: int, bytes_before: int
     ) -> int:
         """Return the number of entries from `first` on that fit into a segment of this base offset and size."""
-        by_size = int(np.searchsorted(ends, before + self._settings.segment_bytes - size, "right"))
+        by_size = int(np.searchsorted(ends, bytes_before + self._settings.segment_bytes - size, "right"))
         by_offset = int(np.searchsorted(headers["last_offset"], base + INT32_MAX, "right"))
         return min(by_size, by_offset, len(headers)) - first
 
@@ -234,7 +234,7 @@ class PartitionWriter:
             )
         return self._open
 
-    def _note_epochs(self, headers: NDArray[Any]) -> None:
+    def _track_epochs(self, headers: NDArray[Any]) -> None:
         epochs = headers["leader_epoch"]
         latest = self._epochs.latest_epoch
         # Most chunks keep the previous epoch, so one NumPy operation replaces the loop.
@@ -244,11 +244,13 @@ class PartitionWriter:
             if epochs[line] > self._epochs.latest_epoch:
                 self._epochs.assign(int(epochs[line]), int(headers["base_offset"][line]))
 
-    def _note_producers(self, view: memoryview, headers: NDArray[Any]) -> list[AbortedTxn]:
+    def _track_producers(self, view: memoryview, headers: NDArray[Any]) -> list[AbortedTxn]:
         aborted: list[AbortedTxn] = []
         lines = np.flatnonzero((headers["producer_id"] >= 0) & (headers["magic"] == MAGIC_V2))
-        some = headers[lines]
-        for position, size in zip(some["position"].tolist(), some["size"].tolist(), strict=True):
+        producer_headers = headers[lines]
+        for position, size in zip(
+            producer_headers["position"].tolist(), producer_headers["size"].tolist(), strict=True
+        ):
             header = make_header(HEADER.unpack_from(view, position))
             transaction = self._producers.update(header, header.base_offset, view[position : position + size])
             self._producers.commit()
@@ -256,13 +258,13 @@ class PartitionWriter:
                 aborted.append(transaction)
         return aborted
 
-    def note_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
+    def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
         """Add aborted transactions with markers in the current segment to its transaction index."""
-        found = list(transactions)
-        if found and self._open is None:
-            raise LogOrderError(f"{found[0]}: no entry is written yet")
+        aborted = list(transactions)
+        if aborted and self._open is None:
+            raise LogOrderError(f"{aborted[0]}: no entry is written yet")
         if self._open is not None:
-            self._open.aborted += found
+            self._open.aborted += aborted
 
     def roll(self, base_offset: int | None = None) -> None:
         """End the current segment. The next entry begins a new one at `base_offset`, or else at its own offset.
@@ -303,24 +305,24 @@ class PartitionWriter:
         self._is_closed = True
         return tuple(self._segments)
 
-    def adopt(self, segment: WrittenSegment, by: int = 0) -> None:
+    def adopt(self, segment: WrittenSegment, offset_shift: int = 0) -> None:
         """Move a complete segment of another writer on this file system to the end of the log.
 
-        Its offsets are raised by `by`. The caller has already raised the offsets in the entries (see
+        Its offsets are raised by `offset_shift`. The caller has already raised the offsets in the entries (see
         `sink.writer.stamp_batches`). Producers and leader epochs of the segment remain with the other writer.
 
         Raises:
             LogOrderError: the segment begins before the end of the log.
             OSError: a file cannot be moved.
         """
-        base_offset = segment.base_offset + by
+        base_offset = segment.base_offset + offset_shift
         if base_offset < self.log_end_offset:
             raise LogOrderError(f"offset {base_offset} in a log that ends before offset {self.log_end_offset}")
         self.roll()
         stem = f"{self._directory}/{file_name(base_offset, '')}"
         for suffix in SEGMENT_SUFFIXES if segment.aborted else _USUAL_SUFFIXES:
             os.rename(segment.stem + suffix, stem + suffix)
-        last_offset = segment.last_offset + by if segment.entries else -1
+        last_offset = segment.last_offset + offset_shift if segment.entries else -1
         self._segments.append(
             segment._replace(base_offset=base_offset, path=stem + LOG_SUFFIX, last_offset=last_offset)
         )

@@ -24,9 +24,9 @@ MAX_PARTITIONS: Final = 100_000
 LOG_APPEND_TIME: Final = "LogAppendTime"
 
 _KEY_VALUE: Final = ("key", "value")
-_OF_USE: Final = (*_KEY_VALUE, HEADERS_COLUMN, "timestamp", "topic", "partition", "offset")
+_WRITABLE_COLUMNS: Final = (*_KEY_VALUE, HEADERS_COLUMN, "timestamp", "topic", "partition", "offset")
 #: Columns from a read that are ignored when the rows are written again.
-_PASSED_OVER: Final = frozenset({*RECORD_COLUMNS, *BATCH_COLUMNS})
+_IGNORED_COLUMNS: Final = frozenset({*RECORD_COLUMNS, *BATCH_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +64,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         DirectoryStateError: the target is not a local directory.
     """
     given = {name.lower(): value for name, value in options.items()}
-    check_names(given, _KNOWN)
+    check_names(given, _OPTION_NAMES)
     values = read_simple(given, _SIMPLE)
     if not values.get("target"):
         raise OptionError("path: a data directory has to be named, as in .save(directory)")
@@ -73,7 +73,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     if parsed.topic:
         check_topic(parsed.topic)
     try:
-        encode(_A_ROW, codec=parsed.codec, level=parsed.level)
+        encode(_SAMPLE_ROW, codec=parsed.codec, level=parsed.level)
     except (ProtocolError, ValueError, RuntimeError, OverflowError) as error:
         raise OptionError(f"compressionLevel: {parsed.level} is not a level of {parsed.codec}: {error}") from None
     return parsed
@@ -98,9 +98,9 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> None:
         OptionError: a column is unknown, missing or of the wrong type.
     """
     names: list[str] = schema.names
-    unknown = [name for name in names if name not in _OF_USE and name not in _PASSED_OVER]
+    unknown = [name for name in names if name not in _WRITABLE_COLUMNS and name not in _IGNORED_COLUMNS]
     if unknown:
-        raise OptionError(f"column {unknown[0]!r}: known are {', '.join(_OF_USE)}; select those of use")
+        raise OptionError(f"column {unknown[0]!r}: known are {', '.join(_WRITABLE_COLUMNS)}; select those of use")
     for field_ in schema:
         expected = _TYPES.get(field_.name)
         if expected is not None and not any(fits(field_.type) for fits in expected[1]):
@@ -120,7 +120,7 @@ def _is_headers(kind: pa.DataType) -> bool:
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
         return False
     fields = list(kind.value_type)
-    return len(fields) == len(_KEY_VALUE) and all(any(fits(one.type) for fits in _BYTES[1]) for one in fields)
+    return len(fields) == len(_KEY_VALUE) and all(any(fits(member.type) for fits in _BYTES[1]) for member in fields)
 
 
 _BYTES: Final[tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = (
@@ -166,5 +166,5 @@ _SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "keepOffsets": ("keep_offsets", flag),
     "timestampType": ("timestamp_type", one_of("CreateTime", LOG_APPEND_TIME)),
 }
-_KNOWN: Final = {name.lower(): name for name in _SIMPLE}
-_A_ROW: Final = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["value"])
+_OPTION_NAMES: Final = {name.lower(): name for name in _SIMPLE}
+_SAMPLE_ROW: Final = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["value"])

@@ -26,7 +26,7 @@ from minibroker_storage.data_directory.names import TopicPartition
 _SEED: Final = np.uint32(0x9747B28C)
 _MULTIPLIER: Final = np.uint32(0x5BD1E995)
 _SHIFT: Final = np.uint32(24)
-_REST_MASKS: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
+_TAIL_MASKS: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
 _POSITIVE: Final = np.uint32(0x7FFFFFFF)
 _BLOCK: Final = 4
 
@@ -50,13 +50,13 @@ class Partitioner:
         """Return the partition of each row. `sizes` has the bytes of each row, which matter for rows without a key."""
         if self._partitions == 1:
             return np.zeros(len(keys.size), np.int64)
-        found = (hashes(keys.data, keys.at, keys.size) & _POSITIVE).astype(np.int64) % self._partitions
-        without = np.flatnonzero(keys.size < 0)
-        if len(without):
-            ends = self._bytes_without_key + np.cumsum(sizes[without])
-            found[without] = (self._first + (ends - sizes[without]) // self._batch_bytes) % self._partitions
+        partitions = (hashes(keys.data, keys.at, keys.size) & _POSITIVE).astype(np.int64) % self._partitions
+        keyless = np.flatnonzero(keys.size < 0)
+        if len(keyless):
+            ends = self._bytes_without_key + np.cumsum(sizes[keyless])
+            partitions[keyless] = (self._first + (ends - sizes[keyless]) // self._batch_bytes) % self._partitions
             self._bytes_without_key = int(ends[-1])
-        return found
+        return partitions
 
 
 def hashes(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32]) -> NDArray[np.uint32]:
@@ -67,30 +67,30 @@ def hashes(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int3
     padded = np.append(data, np.zeros(_BLOCK, np.uint8))
     blocks: NDArray[np.uint32] = np.ndarray(len(data) + 1, "<u4", padded, strides=(1,))
     order = np.argsort(-size, kind="stable")
-    places, sizes = at[order], np.maximum(size[order], 0)
+    positions, sizes = at[order], np.maximum(size[order], 0)
     counts = sizes // _BLOCK
     values = _SEED ^ sizes.astype(np.uint32)
     for block in range(int(counts[0]) if len(counts) else 0):
         count = int(np.searchsorted(-counts, -block, side="left"))
-        mixed = blocks[places[:count] + block * _BLOCK] * _MULTIPLIER
+        mixed = blocks[positions[:count] + block * _BLOCK] * _MULTIPLIER
         mixed ^= mixed >> _SHIFT
         values[:count] = (values[:count] * _MULTIPLIER) ^ (mixed * _MULTIPLIER)
-    rest = sizes % _BLOCK
-    some = np.flatnonzero(rest)
-    last = blocks[places[some] + counts[some] * _BLOCK] & _REST_MASKS[rest[some]]
-    values[some] = (values[some] ^ last) * _MULTIPLIER
+    tail_sizes = sizes % _BLOCK
+    with_tail = np.flatnonzero(tail_sizes)
+    last = blocks[positions[with_tail] + counts[with_tail] * _BLOCK] & _TAIL_MASKS[tail_sizes[with_tail]]
+    values[with_tail] = (values[with_tail] ^ last) * _MULTIPLIER
     values = (values ^ (values >> np.uint32(13))) * _MULTIPLIER
-    found = np.empty_like(values)
-    found[order] = values ^ (values >> np.uint32(15))
-    return found
+    result = np.empty_like(values)
+    result[order] = values ^ (values >> np.uint32(15))
+    return result
 
 
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """Bytes to collect before writing. More are collected for many partitions, to fill their batches."""
-_MOST_CHUNK_BYTES: Final = 256 * 1024 * 1024
-_WRITTEN: Final = ("key", "value", "timestamp", "headers", "offset")
+_MAX_CHUNK_BYTES: Final = 256 * 1024 * 1024
+_WRITTEN_COLUMNS: Final = ("key", "value", "timestamp", "headers", "offset")
 _ROW_BYTES: Final = 8
-_SPREAD: Final = 1 << 32
+_TOPIC_STRIDE: Final = 1 << 32
 
 
 class Piece(NamedTuple):
@@ -143,7 +143,7 @@ class TaskWriter:
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         options = self.options
         estimate = 4 * options.batch_bytes * max([options.partitions or 1, *self.counts.values()])
-        enough = min(max(estimate, CHUNK_BYTES), _MOST_CHUNK_BYTES)
+        enough = min(max(estimate, CHUNK_BYTES), _MAX_CHUNK_BYTES)
         waiting: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -179,16 +179,16 @@ class TaskWriter:
         """Return the rows of each partition in their order."""
         topics, codes = self._topics(chunk)
         partitions = self._partitions(chunk, topics, codes, partitioners)
-        names = [name for name in _WRITTEN if name in chunk.schema.names]
+        names = [name for name in _WRITTEN_COLUMNS if name in chunk.schema.names]
         rows = chunk.select(names)
-        places = codes * _SPREAD + partitions
-        if len(places) and (places == places[0]).all():
+        partition_codes = codes * _TOPIC_STRIDE + partitions
+        if len(partition_codes) and (partition_codes == partition_codes[0]).all():
             return [((topics[int(codes[0])], int(partitions[0])), rows)]
-        order = np.argsort(places, kind="stable")
-        places = places[order]
+        order = np.argsort(partition_codes, kind="stable")
+        partition_codes = partition_codes[order]
         rows = rows.take(pa.array(order))
-        bounds = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
-        firsts = [divmod(int(places[first]), _SPREAD) for first in bounds[:-1]]
+        bounds = [0, *(np.flatnonzero(np.diff(partition_codes)) + 1).tolist(), len(partition_codes)]
+        firsts = [divmod(int(partition_codes[first]), _TOPIC_STRIDE) for first in bounds[:-1]]
         return [
             ((topics[code], partition), rows.slice(first, end - first))
             for (code, partition), (first, end) in zip(firsts, pairwise(bounds), strict=True)
@@ -213,12 +213,12 @@ class TaskWriter:
         self, chunk: pa.RecordBatch, topics: list[str], codes: NDArray[np.int64], partitioners: dict[str, Partitioner]
     ) -> NDArray[np.int64]:
         index = chunk.schema.get_field_index("partition")
-        found = np.full(chunk.num_rows, -1, np.int64)
+        partitions = np.full(chunk.num_rows, -1, np.int64)
         open_rows = np.ones(chunk.num_rows, np.bool_)
         if index >= 0:
             column = chunk.column(index)
             open_rows = column.is_null().to_numpy(zero_copy_only=False)
-            found = pc.fill_null(column.cast(pa.int64()), -1).to_numpy().copy()
+            partitions = pc.fill_null(column.cast(pa.int64()), -1).to_numpy().copy()
         if self.options.keep_offsets and open_rows.any():
             raise OptionError("keepOffsets: a row has no partition")
         keys = sizes = None
@@ -228,10 +228,10 @@ class TaskWriter:
                 if keys is None or sizes is None:
                     keys, sizes = _keys_of(chunk), _sizes_of(chunk)
                 partitioner = self._partitioner(topic, partitioners)
-                some = keys._replace(at=keys.at[lines], size=keys.size[lines])
-                found[lines] = partitioner.partitions_of(some, sizes[lines])
-            self._check_range(topic, found[codes == code])
-        return found
+                topic_keys = keys._replace(at=keys.at[lines], size=keys.size[lines])
+                partitions[lines] = partitioner.partitions_of(topic_keys, sizes[lines])
+            self._check_range(topic, partitions[codes == code])
+        return partitions
 
     def _partitioner(self, topic: str, partitioners: dict[str, Partitioner]) -> Partitioner:
         if topic not in partitioners:

@@ -93,10 +93,10 @@ def known_topics(data_dir: str) -> dict[str, KnownTopic]:
         if named is not None and os.path.isdir(f"{data_dir}/{name}"):
             topic, partition = named
             counts[topic] = max(counts.get(topic, 0), partition + 1)
-    known = {topic: KnownTopic(count, _topic_id(f"{data_dir}/{topic}-{count - 1}")) for topic, count in counts.items()}
+    topics = {topic: KnownTopic(count, _topic_id(f"{data_dir}/{topic}-{count - 1}")) for topic, count in counts.items()}
     for topic, stored in _described_topics(f"{data_dir}/{TOPICS_FILE}").items():
-        known[topic] = KnownTopic(max(stored.partitions, counts.get(topic, 0)), stored.topic_id)
-    return known
+        topics[topic] = KnownTopic(max(stored.partitions, counts.get(topic, 0)), stored.topic_id)
+    return topics
 
 
 def _topic_id(directory: str) -> bytes | None:
@@ -164,7 +164,7 @@ def _producers_at(directory: str, snapshots: tuple[int, ...], end: int) -> dict[
 
 
 @dataclass
-class WrittenPieces(WriterCommitMessage):
+class TaskCommitMessage(WriterCommitMessage):
     """The segments that one task wrote."""
 
     pieces: tuple[Piece, ...]
@@ -184,22 +184,24 @@ class LogWriter(DataSourceArrowWriter):
         parsed = parse_write_options(options)
         check_columns(to_arrow_schema(schema, timezone="UTC"), parsed)
         check_writable(parsed.target)
-        known = known_topics(parsed.target)
-        _check_partitions(parsed, {topic: found.partitions for topic, found in known.items()})
-        self._plan = Plan(parsed, new_staging(parsed.target), overwrite, known)
+        topics = known_topics(parsed.target)
+        _check_partitions(parsed, {topic: known_topic.partitions for topic, known_topic in topics.items()})
+        self._plan = Plan(parsed, new_staging(parsed.target), overwrite, topics)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Spark calls this in a worker."""
         context = TaskContext.get()
         plan = self._plan
-        counts = {topic: found.partitions for topic, found in plan.known.items()}
+        counts = {topic: known_topic.partitions for topic, known_topic in plan.known.items()}
         number = context.partitionId() if context is not None else 0
-        return WrittenPieces(TaskWriter(plan.options, plan.staging, counts, number).write(iterator))
+        return TaskCommitMessage(TaskWriter(plan.options, plan.staging, counts, number).write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows of all tasks, in the order of the messages."""
-        pieces = [piece for message in messages if isinstance(message, WrittenPieces) for piece in message.pieces]
-        publish_pieces(self._plan, pieces)
+        staged_logs = [
+            staged for message in messages if isinstance(message, TaskCommitMessage) for staged in message.pieces
+        ]
+        publish_staged(self._plan, staged_logs)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - all is below one directory
         """Remove the staged files."""
@@ -207,15 +209,15 @@ class LogWriter(DataSourceArrowWriter):
 
 
 def _check_partitions(options: WriteOptions, counts: Mapping[str, int]) -> None:
-    there = counts.get(options.topic)
-    if there is not None and options.partitions not in {None, there}:
-        raise OptionError(f"partitions: topic {options.topic!r} has {there}, and keeps them")
+    existing = counts.get(options.topic)
+    if existing is not None and options.partitions not in {None, existing}:
+        raise OptionError(f"partitions: topic {options.topic!r} has {existing}, and keeps them")
 
 
-SMALL_BYTES: Final = 64 * 1024 * 1024
+MAX_COPIED_BYTES: Final = 64 * 1024 * 1024
 """Smaller segments are copied into common segments, unless there is only one."""
 _NEW_LOG: Final = ClosedLog(0, (), {})
-LEADER_EPOCH_AT: Final = 12
+LEADER_EPOCH_POSITION: Final = 12
 """The position of the leader epoch in a v2 batch."""
 
 
@@ -228,7 +230,7 @@ class Plan(NamedTuple):
     known: Mapping[str, KnownTopic]
 
 
-def publish_pieces(plan: Plan, pieces: Sequence[Piece]) -> None:
+def publish_staged(plan: Plan, staged_logs: Sequence[Piece]) -> None:
     """Assemble the staged segments into logs and publish them.
 
     Raises:
@@ -237,31 +239,31 @@ def publish_pieces(plan: Plan, pieces: Sequence[Piece]) -> None:
     """
     target = plan.options.target
     if not os.path.isdir(target):
-        publish(target, plan.staging, _assemble(plan, pieces))
+        publish(target, plan.staging, _assemble(plan, staged_logs))
         return
     # The lock is held only for the commit, so a broker can use the directory while the tasks write.
     with locked(target):
         check_closed(target)
-        for topic, found in known_topics(target).items():
+        for topic, current in known_topics(target).items():
             # Rows were partitioned by the topic's number of partitions at the time of planning.
-            if topic in {piece.topic for piece in pieces} and plan.known.get(topic) != found:
+            if topic in {staged.topic for staged in staged_logs} and plan.known.get(topic) != current:
                 raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")
-        replaced = _topics(plan, pieces) if plan.overwrite else ()
-        publish_locked(target, plan.staging, _assemble(plan, pieces), replaced=replaced)
+        replaced = _topics(plan, staged_logs) if plan.overwrite else ()
+        publish_locked(target, plan.staging, _assemble(plan, staged_logs), replaced=replaced)
 
 
-def _topics(plan: Plan, pieces: Iterable[Piece]) -> list[str]:
+def _topics(plan: Plan, staged_logs: Iterable[Piece]) -> list[str]:
     """Return all topics of the query, including the topic that it names but has no rows for."""
     named = {plan.options.topic} if plan.options.topic else set[str]()
-    return sorted(named | {piece.topic for piece in pieces})
+    return sorted(named | {staged.topic for staged in staged_logs})
 
 
-def _assemble(plan: Plan, pieces: Sequence[Piece]) -> dict[TopicPartition, PublishedLog]:
+def _assemble(plan: Plan, staged_logs: Sequence[Piece]) -> dict[TopicPartition, PublishedLog]:
     by_partition: dict[TopicPartition, list[Piece]] = {}
-    for piece in pieces:
-        by_partition.setdefault((piece.topic, piece.partition), []).append(piece)
+    for staged in staged_logs:
+        by_partition.setdefault((staged.topic, staged.partition), []).append(staged)
     published: dict[TopicPartition, PublishedLog] = {}
-    for topic in _topics(plan, pieces):
+    for topic in _topics(plan, staged_logs):
         known = plan.known.get(topic)
         topic_id = known.topic_id if known is not None else new_uuid()
         highest = max((partition for name, partition in by_partition if name == topic), default=-1)
@@ -275,63 +277,63 @@ def _assemble(plan: Plan, pieces: Sequence[Piece]) -> dict[TopicPartition, Publi
 
 
 def _assemble_log(
-    plan: Plan, key: TopicPartition, log: ClosedLog | None, pieces: list[Piece], topic_id: bytes | None
+    plan: Plan, key: TopicPartition, log: ClosedLog | None, staged_logs: list[Piece], topic_id: bytes | None
 ) -> PublishedLog:
     """Write the new files of one partition, to follow those of `log`."""
-    before = log or _NEW_LOG
+    base = log or _NEW_LOG
     keep_offsets = plan.options.keep_offsets
     epochs = LeaderEpochCheckpoint("")
-    epochs.entries = before.epochs
+    epochs.entries = base.epochs
     # Keep the epoch of the last leader: an offline writer is not a new leader, and epochs must not decrease.
     epoch = max(epochs.latest_epoch, 0)
     directory = staged_partition(plan.staging, *key)
-    writer = PartitionWriter(directory, plan.options.files, base_offset=before.end_offset)
+    writer = PartitionWriter(directory, plan.options.files, base_offset=base.end_offset)
     if keep_offsets:
-        pieces = sorted(pieces, key=lambda piece: piece.segments[0].base_offset)
-        if log is None and pieces:
+        staged_logs = sorted(staged_logs, key=lambda staged: staged.segments[0].base_offset)
+        if log is None and staged_logs:
             writer.roll()  # The first segment begins at the first record's offset.
-    is_alone = sum(len(piece.segments) for piece in pieces) == 1
-    for piece in pieces:
-        by = 0 if keep_offsets else writer.log_end_offset
-        for segment in piece.segments:
+    is_alone = sum(len(staged.segments) for staged in staged_logs) == 1
+    for staged in staged_logs:
+        shift = 0 if keep_offsets else writer.log_end_offset
+        for segment in staged.segments:
             try:
-                _add(writer, segment, by, epoch, as_it_is=is_alone or segment.size > SMALL_BYTES)
+                _add(writer, segment, shift, epoch, as_it_is=is_alone or segment.size > MAX_COPIED_BYTES)
             except LogOrderError as error:
                 raise LogOrderError(f"{key[0]}-{key[1]}: {error}") from None
     written = writer.close()
-    if pieces:
+    if staged_logs:
         epochs.assign(epoch, written[0].base_offset)
-    summary = PartitionSummary(log_end_offset=writer.log_end_offset, producers=before.producers, epochs=epochs.entries)
+    summary = PartitionSummary(log_end_offset=writer.log_end_offset, producers=base.producers, epochs=epochs.entries)
     write_partition_files(directory, summary, topic_id=topic_id if log is None else None)
     return PublishedLog(writer.log_end_offset)
 
 
-def _add(writer: PartitionWriter, segment: WrittenSegment, by: int, epoch: int, *, as_it_is: bool) -> None:
-    """Append a staged segment to a partition, with its offsets raised by `by`."""
+def _add(writer: PartitionWriter, segment: WrittenSegment, offset_shift: int, epoch: int, *, as_it_is: bool) -> None:
+    """Append a staged segment to a partition, with its offsets raised by `offset_shift`."""
     if as_it_is:
         # Staged segments have offsets from 0 and epoch 0. If those are final, the file needs no change.
-        if by or epoch:
+        if offset_shift or epoch:
             data = np.memmap(segment.path, np.uint8, "r+")
-            stamp_batches(data, scan_headers(data.data), by, epoch)
+            stamp_batches(data, scan_headers(data.data), offset_shift, epoch)
             data.flush()
-        writer.adopt(segment, by)
+        writer.adopt(segment, offset_shift)
         return
     copy = np.fromfile(segment.path, np.uint8)
     headers = scan_headers(copy.data)
-    stamp_batches(copy, headers, by, epoch)
+    stamp_batches(copy, headers, offset_shift, epoch)
     os.unlink(segment.path)
     writer.append(copy.data, headers)
 
 
-def stamp_batches(data: NDArray[np.uint8], headers: NDArray[Any], by: int, leader_epoch: int) -> None:
-    """Raise the offsets of v2 batches by `by` and set their leader epoch, in `data` and in `headers`.
+def stamp_batches(data: NDArray[np.uint8], headers: NDArray[Any], offset_shift: int, leader_epoch: int) -> None:
+    """Raise the offsets of v2 batches by `offset_shift` and set their leader epoch, in `data` and in `headers`.
 
     A broker makes the same changes when it appends, because the checksum covers neither field.
     """
-    headers["base_offset"] += by
-    headers["last_offset"] += by
+    headers["base_offset"] += offset_shift
+    headers["last_offset"] += offset_shift
     headers["leader_epoch"] = leader_epoch
-    for name, place, kind in (("base_offset", 0, ">i8"), ("leader_epoch", LEADER_EPOCH_AT, ">i4")):
+    for name, field_position, kind in (("base_offset", 0, ">i8"), ("leader_epoch", LEADER_EPOCH_POSITION, ">i4")):
         size = np.dtype(kind).itemsize
-        where = headers["position"][:, None] + np.arange(place, place + size)
-        data[where] = headers[name].astype(kind)[:, None].view(np.uint8)
+        positions = headers["position"][:, None] + np.arange(field_position, field_position + size)
+        data[positions] = headers[name].astype(kind)[:, None].view(np.uint8)

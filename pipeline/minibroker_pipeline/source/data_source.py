@@ -27,7 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from minibroker_pipeline.decode.decoder import settle
+from minibroker_pipeline.decode.decoder import prepare_worker
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.offsets import (
     Offsets,
@@ -64,12 +64,12 @@ def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSetti
     requested = to_arrow_schema(schema, timezone="UTC")
     columns = tuple(requested.names)
     try:
-        known = output_schema(columns)
+        known_schema = output_schema(columns)
     except ValueError as error:
         raise OptionError(f"schema: {error}") from None
-    for field, given in zip(known, requested, strict=True):
-        if field.type != given.type:
-            raise OptionError(f"schema: {field.name} is {field.type}, not {given.type}")
+    for field, requested_field in zip(known_schema, requested, strict=True):
+        if field.type != requested_field.type:
+            raise OptionError(f"schema: {field.name} is {field.type}, not {requested_field.type}")
     settings = ReadSettings(
         columns=columns,
         isolation=options.isolation,
@@ -85,7 +85,7 @@ def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSetti
 def read_task(partition: InputPartition, settings: ReadSettings, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task in the schema that Spark expects."""
     if isinstance(partition, LogInputPartition):  # For an empty plan, Spark passes an input partition of its own class.
-        settle(settings.engine)
+        prepare_worker(settings.engine)
         for batch in read_ranges(partition.ranges, settings):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
@@ -118,10 +118,10 @@ class LogReader(DataSourceReader):
                     log.check()
         starts = check_bounds(logs, starts, ends, fail_on_data_loss=options.fail_on_data_loss)
         ranges = (
-            one
+            log_range
             for key, log in logs.items()
             if filters.admits(key)
-            for one in log.ranges(filters.narrowed(starts[key], ends[key]), options.split_bytes)
+            for log_range in log.ranges(filters.narrow(starts[key], ends[key]), options.split_bytes)
         )
         return [LogInputPartition(task) for task in pack(ranges, split_bytes=options.split_bytes)]
 
@@ -139,7 +139,7 @@ class PushdownLogReader(LogReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Return the filters that Spark must still apply."""
-        return [one for one in filters if not self._filters.take(one)]
+        return [condition for condition in filters if not self._filters.take(condition)]
 
 
 JsonOffsets = dict[str, dict[str, int]]
@@ -147,15 +147,19 @@ JsonOffsets = dict[str, dict[str, int]]
 
 def to_json(offsets: Offsets) -> JsonOffsets:
     """Convert offsets to their form in a checkpoint."""
-    found: JsonOffsets = {}
+    by_topic: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
+        by_topic.setdefault(topic, {})[str(partition)] = offset
+    return by_topic
 
 
 def from_json(offsets: JsonOffsets) -> Offsets:
     """Convert offsets from their form in a checkpoint."""
-    return {(topic, int(partition)): offset for topic, each in offsets.items() for partition, offset in each.items()}
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in offsets.items()
+        for partition, offset in partitions.items()
+    }
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -181,8 +185,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit set by `maxOffsetsPerTrigger`."""
-        most = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Save the current ends of the logs as the end of the query."""
@@ -220,9 +224,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLossError: offsets of the query no longer exist.
         """
-        gone = [key for key in starts if key not in logs]
-        if gone and self._options.fail_on_data_loss:
-            raise DataLossError(f"{gone[0][0]}-{gone[0][1]} has been deleted; the query was at {starts[gone[0]]}")
+        deleted = [key for key in starts if key not in logs]
+        if deleted and self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{deleted[0][0]}-{deleted[0][1]} has been deleted; the query was at {starts[deleted[0]]}"
+            )
         return {key: self._start(log, starts.get(key)) for key, log in logs.items()}
 
     def _start(self, log: QueryLog, start: int | None) -> int:
@@ -254,9 +260,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = self._starts({key: offset for key, offset in from_json(start).items() if key in ends}, logs)
         self._check_ends(ends, logs)
         ranges: Iterator[LogRange] = (
-            one
+            log_range
             for key, log in logs.items()
-            for one in log.ranges(OffsetInterval(starts[key], ends[key]), self._options.split_bytes)
+            for log_range in log.ranges(OffsetInterval(starts[key], ends[key]), self._options.split_bytes)
         )
         return [LogInputPartition(task) for task in pack(ranges, split_bytes=self._options.split_bytes)]
 
@@ -384,26 +390,26 @@ class PushedFilters:
                 return False
         return True
 
-    def _at_least(self, column: str, value: Any, more: int) -> bool:
+    def _at_least(self, column: str, value: Any, increment: int) -> bool:
         match column:
             case "offset":
-                self._first = max(self._first, value + more)
+                self._first = max(self._first, value + increment)
             case "partition":
-                self._partition_from = max(self._partition_from, value + more)
+                self._partition_from = max(self._partition_from, value + increment)
             case "timestamp" if isinstance(value, datetime) and value.tzinfo is not None:
-                at = _milliseconds(value)
-                self._min_timestamp = at if self._min_timestamp is None else max(self._min_timestamp, at)
+                timestamp = _milliseconds(value)
+                self._min_timestamp = timestamp if self._min_timestamp is None else max(self._min_timestamp, timestamp)
                 return False  # The time index leaves earlier records among the others.
             case _:
                 return False
         return True
 
-    def _below(self, column: str, value: Any, more: int) -> bool:
+    def _below(self, column: str, value: Any, increment: int) -> bool:
         match column:
             case "offset":
-                self._end = min(self._end, value + more)
+                self._end = min(self._end, value + increment)
             case "partition":
-                self._partition_until = min(self._partition_until, value + more)
+                self._partition_until = min(self._partition_until, value + increment)
             case _:
                 return False
         return True
@@ -417,7 +423,7 @@ class PushedFilters:
             and self._partition_from <= partition < self._partition_until
         )
 
-    def narrowed(self, first: int, end: int) -> OffsetInterval:
+    def narrow(self, first: int, end: int) -> OffsetInterval:
         """Return the part of [first, end) within the bounds."""
         return OffsetInterval(max(first, self._first), min(end, self._end), self._min_timestamp)
 

@@ -55,19 +55,19 @@ def ends_before(options: SourceOptions, key: TopicPartition, log: QueryLog) -> b
 
 def _resolve(which: str, position: Position, logs: Logs, no_offset: NoOffset) -> Offsets:
     resolved: Offsets = {}
-    by_time = _for_each(which, position.timestamps, logs) if position.timestamps is not None else {}
-    by_offset = _for_each(which, position.offsets, logs) if position.offsets is not None else {}
+    by_time = _numbers_by_log(which, position.timestamps, logs) if position.timestamps is not None else {}
+    by_offset = _numbers_by_log(which, position.offsets, logs) if position.offsets is not None else {}
     for key, log in logs.items():
         timestamp = by_time.get(key, position.timestamp)
         offset = by_offset.get(key, position.everywhere)
         if timestamp is not None:
-            found = offset_at_time(log, timestamp)
-            if found is None and no_offset == "error":
+            offset_at = offset_at_time(log, timestamp)
+            if offset_at is None and no_offset == "error":
                 raise OptionError(
                     f"{which}Timestamp: {log.name} has no record of {timestamp} or later"
                     " (startingOffsetsByTimestampStrategy=latest begins at its end)"
                 )
-            resolved[key] = log.end_offset if found is None else found
+            resolved[key] = log.end_offset if offset_at is None else offset_at
         elif offset == EARLIEST:
             resolved[key] = log.start_offset
         else:
@@ -75,13 +75,17 @@ def _resolve(which: str, position: Position, logs: Logs, no_offset: NoOffset) ->
     return resolved
 
 
-def _for_each(which: str, numbers: PartitionNumbers, logs: Logs) -> Offsets:
+def _numbers_by_log(which: str, numbers: PartitionNumbers, logs: Logs) -> Offsets:
     """Return the number for each log.
 
     Raises:
         OptionError: the numbers omit a log or name a partition that is not read.
     """
-    flat = {(topic, partition): number for topic, each in numbers.items() for partition, number in each.items()}
+    flat = {
+        (topic, partition): number
+        for topic, by_partition in numbers.items()
+        for partition, number in by_partition.items()
+    }
     missing = [log.name for key, log in logs.items() if key not in flat]
     unknown = [f"{topic}-{partition}" for topic, partition in flat if (topic, partition) not in logs]
     if missing or unknown:
@@ -96,16 +100,16 @@ def check_bounds(logs: Logs, starts: Offsets, ends: Offsets, *, fail_on_data_los
     Raises:
         DataLossError: a start or an end is outside its log.
     """
-    kept: Offsets = {}
+    checked: Offsets = {}
     for key, log in logs.items():
         start, end = starts[key], ends[key]
         if start < min(log.start_offset, end) and fail_on_data_loss:
             raise DataLossError(f"{log.name} begins at offset {log.start_offset}: {start} and those behind it are gone")
         if max(start, end) > log.tail.log_end_offset and fail_on_data_loss:
             raise DataLossError(f"{log.name} ends at offset {log.tail.log_end_offset}, before {max(start, end)}")
-        kept[key] = max(start, log.start_offset)
+        checked[key] = max(start, log.start_offset)
         ends[key] = min(end, log.end_offset)
-    return kept
+    return checked
 
 
 def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
@@ -117,31 +121,34 @@ def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
         OSError: a file cannot be read.
     """
     interval = OffsetInterval(log.start_offset, log.end_offset, timestamp)
-    for one in log.ranges(interval, _WHOLE):
-        with one.filesystem.open(one.path) as file:
-            position, size = one.position, _CHUNK_BYTES
-            while position < one.end_position:
-                data = memoryview(file.read_at(position, min(size, one.end_position - position)))
+    for log_range in log.ranges(interval, _WHOLE):
+        with log_range.filesystem.open(log_range.path) as file:
+            position, size = log_range.position, _CHUNK_BYTES
+            while position < log_range.end_position:
+                data = memoryview(file.read_at(position, min(size, log_range.end_position - position)))
                 headers = scan_headers(data)
                 if not len(headers):
-                    if len(data) >= one.end_position - position:
+                    if len(data) >= log_range.end_position - position:
                         break
                     size *= 2
                     continue
-                reached = (headers["max_timestamp"] >= timestamp) & (headers["last_offset"] >= one.first_offset)
+                reached = (headers["max_timestamp"] >= timestamp) & (headers["last_offset"] >= log_range.first_offset)
                 for line in np.flatnonzero(reached).tolist():
                     start = int(headers["position"][line])
                     entry = data[start : start + int(headers["size"][line])]
-                    found = _first_at_time(entry, one, timestamp)
-                    if found is not None:
-                        return found
+                    offset = _first_at_time(entry, log_range, timestamp)
+                    if offset is not None:
+                        return offset
                 position += int(headers["position"][-1] + headers["size"][-1])
     return None
 
 
-def _first_at_time(entry: memoryview, one: LogRange, timestamp: int) -> int | None:
+def _first_at_time(entry: memoryview, log_range: LogRange, timestamp: int) -> int | None:
     request = DecodeRequest(
-        columns=("offset", "timestamp"), first_offset=one.first_offset, end_offset=one.end_offset, engine="numpy"
+        columns=("offset", "timestamp"),
+        first_offset=log_range.first_offset,
+        end_offset=log_range.end_offset,
+        engine="numpy",
     )
     for batch in decode(entry, request):
         times = batch.column(1).cast("int64").to_pylist()
@@ -160,36 +167,36 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
         DamagedLogError: an entry is damaged, in the mode "failfast".
         OSError: a file cannot be read.
     """
-    for one in log.ranges(OffsetInterval(first, end), _WHOLE):
+    for log_range in log.ranges(OffsetInterval(first, end), _WHOLE):
         request = DecodeRequest(
             columns=("offset",),
-            first_offset=one.first_offset,
-            end_offset=one.end_offset,
+            first_offset=log_range.first_offset,
+            end_offset=log_range.end_offset,
             isolation=options.isolation,
-            aborted=one.aborted,
+            aborted=log_range.aborted,
             include_control=options.include_control,
             verify_crc=options.verify_crc,
             mode=options.mode,
             engine="numpy",
             chunk_bytes=1,
-            file=one.path,
+            file=log_range.path,
         )
-        with one.filesystem.open(one.path) as file:
-            position, size = one.position, _CHUNK_BYTES
-            while position < one.end_position:
-                data = file.read_at(position, min(size, one.end_position - position))
+        with log_range.filesystem.open(log_range.path) as file:
+            position, size = log_range.position, _CHUNK_BYTES
+            while position < log_range.end_position:
+                data = file.read_at(position, min(size, log_range.end_position - position))
                 report = DecodeReport()
                 for batch in decode(data, request, report):
                     return int(batch.column(0)[0].as_py())
-                if not report.consumed and len(data) >= one.end_position - position:
+                if not report.consumed and len(data) >= log_range.end_position - position:
                     break
                 size = size if report.consumed else size * 2
                 position += report.consumed
     return None
 
 
-def limited_ends(logs: Logs, starts: Offsets, ends: Offsets, most: int, options: SourceOptions) -> Offsets:
-    """Return ends that leave about `most` offsets to read.
+def limited_ends(logs: Logs, starts: Offsets, ends: Offsets, limit: int, options: SourceOptions) -> Offsets:
+    """Return ends that leave about `limit` offsets to read.
 
     The offsets are divided in proportion to the unread offsets of each partition.
 
@@ -203,10 +210,10 @@ def limited_ends(logs: Logs, starts: Offsets, ends: Offsets, most: int, options:
             firsts[key] = end if first is None else first
     sizes = {key: ends[key] - first for key, first in firsts.items()}
     total = sum(sizes.values())
-    if total <= most:
+    if total <= limit:
         return ends
     limited = dict(ends)
     for key, first in firsts.items():
-        share = most * sizes[key] / total
+        share = limit * sizes[key] / total
         limited[key] = min(ends[key], first + (int(share) if share >= 1 else 1)) if sizes[key] else ends[key]
     return limited

@@ -81,7 +81,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         OptionError: an option is unknown, missing or invalid.
     """
     given = {name.lower(): value for name, value in options.items()}
-    check_names(given, _KNOWN)
+    check_names(given, _OPTION_NAMES)
     values = read_simple(given, _SIMPLE)
     if not values.get("paths"):
         raise OptionError("path: a data directory has to be named, as in .load(directory)")
@@ -219,7 +219,7 @@ _POSITIONS: Final[dict[str, Callable[[str], Position]]] = {
     "OffsetsByTimestamp": lambda text: Position(timestamps=_by_partition(text)),
     "Offsets": _offsets,
 }
-_KNOWN: Final = {
+_OPTION_NAMES: Final = {
     name.lower(): name
     for name in (*_SIMPLE, *(f"{which}{suffix}" for which in ("starting", "ending") for suffix in _POSITIONS))
 }

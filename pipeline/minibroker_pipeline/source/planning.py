@@ -34,7 +34,7 @@ from minibroker_storage.layout import TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offse
 
 OPEN_COST_BYTES: Final = 64 * 1024
 """The cost of opening a file, in bytes that could be read in the same time."""
-_WORTH_AN_INDEX: Final = 256 * 1024
+_MIN_INDEXED_BYTES: Final = 256 * 1024
 """The number of bytes that are decoded in the time it takes to open an index."""
 HINT: Final = (
     " (read with mode=permissive to leave damaged batches out; at the end of a log, a broker that opens the directory"
@@ -96,9 +96,9 @@ def plan_ranges(
         return
     bounds = np.array([segment.base_offset for segment in log.segments], np.int64)
     first = max(int(np.searchsorted(bounds, interval.first, side="right")) - 1, 0)
-    behind = int(np.searchsorted(bounds, interval.end, side="left"))
+    end_segment = int(np.searchsorted(bounds, interval.end, side="left"))
     aborted = _Aborted(log, first, tail)
-    for number in range(first, behind):
+    for number in range(first, end_segment):
         segment = log.segments[number]
         next_base = log.end_of(number)
         # A broker may be writing the last segment, so only the bytes before the known end of the log are read.
@@ -107,21 +107,21 @@ def plan_ranges(
         end_offset = interval.end if next_base is None else min(interval.end, next_base)
         if not size:
             continue
-        after = _offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
-        if after is None:
+        offset_before = _offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
+        if offset_before is None:
             continue
-        for piece in _pieces(log, segment, size, max(first_offset, after), end_offset, split_bytes):
+        for part in _pieces(log, segment, size, max(first_offset, offset_before), end_offset, split_bytes):
             yield LogRange(
                 log.filesystem,
                 log.path(segment),
                 log.topic,
                 log.partition,
-                piece.position,
-                piece.end_position,
+                part.position,
+                part.end_position,
                 first_offset,
                 end_offset,
                 segment.identity,
-                aborted.between(max(piece.low, first_offset), min(piece.high, end_offset)),
+                aborted.between(max(part.low, first_offset), min(part.high, end_offset)),
             )
 
 
@@ -150,7 +150,7 @@ def _pieces(
     whole = [_Piece(0, size, segment.base_offset, end_offset)]
     is_part = first_offset > segment.base_offset
     # Requesting an index from object storage takes longer than reading a whole small segment.
-    if size <= _WORTH_AN_INDEX or (size <= split_bytes and not is_part):
+    if size <= _MIN_INDEXED_BYTES or (size <= split_bytes and not is_part):
         return whole
     index = index_of(log, segment)
     if not len(index.offsets):
@@ -164,13 +164,13 @@ def _pieces(
     slots = _cuts(index, start, position, end_position, split_bytes)
     checked = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
     # An index has no checksum, and may come from a killed process.
-    if not _are_true(log, segment, index, checked):
+    if not _are_valid_entries(log, segment, index, checked):
         _logger.warning("%s: the offset index does not fit the log; the segment is read as a whole", log.path(segment))
         return whole
     positions = [position, *(int(index.positions[slot]) for slot in slots), end_position]
     lows = [segment.base_offset if slot < 1 else int(index.offsets[slot - 1]) + 1 for slot in (start, *slots)]
     highs = [*(int(index.offsets[slot]) for slot in slots), end_offset]
-    return [_Piece(*piece) for piece in zip(positions, positions[1:], lows, highs, strict=False) if piece[0] < piece[1]]
+    return [_Piece(*part) for part in zip(positions, positions[1:], lows, highs, strict=False) if part[0] < part[1]]
 
 
 def _cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:
@@ -182,7 +182,7 @@ def _cuts(index: OffsetEntries, start: int, position: int, end_position: int, sp
     return [slot for slot in inside.tolist() if position < index.positions[slot] < end_position]
 
 
-def _are_true(log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, slots: Sequence[int]) -> bool:
+def _are_valid_entries(log: PartitionLog, segment: SegmentFiles, index: OffsetEntries, slots: Sequence[int]) -> bool:
     with log.filesystem.open(log.path(segment)) as file:
         return all(
             is_entry_at(file, int(index.positions[slot]), segment.size, int(index.offsets[slot]), segment.base_offset)
@@ -201,22 +201,22 @@ class _Aborted:
         self._found: list[AbortedRange] = []
         if tail.transactions is None:
             return
-        found = set(tail.transactions.aborted)  # The index may lack the newest aborted transactions.
+        transactions = set(tail.transactions.aborted)  # The index may lack the newest aborted transactions.
         for number in range(first, len(log.segments)):
             segment = log.segments[number]
             if TXN_INDEX_SUFFIX in segment.indexes:
                 path = log.path(segment, TXN_INDEX_SUFFIX)
                 try:
                     data = log.filesystem.read(path)
-                    found.update(AbortedRange(*entry[:3]) for entry in aborted_transactions(data, path))
+                    transactions.update(AbortedRange(*entry[:3]) for entry in aborted_transactions(data, path))
                 except FileNotFoundError:
                     continue
                 except CorruptIndexError as error:
                     if not tail.is_permissive:
                         raise CorruptIndexError(f"{error}{_TXN_INDEX_HINT}") from None
                     _logger.warning("%s; what was aborted is taken from the log", error)
-                    found.update(aborted_in(log, number))
-        self._found = sorted(found, key=lambda aborted: (aborted.first_offset, aborted.producer_id))
+                    transactions.update(aborted_in(log, number))
+        self._found = sorted(transactions, key=lambda aborted: (aborted.first_offset, aborted.producer_id))
         self._firsts = np.array([aborted.first_offset for aborted in self._found], np.int64)
         self._lasts = np.array([aborted.last_offset for aborted in self._found], np.int64)
 
@@ -228,7 +228,7 @@ class _Aborted:
         return tuple(self._found[slot] for slot in chosen.tolist())
 
 
-def aborted_around(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
+def read_aborted_from_log(log_range: LogRange) -> tuple[int, list[AbortedRange]]:
     """Return the log start offset and the aborted transactions that end in the range's segment.
 
     The transactions come from the log instead of its indexes. Those that began before the log start offset lack their
@@ -252,19 +252,19 @@ def pack(
     tasks: list[tuple[LogRange, ...]] = []
     task: list[LogRange] = []
     cost = 0
-    for one in ranges:
-        own = one.end_position - one.position + open_cost_bytes
-        if task and cost + own > split_bytes + split_bytes // 4:
+    for log_range in ranges:
+        range_cost = log_range.end_position - log_range.position + open_cost_bytes
+        if task and cost + range_cost > split_bytes + split_bytes // 4:
             tasks.append(tuple(task))
             task, cost = [], 0
-        task.append(one)
-        cost += own
+        task.append(log_range)
+        cost += range_cost
     if task:
         tasks.append(tuple(task))
     return tasks
 
 
-_TRIES: Final = 5
+_MAX_ATTEMPTS: Final = 5
 
 
 class QueryLog(NamedTuple):
@@ -322,7 +322,7 @@ class QueryLogs:
             OSError: a directory cannot be read.
         """
         options = self._options
-        found = select(
+        partitions = select(
             find_partitions(options.paths, options.storage),
             topics=options.topics,
             pattern=options.topics_pattern,
@@ -330,23 +330,23 @@ class QueryLogs:
             must_exist=must_exist,
         )
         logs: dict[TopicPartition, QueryLog] = {}
-        for one in found:
-            followed = self._update(one)
+        for partition in partitions:
+            followed = self._update(partition)
             if followed is not None:
-                logs[one.topic, one.partition] = followed
+                logs[partition.topic, partition.partition] = followed
         self._tails = {key: followed.tail for key, followed in logs.items()}
         return logs
 
-    def _update(self, found: FoundPartition) -> QueryLog | None:
-        tail = self._tails.get((found.topic, found.partition)) or LogTail(
+    def _update(self, partition: FoundPartition) -> QueryLog | None:
+        tail = self._tails.get((partition.topic, partition.partition)) or LogTail(
             transactions=self._options.isolation == "read_committed",
             verify_crc=self._options.verify_crc,
             permissive=self._options.mode == "permissive",
             high_watermark=self._options.high_watermark,
         )
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             try:
-                log = open_partition(found)
+                log = open_partition(partition)
                 tail.update(log)
             except FileNotFoundError:
                 continue  # Compaction and retention remove files, and a deletion removes the directory.

@@ -29,13 +29,13 @@ from minibroker_pipeline.decode import (
 from minibroker_pipeline.decode.request import Engine, Isolation, Mode
 from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
 from minibroker_pipeline.source.options import DAMAGE_COLUMN
-from minibroker_pipeline.source.planning import HINT, LogRange, aborted_around
+from minibroker_pipeline.source.planning import HINT, LogRange, read_aborted_from_log
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import RecordBatch
 from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2, RECORD_BATCH_OVERHEAD, TRANSACTIONAL_FLAG
 from minibroker_storage.layout import LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_of
 
-_LEAST_BATCH_BYTES: Final = 2 * 1024 * 1024
+_MIN_BATCH_BYTES: Final = 2 * 1024 * 1024
 """Smaller batches are joined, which copies them."""
 _FIRST_ENTRY_BYTES: Final = 64 * 1024
 """A larger first entry is not compared with the file's name."""
@@ -77,8 +77,8 @@ def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[
         DataLossError: a file was deleted.
         OSError: a file cannot be read.
     """
-    batches = (batch for one in ranges for batch in _read_range(one, settings))
-    return coalesce(batches, target_bytes=_LEAST_BATCH_BYTES)
+    batches = (batch for log_range in ranges for batch in _read_range(log_range, settings))
+    return coalesce(batches, target_bytes=_MIN_BATCH_BYTES)
 
 
 def _read_range(log_range: LogRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
@@ -150,14 +150,14 @@ class _RangeReading:
         self._check_name()
         # In the mode "permissive", an entry cut at a chunk's end would count as damage if its bytes contain an
         # apparent entry.
-        size = self._file.bytes_at_once if self._settings.mode == "failfast" else log_range.end_position - position
+        size = self._file.read_size if self._settings.mode == "failfast" else log_range.end_position - position
         while position < log_range.end_position:
-            left = log_range.end_position - position
-            data = self._buffer.read(self._file, position, min(size, left))
-            if len(data) < min(size, left):
-                self._refuse(position + len(data), left - len(data), "the file ends, and was longer a moment ago")
-                left = len(data)
-            before = report.consumed
+            remaining = log_range.end_position - position
+            data = self._buffer.read(self._file, position, min(size, remaining))
+            if len(data) < min(size, remaining):
+                self._refuse(position + len(data), remaining - len(data), "the file ends, and was longer a moment ago")
+                remaining = len(data)
+            consumed_before = report.consumed
             headers = scan_headers(data)
             self._check_order(headers, position)
             contradiction = self._contradiction(data, headers)
@@ -165,11 +165,11 @@ class _RangeReading:
                 yield self._complete(batch)
             if contradiction:
                 self._refuse(position, 0, contradiction)
-            consumed = report.consumed - before
+            consumed = report.consumed - consumed_before
             position += consumed
-            if not consumed and len(data) >= left:
-                if left:
-                    self._refuse(position, left, "the entry is cut short, but the log goes on behind it")
+            if not consumed and len(data) >= remaining:
+                if remaining:
+                    self._refuse(position, remaining, "the entry is cut short, but the log goes on behind it")
                 return
             if not consumed:
                 size *= 2
@@ -192,12 +192,14 @@ class _RangeReading:
         if not len(headers):
             return
         lasts = headers["last_offset"]
-        before = np.concatenate(([self._last_offset], lasts[:-1]))
-        wrong = np.flatnonzero(np.minimum(headers["base_offset"], lasts) <= before)
+        previous_lasts = np.concatenate(([self._last_offset], lasts[:-1]))
+        wrong = np.flatnonzero(np.minimum(headers["base_offset"], lasts) <= previous_lasts)
         self._last_offset = int(lasts[-1])
         if len(wrong):
             line = wrong[0]
-            message = f"offset {headers['base_offset'][line]} follows offset {before[line]}; one of the two is wrong"
+            message = (
+                f"offset {headers['base_offset'][line]} follows offset {previous_lasts[line]}; one of the two is wrong"
+            )
             self._refuse(position + int(headers["position"][line]), 0, message)
 
     def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
@@ -213,7 +215,7 @@ class _RangeReading:
         if not self._watch.is_doubtful(data, headers):
             return ""
         if self._in_log is None:
-            self._in_log = aborted_around(log_range)
+            self._in_log = read_aborted_from_log(log_range)
         start, in_log = self._in_log
         in_index = self._request.aborted
         low, high = int(headers["base_offset"].min()), int(headers["last_offset"].max()) + 1
@@ -243,17 +245,17 @@ class _RangeReading:
         return pa.RecordBatch.from_arrays(arrays, schema=output_schema(columns))
 
     def _damage_rows(self) -> pa.RecordBatch:
-        log_range, found = self._log_range, self._report.damage
-        known = {
-            "topic": [log_range.topic] * len(found),
-            "partition": [log_range.partition] * len(found),
+        log_range, damages = self._log_range, self._report.damage
+        values_by_column = {
+            "topic": [log_range.topic] * len(damages),
+            "partition": [log_range.partition] * len(damages),
             DAMAGE_COLUMN: [
                 f"{log_range.path}: byte {damage.position}: {damage.message} ({damage.size} bytes left out)"
-                for damage in found
+                for damage in damages
             ],
         }
         schema = output_schema(self._settings.columns)
-        arrays = [pa.array(known.get(field.name, [None] * len(found)), field.type) for field in schema]
+        arrays = [pa.array(values_by_column.get(field.name, [None] * len(damages)), field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -263,8 +265,8 @@ def output_schema(columns: tuple[str, ...]) -> pa.Schema:
     Raises:
         ValueError: a column is unknown.
     """
-    known = [column for column in columns if column != DAMAGE_COLUMN]
-    fields = {field.name: field for field in schema_of(known)} if known else {}
+    decoder_columns = [column for column in columns if column != DAMAGE_COLUMN]
+    fields = {field.name: field for field in schema_of(decoder_columns)} if decoder_columns else {}
     return pa.schema([fields.get(column, pa.field(DAMAGE_COLUMN, pa.string())) for column in columns])
 
 
@@ -367,8 +369,8 @@ def contradictions(
 
     `start` is the log start offset. The first offset of a transaction that began before it is unknown.
     """
-    known, found = set(in_index), set(in_log)
-    older = {(producer, last) for producer, first, last in known if first < start}
-    differing = [one for one in found - known if (one[0], one[2]) not in older]
-    differing += [one for one in known - found if one[1] >= start]
-    return sorted((one for one in differing if low <= one[2] < high), key=itemgetter(2))
+    indexed, logged = set(in_index), set(in_log)
+    older = {(producer, last) for producer, first, last in indexed if first < start}
+    differing = [transaction for transaction in logged - indexed if (transaction[0], transaction[2]) not in older]
+    differing += [transaction for transaction in indexed - logged if transaction[1] >= start]
+    return sorted((transaction for transaction in differing if low <= transaction[2] < high), key=itemgetter(2))

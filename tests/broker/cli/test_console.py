@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cli.console import Console, tell_request
+from minibroker.cli.console import Console, log_request
 from minibroker.clock import ManualClock
 from minibroker.cluster.advice import (
     CONNECTIONS,
@@ -90,7 +90,7 @@ def test_what_is_no_request_is_told_with_the_reason(tapped: Tapped, over: list[E
 
 def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.CaptureFixture[str]) -> None:
     with Console("json", verbose=True):
-        recording_of(tapped.services).watch(tell_request)
+        recording_of(tapped.services).watch(log_request)
         tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
         try:
             os.stat("/no/such/file")
@@ -106,7 +106,7 @@ def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.Captur
 
 def test_text_says_who_speaks_and_requests_say_when(tapped: Tapped, capsys: pytest.CaptureFixture[str]) -> None:
     with Console("text", verbose=True):
-        recording_of(tapped.services).watch(tell_request)
+        recording_of(tapped.services).watch(log_request)
         tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
         logging.getLogger("minibroker").warning("careful")
     request, warning = capsys.readouterr().err.splitlines()

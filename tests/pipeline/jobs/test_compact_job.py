@@ -16,7 +16,7 @@ from minibroker_pipeline.cli import main
 from minibroker_pipeline.decode import DamagedLogError, decoder, numpy_engine
 from minibroker_pipeline.jobs.compact import CompactSettings, LogChangedError, compact
 from minibroker_pipeline.jobs.verify import verify
-from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, check_apart
+from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError, check_target_apart
 from minibroker_pipeline.log_directories.partition_logs import LogNameError
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
@@ -203,9 +203,9 @@ def test_a_segment_that_is_replaced_meanwhile_is_told(tmp_path: Path, monkeypatc
     def replaced(paths: Sequence[str], target: str) -> None:
         log.with_suffix(".new").write_bytes(log.read_bytes())
         log.with_suffix(".new").rename(log)
-        check_apart(paths, target)
+        check_target_apart(paths, target)
 
-    monkeypatch.setattr("minibroker_pipeline.jobs.compact.check_apart", replaced)
+    monkeypatch.setattr("minibroker_pipeline.jobs.compact.check_target_apart", replaced)
     with pytest.raises(LogChangedError, match="a broker works in the directory"):
         compact([str(data)], str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minibroker_pipeline.decode import DamagedLogError
-from minibroker_pipeline.jobs.diff import MOST_EXAMPLES, DiffSettings, diff
+from minibroker_pipeline.jobs.diff import MAX_EXAMPLES, DiffSettings, diff
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
@@ -75,7 +75,7 @@ def test_what_is_on_one_side_only_is_named(left: Path, tmp_path: Path) -> None:
     orders, payments = report.lines
     assert (orders.equal, orders.only_left, orders.only_right) == (95, 5, 0)
     assert [example.offset for example in orders.examples] == [50, 51, 52, 53, 54]
-    assert (payments.only_right, len(payments.examples)) == (100, MOST_EXAMPLES)
+    assert (payments.only_right, len(payments.examples)) == (100, MAX_EXAMPLES)
     assert report.only_right == ["payments-3"]
     assert not report.is_equal
     assert diff(str(left), str(tmp_path / "right"), DiffSettings(topics=("payments",))).lines == [payments]

@@ -186,7 +186,7 @@ def test_who_knows_the_aborted_transactions_tells_them(tmp_path: Path) -> None:
     known = AbortedTxn(7, 0, 0, 1)
     with PartitionWriter(str(tmp_path), track_transactions=False) as writer:
         writer.append(batch, scan_headers(batch))
-        writer.note_aborted([known])
+        writer.add_aborted([known])
     assert decode_all((tmp_path / f"{0:020d}.txnindex").read_bytes()) == [known]
 
 

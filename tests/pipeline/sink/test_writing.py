@@ -117,7 +117,7 @@ def test_pieces_of_tasks_follow_each_other_whether_copied_or_renamed(
 ) -> None:
     tasks = [rows(0, 10), rows(10, 300), [], rows(300, 301), rows(301, 700)]
     for name, small in (("copied", 1 << 30), ("renamed", 0), ("mixed", 1000)):
-        monkeypatch.setattr("minibroker_pipeline.sink.writer.SMALL_BYTES", small)
+        monkeypatch.setattr("minibroker_pipeline.sink.writer.MAX_COPIED_BYTES", small)
         write(tmp_path / name, *tasks, topic="orders", batchBytes=100, segmentBytes=2000, indexIntervalBytes=300)
         assert values(tmp_path / name) == {("orders", 0): numbers(0, 700)}
         check(tmp_path / name)

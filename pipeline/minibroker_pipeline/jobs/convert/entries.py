@@ -34,7 +34,7 @@ from minibroker_pipeline.decode.blocks import (
 from minibroker_pipeline.decode.encoder import binary_of
 from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertCounts, ConvertError, ConvertSettings, Droppable
-from minibroker_pipeline.jobs.segment_walk import Entries, NoEntries, Walked, describe_entry, walk_records
+from minibroker_pipeline.jobs.segment_walk import Entries, InvalidBytes, WalkedRecords, describe_entry, walk_records
 from minibroker_pipeline.jobs.sizes import BATCH_BYTES as USUAL_BATCH_BYTES
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress
@@ -60,7 +60,7 @@ REPACK: Final = 1
 REBUILD: Final = 2
 
 
-class Ways(NamedTuple):
+class Conversions(NamedTuple):
     """The conversion of each entry: its kind, and the numbers of the new format and codec."""
 
     way: NDArray[np.int64]
@@ -76,18 +76,18 @@ class Ways(NamedTuple):
         return np.split(lines, np.flatnonzero(np.diff(kind)) + 1) if len(lines) else []
 
 
-def ways_of(headers: NDArray[Any], settings: ConvertSettings | None) -> Ways:
+def plan_conversions(headers: NDArray[Any], settings: ConvertSettings | None) -> Conversions:
     """Return the conversions of the entries with these headers. Without settings, all entries are copied."""
     own_magic, own_codec = headers["magic"].astype(np.int64), headers["codec"].astype(np.int64)
     if settings is None:
-        return Ways(np.full(len(headers), COPY), own_magic, own_codec)
+        return Conversions(np.full(len(headers), COPY), own_magic, own_codec)
     magic = own_magic if settings.magic is None else np.full(len(headers), settings.magic)
     codec = own_codec if settings.codec_id is None else np.full(len(headers), settings.codec_id)
     is_v2 = own_magic == MAGIC_V2
     attributes = headers["attributes"]
     is_other_codec = (codec != own_codec) | (np.bool_(settings.level is not None) & (codec != 0))
     is_rebatched = np.bool_(settings.batch_bytes is not None)
-    is_free = (headers["producer_id"] < 0) & (attributes & _KEPT_WHOLE == 0)
+    is_free = (headers["producer_id"] < 0) & (attributes & _INDIVISIBLE_FLAGS == 0)
     has_records = is_v2 & (headers["record_count"] > 0) & (attributes & CONTROL_FLAG == 0)
     is_single = ~is_v2 & (own_codec == 0)
     is_wrapper = ~is_v2 & (own_codec != 0)
@@ -99,32 +99,32 @@ def ways_of(headers: NDArray[Any], settings: ConvertSettings | None) -> Ways:
     )
     is_repacked = is_other_codec & (has_records | is_wrapper)
     way = np.where(is_rebuilt, REBUILD, np.where(is_repacked, REPACK, COPY))
-    return Ways(way.astype(np.int64), magic, codec)
+    return Conversions(way.astype(np.int64), magic, codec)
 
 
-_KEPT_WHOLE: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
+_INDIVISIBLE_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
 """Attributes of batches whose records belong together. Such batches are neither joined nor split."""
 
 
-_NO_TIME: Final = 0
+_NO_APPEND_TIME: Final = 0
 
 
-def unsound(walked: Walked, engine: RecordEngine) -> dict[int, str]:
+def find_invalid_entries(walked: WalkedRecords, engine: RecordEngine) -> dict[int, str]:
     """Return the lines of entries with readable but invalid records, and the faults."""
     table, blocks = walked.table, walked.blocks
-    found: dict[int, str] = {}
+    faults: dict[int, str] = {}
     falls = np.flatnonzero(np.diff(table.offsets[: table.rows]) <= 0) + 1
     if len(falls):
         ends = np.cumsum(blocks[:, ROWS])
         for block in np.unique(np.searchsorted(ends, falls, side="right")).tolist():
-            found[int(blocks[block, ENTRY])] = "the offsets of the records do not rise"
+            faults[int(blocks[block, ENTRY])] = "the offsets of the records do not rise"
     wrappers = blocks[(blocks[:, KIND] >= WRAPPER_V0) & (blocks[:, IS_BAD] == 0)]
     # Check all wrappers together first, because a call for each wrapper takes longer than its messages.
     if len(wrappers) and not _are_right(table.data[wrappers[0, START] : wrappers[-1, END]], engine):
         for start, end, entry in wrappers[:, (START, END, ENTRY)].tolist():
-            if has_wrong_messages(table.data.data[start:end], engine):
-                found[entry] = "the checksum of a message in it"
-    return found
+            if has_wrong_checksums(table.data.data[start:end], engine):
+                faults[entry] = "the checksum of a message in it"
+    return faults
 
 
 def _are_right(messages: NDArray[np.uint8], engine: RecordEngine) -> bool:
@@ -134,18 +134,18 @@ def _are_right(messages: NDArray[np.uint8], engine: RecordEngine) -> bool:
     return is_all and not engine.wrong_crcs(messages.data, headers)
 
 
-def has_wrong_messages(messages: memoryview, engine: RecordEngine) -> bool:
+def has_wrong_checksums(messages: memoryview, engine: RecordEngine) -> bool:
     """Return whether a wrapper's message set has a message with a wrong checksum."""
     return bool(engine.wrong_crcs(messages, scan_headers(messages)))
 
 
-def without(walked: Walked, lines: list[int]) -> Walked:
+def without(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
     """Return the records without those of these entries."""
     table, blocks = walked.table, walked.blocks
     is_kept = ~np.isin(blocks[:, ENTRY], lines)
-    kept = np.repeat(is_kept, blocks[:, ROWS])
-    arrays: Any = [array[: table.rows][kept] for array in table[2:]]
-    return Walked(RecordTable(table.data, int(np.count_nonzero(kept)), *arrays), blocks[is_kept])
+    is_kept_row = np.repeat(is_kept, blocks[:, ROWS])
+    arrays: Any = [array[: table.rows][is_kept_row] for array in table[2:]]
+    return WalkedRecords(RecordTable(table.data, int(np.count_nonzero(is_kept_row)), *arrays), blocks[is_kept])
 
 
 class Rebuilder:
@@ -165,7 +165,7 @@ class Rebuilder:
             "timestamps": timestamps < NO_TIMESTAMP if magic else timestamps != NO_TIMESTAMP,
         }
 
-    def rebuild(self, walked: Walked, headers: NDArray[Any], ways: Ways, magic: int) -> EncodedBatches:
+    def rebuild(self, walked: WalkedRecords, headers: NDArray[Any], ways: Conversions, magic: int) -> EncodedBatches:
         """Encode records as entries of format `magic`, without the parts that it cannot store.
 
         Raises:
@@ -192,17 +192,22 @@ class Rebuilder:
         bounds = np.frombuffer(lists, np.int32)[: table.rows + 1]
         return bounds[:-1], np.diff(bounds), _binary(keys), _binary(values)
 
-    def _groups(self, blocks: _Ints, headers: NDArray[Any], ways: Ways) -> _Ints:
+    def _groups(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
         """Group the blocks that can share batches, with their common attributes."""
         lines = blocks[:, ENTRY]
-        own = headers[lines]
+        entry_headers = headers[lines]
         codec = ways.codec[lines]
-        is_append_time = (own["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (own["magic"] > 0)
+        is_append_time = (entry_headers["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (entry_headers["magic"] > 0)
         attributes = codec | np.where(is_append_time, TIMESTAMP_TYPE_FLAG, 0)
         common = np.stack(
-            [attributes, own["leader_epoch"], np.where(is_append_time, own["max_timestamp"], _NO_TIME)], axis=1
+            [
+                attributes,
+                entry_headers["leader_epoch"],
+                np.where(is_append_time, entry_headers["max_timestamp"], _NO_APPEND_TIME),
+            ],
+            axis=1,
         )
-        is_single = (own["magic"] < MAGIC_V2) & (own["codec"] == 0)
+        is_single = (entry_headers["magic"] < MAGIC_V2) & (entry_headers["codec"] == 0)
         is_joined = np.ones(len(lines), np.bool_) if self._settings.batch_bytes is not None else is_single
         begins = np.ones(len(lines), np.bool_)
         begins[1:] = (common[1:] != common[:-1]).any(axis=1) | ~(is_joined[1:] & is_joined[:-1])
@@ -210,7 +215,7 @@ class Rebuilder:
         ends = np.cumsum(blocks[:, ROWS])[np.append(firsts[1:], len(lines)) - 1]
         groups = groups_table(ends)
         groups[:, ATTRIBUTES] = attributes[firsts]
-        groups[:, LEADER_EPOCH] = own["leader_epoch"][firsts]
+        groups[:, LEADER_EPOCH] = entry_headers["leader_epoch"][firsts]
         limit = min(self._settings.batch_bytes or USUAL_BATCH_BYTES, MAX_DECOMPRESSED_SIZE)
         groups[:, BATCH_BYTES] = np.where(is_joined[firsts], limit, INT32_MAX)
         return groups
@@ -259,19 +264,19 @@ class EntryConverter:
         self._committed = Selection(request)
         self._last_offset = source.first_offset - 1
 
-    def convert(self, piece: Entries | NoEntries) -> Iterator[EncodedBatches]:
+    def convert(self, piece: Entries | InvalidBytes) -> Iterator[EncodedBatches]:
         """Yield the converted entries of the next part of the log."""
-        if isinstance(piece, NoEntries):
+        if isinstance(piece, InvalidBytes):
             self._refuse(Damage(piece.position, piece.offset, piece.size, piece.reason))
             return
         self.counts.entries_before += len(piece.headers)
         self.counts.bytes_before += int(piece.headers["size"].sum(dtype=np.int64))
-        for found in self._converted(piece):
-            kept = self._in_order(found)
-            self.counts.entries_after += len(kept.headers)
-            self.counts.bytes_after += int(kept.headers["size"].sum(dtype=np.int64))
-            if len(kept.headers):
-                yield kept
+        for encoded in self._converted(piece):
+            ordered = self._in_order(encoded)
+            self.counts.entries_after += len(ordered.headers)
+            self.counts.bytes_after += int(ordered.headers["size"].sum(dtype=np.int64))
+            if len(ordered.headers):
+                yield ordered
 
     def _converted(self, entries: Entries) -> Iterator[EncodedBatches]:
         headers = entries.headers
@@ -280,8 +285,8 @@ class EntryConverter:
         for line in wrong:
             self._refuse(describe_entry(entries, headers[line]))
         lines = np.delete(lines, wrong)
-        ways = ways_of(headers, self._settings)
-        lines = self._holdable(headers, lines, ways)
+        ways = plan_conversions(headers, self._settings)
+        lines = self._storable_lines(headers, lines, ways)
         self._check_codecs(headers, lines, ways)
         for run in ways.runs(headers, lines):
             way, magic = int(ways.way[run[0]]), int(ways.magic[run[0]])
@@ -293,27 +298,27 @@ class EntryConverter:
             else:
                 yield from self._rebuilt(entries, run, ways, magic)
 
-    def _holdable(self, headers: NDArray[Any], lines: _Ints, ways: Ways) -> _Ints:
+    def _storable_lines(self, headers: NDArray[Any], lines: _Ints, ways: Conversions) -> _Ints:
         """Return the lines without transaction markers and uncommitted records, which older formats cannot store."""
         is_older = (ways.magic < headers["magic"]) & (headers["magic"] == MAGIC_V2)
         if not is_older.any():
             return lines
-        own, is_older = headers[lines], is_older[lines]
-        offsets = own["base_offset"]
-        is_marker = is_older & (own["attributes"] & CONTROL_FLAG != 0)
-        in_transaction = is_older & (own["attributes"] & TRANSACTIONAL_FLAG != 0)
-        self._lose("transactions", offsets[in_transaction | is_marker])
+        entry_headers, is_older = headers[lines], is_older[lines]
+        offsets = entry_headers["base_offset"]
+        is_marker = is_older & (entry_headers["attributes"] & CONTROL_FLAG != 0)
+        in_transaction = is_older & (entry_headers["attributes"] & TRANSACTIONAL_FLAG != 0)
+        self._check_loss("transactions", offsets[in_transaction | is_marker])
         is_committed = np.zeros(len(lines), np.bool_)
-        is_committed[self._committed.lines(own)] = True
+        is_committed[self._committed.lines(entry_headers)] = True
         is_uncommitted = is_older & ~is_marker & ~is_committed
         self.counts.markers += int(np.count_nonzero(is_marker))
-        self.counts.uncommitted += int(np.maximum(own["record_count"][is_uncommitted], 0).sum())
-        kept = ~(is_marker | is_uncommitted) & ~(is_older & (own["record_count"] == 0))
-        self.counts.producers += int(np.count_nonzero(is_older & kept & (own["producer_id"] >= 0)))
-        left: _Ints = lines[kept]
-        return left
+        self.counts.uncommitted += int(np.maximum(entry_headers["record_count"][is_uncommitted], 0).sum())
+        is_kept = ~(is_marker | is_uncommitted) & ~(is_older & (entry_headers["record_count"] == 0))
+        self.counts.producers += int(np.count_nonzero(is_older & is_kept & (entry_headers["producer_id"] >= 0)))
+        kept_lines: _Ints = lines[is_kept]
+        return kept_lines
 
-    def _check_codecs(self, headers: NDArray[Any], lines: _Ints, ways: Ways) -> None:
+    def _check_codecs(self, headers: NDArray[Any], lines: _Ints, ways: Conversions) -> None:
         is_zstd = (ways.codec == CompressionCodec.ZSTD) & (ways.magic < MAGIC_V2) & (ways.way != COPY)
         for line in lines[is_zstd[lines]][:1].tolist():
             raise ConvertError(
@@ -321,14 +326,14 @@ class EntryConverter:
                 f" {FORMATS[int(ways.magic[line])]} does not know; name another codec, or format v2"
             )
 
-    def _lose(self, part: Droppable, offsets: NDArray[np.int64]) -> None:
+    def _check_loss(self, part: Droppable, offsets: NDArray[np.int64]) -> None:
         if len(offsets) and self._settings is not None and part not in self._settings.drop:
             raise ConvertError(
                 f"{self._where(int(offsets[0]))}: {part}, which message format {self._settings.format} has no place"
                 f" for; --drop {part} leaves them out"
             )
 
-    def _repacked(self, entries: Entries, run: _Ints, ways: Ways) -> EncodedBatches:
+    def _repacked(self, entries: Entries, run: _Ints, ways: Conversions) -> EncodedBatches:
         """Return entries with another codec and no other change."""
         out = bytearray()
         level = None if self._settings is None else self._settings.level
@@ -346,7 +351,7 @@ class EntryConverter:
                 self._check_size(records, header)
             if header["magic"] == MAGIC_V2:
                 out += pack_batch(read_header(entry), compress(codec, records, level=level), codec)[0]
-            elif has_wrong_messages(memoryview(records), self._engine):
+            elif has_wrong_checksums(memoryview(records), self._engine):
                 self._refuse_entry(entries, header, "the checksum of a message in it")
                 continue
             else:
@@ -361,21 +366,21 @@ class EntryConverter:
         except EncodeError as error:
             raise ConvertError(f"{self._where(int(header['base_offset']))}: {error}") from None
 
-    def _rebuilt(self, entries: Entries, run: _Ints, ways: Ways, magic: int) -> Iterator[EncodedBatches]:
+    def _rebuilt(self, entries: Entries, run: _Ints, ways: Conversions, magic: int) -> Iterator[EncodedBatches]:
         assert self._rebuilder is not None, "entries are copied without settings"
-        found: list[Damage] = []
-        for walked in walk_records(entries, run, self._engine, found):
-            faults = unsound(walked, self._engine)
+        damages: list[Damage] = []
+        for walked in walk_records(entries, run, self._engine, damages):
+            faults = find_invalid_entries(walked, self._engine)
             for line, fault in sorted(faults.items()):
                 self._refuse_entry(entries, entries.headers[line], fault)
             if faults:
                 walked = without(walked, list(faults))  # noqa: PLW2901 - what is left of it
-            self._refuse_all(found)
+            self._refuse_all(damages)
             if not walked.table.rows:
                 continue
             for loss, is_lost in self._rebuilder.losses(walked.table, magic).items():
                 offsets = walked.table.offsets[: walked.table.rows][is_lost]
-                self._lose("headers" if loss == "headers" else "timestamps", offsets)
+                self._check_loss("headers" if loss == "headers" else "timestamps", offsets)
                 setattr(self.counts, loss, getattr(self.counts, loss) + len(offsets))
             try:
                 encoded = self._rebuilder.rebuild(walked, entries.headers, ways, magic)
@@ -383,13 +388,13 @@ class EntryConverter:
                 raise ConvertError(f"{self._where(int(walked.table.offsets[0]))}: {error}") from None
             self.counts.rebuilt += int(np.count_nonzero(walked.blocks[:, ROWS]))
             yield encoded
-        self._refuse_all(found)
+        self._refuse_all(damages)
 
-    def _in_order(self, piece: EncodedBatches) -> EncodedBatches:
+    def _in_order(self, encoded: EncodedBatches) -> EncodedBatches:
         """Return the entries with ascending offsets that are within the segment."""
-        headers = piece.headers
+        headers = encoded.headers
         if not len(headers):
-            return piece
+            return encoded
         is_wrong = headers["last_offset"] >= self._source.end_offset
         is_wrong |= headers["last_offset"] < headers["base_offset"]
         reached = np.where(is_wrong, self._last_offset, headers["last_offset"])
@@ -399,18 +404,18 @@ class EntryConverter:
             offset = int(headers["base_offset"][line])
             message = f"its offsets do not follow {lasts[line]}, or are not the segment's"
             self._refuse(Damage(0, offset, int(headers["size"][line]), message))
-        kept = headers[~is_wrong]
-        if len(kept):
-            self._last_offset = int(kept["last_offset"][-1])
-        return EncodedBatches(piece.data, kept)
+        kept_headers = headers[~is_wrong]
+        if len(kept_headers):
+            self._last_offset = int(kept_headers["last_offset"][-1])
+        return EncodedBatches(encoded.data, kept_headers)
 
     def _refuse_entry(self, entries: Entries, header: Any, message: str) -> None:
         position = entries.position + int(header["position"])
         self._refuse(Damage(position, int(header["base_offset"]), int(header["size"]), message))
 
     def _refuse_all(self, damage: list[Damage]) -> None:
-        for one in sorted(damage):
-            self._refuse(one)
+        for item in sorted(damage):
+            self._refuse(item)
         damage.clear()
 
     def _refuse(self, damage: Damage) -> None:

@@ -20,8 +20,8 @@ from minibroker_pipeline.jobs.task_runner import run_tasks
 from minibroker_pipeline.log_directories.directory_commit import (
     DataDirectoryCommit,
     PublishedLog,
-    carried_files,
-    check_apart,
+    check_target_apart,
+    files_for_copy,
     staged_task,
 )
 from minibroker_pipeline.log_directories.partition_logs import (
@@ -75,7 +75,7 @@ class LogProducers(NamedTuple):
             for producer, entry in self.producers.items()
             if entry.current_txn_first_offset >= 0
         )
-        return (*(AbortedRange(*one[:3]) for one in self.aborted), *still_open)
+        return (*(AbortedRange(*transaction[:3]) for transaction in self.aborted), *still_open)
 
 
 def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine: RecordEngine) -> LogProducers:
@@ -96,21 +96,25 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
     has_index = any(TXN_INDEX_SUFFIX in segment.indexes for segment in log.segments)
     if log.data.is_clean and not log.snapshots and not has_index:
         return LogProducers({}, ())
-    known: set[AbortedTxn] = set()
+    aborted: set[AbortedTxn] = set()
     snapshot_offset, producers = _newest_snapshot(log, end_offset)
     try:
         for segment in log.segments:
             if TXN_INDEX_SUFFIX in segment.indexes:
                 path = log.path(segment, TXN_INDEX_SUFFIX)
                 with contextlib.suppress(FileNotFoundError):
-                    known.update(aborted_transactions(log.filesystem.read(path), path))
+                    aborted.update(aborted_transactions(log.filesystem.read(path), path))
     except CorruptIndexError:
         snapshot_offset, producers = 0, {}
     state = ProducerStateManager("", INT64_MAX, known=producers)
-    seen = {(one.producer_id, one.last_offset) for one in known}
+    ends = {(transaction.producer_id, transaction.last_offset) for transaction in aborted}
     for entries in _behind(log, snapshot_offset, end_position, engine):
-        known.update(one for one in _replay(state, entries, snapshot_offset) if (one[0], one.last_offset) not in seen)
-    return LogProducers(dict(state.active), tuple(sorted(known, key=lambda one: one.last_offset)))
+        aborted.update(
+            transaction
+            for transaction in _replay(state, entries, snapshot_offset)
+            if (transaction[0], transaction.last_offset) not in ends
+        )
+    return LogProducers(dict(state.active), tuple(sorted(aborted, key=lambda transaction: transaction.last_offset)))
 
 
 def _newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[int, dict[int, ProducerStateEntry]]:
@@ -144,13 +148,13 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
         position, size = int(headers["position"][line]), int(headers["size"][line])
         header = make_header(HEADER.unpack_from(entries.data, position))
         try:
-            found = producers.update(header, header.base_offset, entries.data[position : position + size])
+            transaction = producers.update(header, header.base_offset, entries.data[position : position + size])
         except (CorruptRecordError, DecodeError):
             producers.rollback()  # The conversion of the batch reports or omits it.
             continue
         producers.commit()
-        if found is not None:
-            aborted.append(found)
+        if transaction is not None:
+            aborted.append(transaction)
     return aborted
 
 
@@ -216,7 +220,7 @@ class _Output:
         # For records without timestamps, retention uses the file's modification time.
         self._modified_ns = os.stat(task.path).st_mtime_ns if _is_local(task) else None
 
-    def append(self, piece: EncodedBatches) -> None:
+    def append(self, encoded: EncodedBatches) -> None:
         """Write entries, and record the aborted transactions at their markers."""
         writer = self._writer
         if writer is None:
@@ -226,26 +230,26 @@ class _Output:
                 base_offset=self._task.base_offset,
                 track_transactions=False,
             )
-        last_offsets = piece.headers["last_offset"]
+        last_offsets = encoded.headers["last_offset"]
         begin = 0
         while begin < len(last_offsets):
-            behind = len(last_offsets)
+            end_line = len(last_offsets)
             if self._pending:
-                behind = min(int(np.searchsorted(last_offsets, self._pending[0].last_offset)) + 1, behind)
+                end_line = min(int(np.searchsorted(last_offsets, self._pending[0].last_offset)) + 1, end_line)
             writer.modified_ns = self._modified_ns
-            writer.append(piece.data, piece.headers[begin:behind])
-            reached = int(last_offsets[behind - 1])
-            due = [one for one in self._pending if one.last_offset <= reached]
+            writer.append(encoded.data, encoded.headers[begin:end_line])
+            reached = int(last_offsets[end_line - 1])
+            due = [transaction for transaction in self._pending if transaction.last_offset <= reached]
             if due:
-                writer.note_aborted(due)
+                writer.add_aborted(due)
                 self._pending = self._pending[len(due) :]
-            begin = behind
+            begin = end_line
 
     def close(self) -> tuple[tuple[WrittenSegment, ...], tuple[EpochEntry, ...]]:
         """Complete the files, and return the segments and leader epochs."""
         if self._writer is None:
             return (), ()
-        self._writer.note_aborted(self._pending)
+        self._writer.add_aborted(self._pending)
         self._writer.modified_ns = self._modified_ns
         return self._writer.close(), self._writer.summary.epochs
 
@@ -299,33 +303,33 @@ def convert(
         decode.DamagedLogError: a log is damaged, in the mode "failfast".
         OSError: a directory or a file cannot be read or written.
     """
-    check_apart(paths, target)
+    check_target_apart(paths, target)
     engine = load_engine()
-    logs = {key: _look_at(followed, engine) for key, followed in _found(paths, settings).items()}
+    logs = {key: _load_log(followed, engine) for key, followed in _found(paths, settings).items()}
     with DataDirectoryCommit(target) as commit:
         tasks = [task for log in logs.values() for task in _tasks(log, settings, commit.staging)]
         sizes = [task.size for task in tasks]
         label = "convert", "segments"
-        done: dict[TopicPartition, list[ConvertedSegment]] = {key: [] for key in logs}
-        for one in run_tasks(_convert_segment, tasks, sizes, label=label, spark=spark, processes=processes):
-            done[one.topic, one.partition].append(one)
-        report = ConvertReport([_finish(commit, logs[key], parts, settings) for key, parts in done.items()])
+        results: dict[TopicPartition, list[ConvertedSegment]] = {key: [] for key in logs}
+        for result in run_tasks(_convert_segment, tasks, sizes, label=label, spark=spark, processes=processes):
+            results[result.topic, result.partition].append(result)
+        report = ConvertReport([_finish(commit, logs[key], segments, settings) for key, segments in results.items()])
         sources = [log.followed.log for log in logs.values()]
         cleaned = cleaner_offsets(sources)
         published = {
             key: PublishedLog(log.end_offset, log.followed.log.start_offset, cleaned.get(key))
             for key, log in logs.items()
         }
-        commit.publish(published, carried_files(sources))
+        commit.publish(published, files_for_copy(sources))
     return report
 
 
 def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartition, QueryLog]:
-    found = find_partitions(paths)
+    partitions = find_partitions(paths)
     if settings.topics:
-        topics = {one.topic for one in select(found, topics=settings.topics)}
+        topics = {partition.topic for partition in select(partitions, topics=settings.topics)}
     else:
-        topics = {topic for topic, _ in found} - {_CLUSTER_METADATA}
+        topics = {topic for topic, _ in partitions} - {_CLUSTER_METADATA}
     if not topics:
         return {}
     options = {"paths": json.dumps(list(paths)), "topics": ",".join(sorted(topics)), "mode": settings.mode}
@@ -336,7 +340,7 @@ def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartiti
     return logs
 
 
-def _look_at(followed: QueryLog, engine: RecordEngine) -> _Log:
+def _load_log(followed: QueryLog, engine: RecordEngine) -> _Log:
     tail = followed.tail
     return _Log(followed, log_producers(followed.log, tail.end_position, tail.log_end_offset, engine))
 
@@ -345,10 +349,10 @@ def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> list[SegmentTa
     source, tail = log.followed.log, log.followed.tail
     keeps_markers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
     aborted = log.producers.aborted if keeps_markers else ()
-    markers = [one.last_offset for one in aborted]
+    markers = [transaction.last_offset for transaction in aborted]
     uncommitted = () if keeps_markers else log.producers.uncommitted
     tasks: list[SegmentTask] = []
-    bounds = np.array([one[1:] for one in uncommitted], np.int64).reshape(-1, 2)
+    bounds = np.array([transaction[1:] for transaction in uncommitted], np.int64).reshape(-1, 2)
     for number, segment in enumerate(source.segments):
         next_base = source.end_of(number)
         size, end = (tail.end_position, log.end_offset) if next_base is None else (segment.size, next_base)
@@ -374,13 +378,13 @@ def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> list[SegmentTa
 
 
 def _finish(
-    commit: DataDirectoryCommit, log: _Log, parts: list[ConvertedSegment], settings: ConvertSettings
+    commit: DataDirectoryCommit, log: _Log, converted: list[ConvertedSegment], settings: ConvertSettings
 ) -> ConvertLine:
     """Assemble the directory of a partition."""
     source = log.followed.log
     directory = commit.partition_directory(source.topic, source.partition)
     line = ConvertLine(source.topic, source.partition, log_end_offset=log.end_offset)
-    written = sorted(segment for part in parts for segment in part.segments)
+    written = sorted(segment for part in converted for segment in part.segments)
     first = source.segments[0].base_offset if source.segments else log.end_offset
     with PartitionWriter(directory, settings.files(), base_offset=first) as writer:
         for segment in written:
@@ -388,20 +392,20 @@ def _finish(
         if writer.log_end_offset < log.end_offset:
             writer.roll(log.end_offset)  # The end of the log was omitted, but its offsets are used up.
     line.segments = len(writer.summary.segments)
-    for part in parts:
+    for part in converted:
         line.counts.add(part.counts)
     has_producers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
     summary = PartitionSummary(
         log_end_offset=log.end_offset,
         segments=writer.summary.segments,
         producers=log.producers.producers if has_producers else {},
-        epochs=_epochs(directory, log, parts) if has_producers else (),
+        epochs=_epochs(directory, log, converted) if has_producers else (),
     )
     write_partition_files(directory, summary, topic_id=_topic_id(directory, log))
     return line
 
 
-def _epochs(directory: str, log: _Log, parts: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
+def _epochs(directory: str, log: _Log, converted: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
     """Return the leader epochs in the log's checkpoint, and the later ones in its batches."""
     checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     if _copy(log, directory, LEADER_EPOCH_CHECKPOINT):
@@ -409,7 +413,7 @@ def _epochs(directory: str, log: _Log, parts: list[ConvertedSegment]) -> tuple[E
             checkpoint.load()
         except CorruptCheckpointError:
             checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-    for entry in sorted(entry for part in parts for entry in part.epochs):
+    for entry in sorted(entry for part in converted for entry in part.epochs):
         if entry.epoch > checkpoint.latest_epoch:
             checkpoint.assign(*entry)
     return tuple(entry for entry in checkpoint.entries if entry.start_offset <= log.end_offset)

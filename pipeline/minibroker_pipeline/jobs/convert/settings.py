@@ -99,7 +99,7 @@ class ConvertSettings:
         return topic not in KAFKAS_TOPICS or topic in self.topics
 
 
-_LOST: Final = {
+_LOSS_TEXTS: Final = {
     "headers": "{:,} records had headers",
     "timestamps": "{:,} records had timestamps that the format has no place for",
     "markers": "{:,} transaction markers",
@@ -166,8 +166,8 @@ class ConvertReport:
         rows = [[line.topic, str(line.partition), *_cells(line.counts)] for line in self.lines]
         total = self.total
         text = text_table(titles, [*rows, ["total", "", *_cells(total)]], left=(0,))
-        lost = [(name, getattr(total, name)) for name in _LOST]
-        return text + "".join(f"left out: {_LOST[name].format(count)}\n" for name, count in lost if count)
+        lost = [(name, getattr(total, name)) for name in _LOSS_TEXTS]
+        return text + "".join(f"left out: {_LOSS_TEXTS[name].format(count)}\n" for name, count in lost if count)
 
 
 def _cells(counts: ConvertCounts) -> list[str]:

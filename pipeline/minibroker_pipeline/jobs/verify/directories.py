@@ -42,7 +42,7 @@ _OWN_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_S
 _LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 _OTHER_NAMES: Final = re.compile(r"(quorum-state|\d{20}-\d{10}\.checkpoint(\.deleted)?|remote_log_snapshot)(\.tmp)?")
 _RESTORE_ID: Final = "restore it: it has the topic's id; minibroker gives the topic a new one if the file is not there"
-_EVERY: Final = ("",)
+_ALL_SUFFIXES: Final = ("",)
 """The suffixes of files to list with their size: all files."""
 
 
@@ -97,48 +97,52 @@ def find(path: str, findings: list[Findings]) -> list[Partition]:
     """
     filesystem, directory = filesystem_of(path)
     scheme = path.partition("://")[0] + "://" if "://" in path and not path.startswith("file:") else ""
-    entries = filesystem.entries(directory, _EVERY)
+    entries = filesystem.entries(directory, _ALL_SUFFIXES)
     parent, _, name = directory.rpartition("/")
-    own = parse_partition_directory(name)
-    if own and any(entry.name.endswith((LOG_SUFFIX, PARTITION_METADATA)) for entry in entries):
+    own_partition = parse_partition_directory(name)
+    if own_partition and any(entry.name.endswith((LOG_SUFFIX, PARTITION_METADATA)) for entry in entries):
         data = _data_directory(filesystem, parent, scheme, findings)
-        return [Partition(*own, directory, data)]
+        return [Partition(*own_partition, directory, data)]
     data = _data_directory(filesystem, directory, scheme, findings)
     not_made = partitions_without_directories(filesystem, directory, {entry.name for entry in entries})
     partitions = [
         *_partitions_in(data, entries, findings),
         *(Partition(*key, f"{directory}/{key[0]}-{key[1]}", data) for key in not_made),
     ]
-    return sorted(partitions, key=lambda one: (one.topic, one.partition))
+    return sorted(partitions, key=lambda partition: (partition.topic, partition.partition))
 
 
 def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Findings]) -> list[Partition]:
-    there: dict[TopicPartition, Partition] = {}
+    partitions: dict[TopicPartition, Partition] = {}
     for entry in entries:
         path = f"{data.path}/{entry.name}"
-        found = Findings(data.scheme + path)
-        findings.append(found)
+        entry_findings = Findings(data.scheme + path)
+        findings.append(entry_findings)
         if not entry.is_directory:
             if offset_of(entry.name) is not None:
-                found.add(What.NAME, None, "a file of a log, outside a partition's directory", RENAME)
+                entry_findings.add(What.NAME, None, "a file of a log, outside a partition's directory", RENAME)
             continue
         named = parse_partition_directory(entry.name)
         if entry.name == UNFINISHED:
             message = "a writer was killed when it put its work in place: logs may be missing, or have others' ends"
-            found.add(What.MISSING, None, message, "write there again, or start minibroker there: either completes it")
+            entry_findings.add(
+                What.MISSING, None, message, "write there again, or start minibroker there: either completes it"
+            )
         elif named is not None:
-            there[named] = Partition(*named, path, data)
+            partitions[named] = Partition(*named, path, data)
         elif PASSING_DIRECTORY.fullmatch(entry.name) is None and any(
-            inner.name.endswith(LOG_SUFFIX) for inner in data.filesystem.entries(path)
+            file.name.endswith(LOG_SUFFIX) for file in data.filesystem.entries(path)
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
-            found.add(What.NAME, None, message, RENAME)
+            entry_findings.add(What.NAME, None, message, RENAME)
     if data.is_clean and all(entry.name != UNFINISHED for entry in entries):
-        for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - there.keys()):
-            found = Findings(f"{data.scheme}{data.path}/{topic}-{partition}")
-            found.add(What.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory")
-            findings.append(found)
-    return list(there.values())
+        for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - partitions.keys()):
+            entry_findings = Findings(f"{data.scheme}{data.path}/{topic}-{partition}")
+            entry_findings.add(
+                What.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory"
+            )
+            findings.append(entry_findings)
+    return list(partitions.values())
 
 
 def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: list[Findings]) -> DataDirectory:
@@ -150,15 +154,15 @@ def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: li
         try:
             data.checkpoints[name] = parse_offset_checkpoint(content, name)
         except CorruptCheckpointError as error:
-            found = Findings(f"{scheme}{path}/{name}")
+            checkpoint_findings = Findings(f"{scheme}{path}/{name}")
             remedy = "with the broker stopped, delete it; the broker goes on with what the logs say"
-            found.add(What.SMALL_FILE, None, str(error), remedy)
-            findings.append(found)
+            checkpoint_findings.add(What.SMALL_FILE, None, str(error), remedy)
+            findings.append(checkpoint_findings)
     data.is_clean = read_if_there(filesystem, f"{path}/{CLEAN_SHUTDOWN}") is not None
     return data
 
 
-def look_into(partition: Partition) -> list[Findings]:
+def list_partition(partition: Partition) -> list[Findings]:
     """List a partition's directory again, setting its segments, snapshots and epochs.
 
     Returns:
@@ -168,7 +172,7 @@ def look_into(partition: Partition) -> list[Findings]:
         FileNotFoundError: the directory was deleted.
     """
     listing = _Listing(partition)
-    listing.take(partition.data.filesystem.entries(partition.directory, _EVERY))
+    listing.take(partition.data.filesystem.entries(partition.directory, _ALL_SUFFIXES))
     return listing.findings
 
 
@@ -218,7 +222,7 @@ class _Listing:
         if entry.is_directory:
             self._note(name, What.NAME, "a directory, where brokers put none", "move it elsewhere", is_damage=False)
         elif suffix in _OWN_SUFFIXES and offset is not None and "." not in stem:
-            self._take_own(entry, offset, suffix)
+            self._add_log_file(entry, offset, suffix)
         elif name == LEADER_EPOCH_CHECKPOINT:
             self._check(name, self._read_epochs)
         elif name == PARTITION_METADATA:
@@ -234,7 +238,7 @@ class _Listing:
             else:
                 self._note(name, What.NAME, "not a file of a broker", "move it elsewhere", is_damage=False)
 
-    def _take_own(self, entry: Entry, offset: int, suffix: str) -> None:
+    def _add_log_file(self, entry: Entry, offset: int, suffix: str) -> None:
         if suffix == LOG_SUFFIX:
             self._logs[offset] = entry
         elif suffix == SNAPSHOT_SUFFIX:
@@ -272,6 +276,6 @@ class _Listing:
         parse_uuid(fields["topic_id"].strip())
 
     def _note(self, name: str, kind: What, message: str, remedy: str, *, is_damage: bool = True) -> None:
-        found = Findings(f"{self._prefix}/{name}".rstrip("/"))
-        found.add(kind, None, message, remedy, is_damage=is_damage)
-        self.findings.append(found)
+        findings = Findings(f"{self._prefix}/{name}".rstrip("/"))
+        findings.add(kind, None, message, remedy, is_damage=is_damage)
+        self.findings.append(findings)

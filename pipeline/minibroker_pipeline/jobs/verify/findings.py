@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-_MOST_OF_A_KIND: Final = 20
+_MAX_FINDINGS_PER_KIND: Final = 20
 
 
 class What(StrEnum):
@@ -65,13 +65,20 @@ class Findings:
     ) -> None:
         """Add a finding. `path` is needed only if it is about another file."""
         count = self._counts[kind, is_damage] = self._counts.get((kind, is_damage), 0) + 1
-        if count <= _MOST_OF_A_KIND:
+        if count <= _MAX_FINDINGS_PER_KIND:
             self._kept.append(Finding(path or self._path, position, kind, message, remedy, is_damage))
 
     def __iter__(self) -> Iterator[Finding]:
-        more = [
-            Finding(self._path, None, kind, f"and {count - _MOST_OF_A_KIND:,} more of this kind", "as above", is_damage)
+        summaries = [
+            Finding(
+                self._path,
+                None,
+                kind,
+                f"and {count - _MAX_FINDINGS_PER_KIND:,} more of this kind",
+                "as above",
+                is_damage,
+            )
             for (kind, is_damage), count in self._counts.items()
-            if count > _MOST_OF_A_KIND
+            if count > _MAX_FINDINGS_PER_KIND
         ]
-        return iter(self._kept + more)
+        return iter(self._kept + summaries)

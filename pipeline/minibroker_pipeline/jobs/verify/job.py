@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker_pipeline.jobs.reports import bytes_text, text_table
-from minibroker_pipeline.jobs.task_runner import QUICKLY, run_tasks
-from minibroker_pipeline.jobs.verify.directories import Partition, find, look_into
+from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
+from minibroker_pipeline.jobs.verify.directories import Partition, find, list_partition
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What
 from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below
 from minibroker_pipeline.jobs.verify.segments import (
@@ -16,7 +16,7 @@ from minibroker_pipeline.jobs.verify.segments import (
     SegmentTask,
     Task,
     check_task,
-    put_together,
+    join_scans,
     share,
 )
 
@@ -126,15 +126,15 @@ def verify(
     """
     settings = settings or VerifySettings()
     report = VerifyReport()
-    around: list[Findings] = []
-    partitions = [partition for path in paths for partition in find(path, around)]
+    directory_findings: list[Findings] = []
+    partitions = [partition for path in paths for partition in find(path, directory_findings)]
     missing = set(settings.topics) - {partition.topic for partition in partitions}
     if missing:
         raise ValueError(f"there is no topic {min(missing)!r} in {', '.join(paths)}")
     if settings.topics:
         partitions = [partition for partition in partitions if partition.topic in settings.topics]
     else:
-        report.findings = [finding for findings in around for finding in findings]
+        report.findings = [finding for findings in directory_findings for finding in findings]
     for attempt in range(_ATTEMPTS):
         checks = [_PartitionCheck(partition) for partition in partitions]
         _check_all([check for check in checks if check.is_there], settings, spark, processes)
@@ -148,7 +148,9 @@ def verify(
                 check.add_to(report)
         if not partitions:
             break
-    report.findings.sort(key=lambda one: (not one.is_damage, one.path, -1 if one.position is None else one.position))
+    report.findings.sort(
+        key=lambda item: (not item.is_damage, item.path, -1 if item.position is None else item.position)
+    )
     return report
 
 
@@ -161,7 +163,7 @@ class _PartitionCheck:
         self.facts: list[SegmentFacts] = []
         self.is_there = True
         try:
-            self.found += [finding for findings in look_into(partition) for finding in findings]
+            self.found += [finding for findings in list_partition(partition) for finding in findings]
         except FileNotFoundError:
             self.is_there = False
         self._state = partition.state()
@@ -192,14 +194,14 @@ class _PartitionCheck:
         Compaction replaces a log before its offset is in the checkpoint.
         """
         damage = [finding for finding in self.found if finding.is_damage]
-        is_gap = is_first and not self.partition.data.is_clean and any(one.what is What.GAP for one in damage)
+        is_gap = is_first and not self.partition.data.is_clean and any(item.what is What.GAP for item in damage)
         return bool(damage) and (is_gap or self._has_changed())
 
     def _has_changed(self) -> bool:
         """Return whether segments were added or removed since the listing, or the directory was deleted."""
         twin = Partition(self.partition.topic, self.partition.partition, self.partition.directory, self.partition.data)
         try:
-            look_into(twin)
+            list_partition(twin)
         except FileNotFoundError:
             return True
         return twin.state() != self._state
@@ -226,22 +228,22 @@ def _check_all(
         for task in check.tasks(settings):
             by_address[task.address] = check
             tasks += share(task)
-    pieces: dict[str, list[PieceScan]] = {}
-    for found in _run(tasks, spark, processes):
-        if isinstance(found, SegmentFacts):
-            by_address[found.task.address].facts.append(found)
-        elif found is not None:
-            pieces.setdefault(found.task.of.address, []).append(found)
+    scans_by_address: dict[str, list[PieceScan]] = {}
+    for result in _run(tasks, spark, processes):
+        if isinstance(result, SegmentFacts):
+            by_address[result.task.address].facts.append(result)
+        elif result is not None:
+            scans_by_address.setdefault(result.task.of.address, []).append(result)
     again: list[Task] = []
-    for address, scans in pieces.items():
-        facts = put_together(scans)
+    for address, scans in scans_by_address.items():
+        facts = join_scans(scans)
         if facts is None:
             again.append(scans[0].task.of)
         else:
             by_address[address].facts.append(facts)
-    for found in _run(again, spark, processes):
-        if isinstance(found, SegmentFacts):
-            by_address[found.task.address].facts.append(found)
+    for result in _run(again, spark, processes):
+        if isinstance(result, SegmentFacts):
+            by_address[result.task.address].facts.append(result)
     for data in {id(check.partition.data): check.partition.data for check in checks}.values():
         data.read_cleaner_offsets()
     for check in checks:
@@ -255,4 +257,12 @@ def _run(
 ) -> Iterator[SegmentFacts | PieceScan | None]:
     sizes = [task.piece.end - task.piece.position if isinstance(task, PieceTask) else task.size for task in tasks]
     label = "verify", "segments"
-    return run_tasks(check_task, tasks, sizes, label=label, spark=spark, processes=processes, worth_a_process=QUICKLY)
+    return run_tasks(
+        check_task,
+        tasks,
+        sizes,
+        label=label,
+        spark=spark,
+        processes=processes,
+        bytes_per_process=SCANNED_BYTES_PER_PROCESS,
+    )

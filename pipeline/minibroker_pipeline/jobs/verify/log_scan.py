@@ -23,8 +23,8 @@ from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
     Entries,
-    NoEntries,
-    Walked,
+    InvalidBytes,
+    WalkedRecords,
     describe_entry,
     walk_records,
 )
@@ -100,9 +100,9 @@ class LogScan:
     _open: set[int] = field(default_factory=set[int])
     _is_behind_damage: bool = False
 
-    def add(self, piece: Entries | NoEntries) -> None:
+    def add(self, piece: Entries | InvalidBytes) -> None:
         """Scan the next part of the file."""
-        if isinstance(piece, NoEntries):
+        if isinstance(piece, InvalidBytes):
             self._add_no_entries(piece)
         else:
             self._add_entries(piece)
@@ -145,17 +145,17 @@ class LogScan:
         good = self.entries[~self.entries["is_bad"]]
         if not len(good):
             return []
-        found = [
+        gaps = [
             OffsetGap(first, last + 1, position)
             for first, last, position in good[good["missing"] > 0][["first", "last", "position"]].tolist()
         ]
-        before = np.concatenate(([self.base_offset - 1], good["last"][:-1]))
+        previous_lasts = np.concatenate(([self.base_offset - 1], good["last"][:-1]))
         explained = self._explained(good)
-        found += [
-            OffsetGap(int(before[line]) + 1, int(good["first"][line]), int(good["position"][line]))
-            for line in np.flatnonzero((good["first"] > before + 1) & ~explained).tolist()
+        gaps += [
+            OffsetGap(int(previous_lasts[line]) + 1, int(good["first"][line]), int(good["position"][line]))
+            for line in np.flatnonzero((good["first"] > previous_lasts + 1) & ~explained).tolist()
         ]
-        return sorted(found)
+        return sorted(gaps)
 
     def _explained(self, good: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which good entries follow damage."""
@@ -165,22 +165,22 @@ class LogScan:
         explained |= after_bad[~self.entries["is_bad"]]
         return explained
 
-    def _add_no_entries(self, piece: NoEntries) -> None:
+    def _add_no_entries(self, invalid: InvalidBytes) -> None:
         self._is_behind_damage = True
-        if piece.reason in {CUT_SHORT, ZEROS}:
+        if invalid.reason in {CUT_SHORT, ZEROS}:
             self.is_torn = True
             if self.may_be_torn:
-                message = f"{piece.size} bytes at the end are no whole entry: {piece.reason}"
-                self.findings.add(What.TORN, piece.position, message, NOTHING, is_damage=False)
+                message = f"{invalid.size} bytes at the end are no whole entry: {invalid.reason}"
+                self.findings.add(What.TORN, invalid.position, message, NOTHING, is_damage=False)
                 return
-            self.findings.add(What.TORN, piece.position, f"{piece.size} bytes: {piece.reason}", RESTORE)
+            self.findings.add(What.TORN, invalid.position, f"{invalid.size} bytes: {invalid.reason}", RESTORE)
             return
-        self.findings.add(What.ENTRY, piece.position, f"{piece.size} bytes are no entry: {piece.reason}", RESTORE)
+        self.findings.add(What.ENTRY, invalid.position, f"{invalid.size} bytes are no entry: {invalid.reason}", RESTORE)
 
-    def _add_entries(self, piece: Entries) -> None:
-        headers = piece.headers
+    def _add_entries(self, entries: Entries) -> None:
+        headers = entries.headers
         part = np.zeros(len(headers), _ENTRY)
-        part["position"] = headers["position"] + piece.position
+        part["position"] = headers["position"] + entries.position
         for name, source in (
             ("size", "size"),
             ("first", "base_offset"),
@@ -191,29 +191,29 @@ class LogScan:
             part[name] = headers[source]
         part["is_behind_damage"][0] = self._is_behind_damage
         self._is_behind_damage = False
-        wrong = self.engine.wrong_crcs(piece.data, headers)
+        wrong = self.engine.wrong_crcs(entries.data, headers)
         part["is_bad"][wrong] = True
         for line in wrong:
-            damage = describe_entry(piece, headers[line])
+            damage = describe_entry(entries, headers[line])
             message = f"offset {damage.offset}, {damage.size} bytes: {damage.message}"
             self.findings.add(What.CHECKSUM, damage.position, message, RESTORE)
-        self._add_records(piece, part)
+        self._add_records(entries, part)
         good = np.flatnonzero(~part["is_bad"] & (part["magic"] == MAGIC_V2))
-        self._note_epochs(headers[good], piece.position)
-        self._note_transactions(piece, good)
+        self._track_epochs(headers[good], entries.position)
+        self._track_transactions_in(entries, good)
         self._parts.append(part)
 
-    def _add_records(self, piece: Entries, part: NDArray[Any]) -> None:
+    def _add_records(self, entries: Entries, part: NDArray[Any]) -> None:
         damage: list[Damage] = []
-        for walked in walk_records(piece, np.flatnonzero(~part["is_bad"]), self.engine, damage):
-            self._check_records(piece, part, walked)
-        for one in damage:
-            part["is_bad"][np.searchsorted(part["position"], one.position)] = True
+        for walked in walk_records(entries, np.flatnonzero(~part["is_bad"]), self.engine, damage):
+            self._check_records(entries, part, walked)
+        for item in damage:
+            part["is_bad"][np.searchsorted(part["position"], item.position)] = True
             self.findings.add(
-                What.RECORDS, one.position, f"offset {one.offset}, {one.size} bytes: {one.message}", RESTORE
+                What.RECORDS, item.position, f"offset {item.offset}, {item.size} bytes: {item.message}", RESTORE
             )
 
-    def _check_records(self, piece: Entries, part: NDArray[Any], walked: Walked) -> None:
+    def _check_records(self, entries: Entries, part: NDArray[Any], walked: WalkedRecords) -> None:
         blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
         lines, rows = blocks[:, ENTRY], blocks[:, ROWS]
         is_wrapper = blocks[:, KIND] >= WRAPPER_V0
@@ -224,9 +224,9 @@ class LogScan:
         if len(full):
             starts = (np.cumsum(rows) - rows)[full]
             self._check_order(part, lines[full], starts, rows[full], walked.table)
-            self._check_times(piece.headers, part, lines[full], starts, walked.table, blocks[full, KIND] == V2)
+            self._check_times(entries.headers, part, lines[full], starts, walked.table, blocks[full, KIND] == V2)
         for line in lines[is_wrapper].tolist():
-            self._check_inner(piece, line)
+            self._check_inner(entries, line)
 
     def _check_order(self, part: NDArray[Any], lines: _Ints, starts: _Ints, rows: _Ints, table: RecordTable) -> None:
         """Check that offsets ascend within each entry, and stay within the offsets of the entry."""
@@ -262,18 +262,18 @@ class LogScan:
             self.findings.add(What.TIMESTAMP, int(part["position"][line]), message, RESTORE)
         part["max_timestamp"][lines] = largest
 
-    def _check_inner(self, piece: Entries, line: int) -> None:
+    def _check_inner(self, entries: Entries, line: int) -> None:
         """Check the checksums of the messages in a wrapper."""
-        header = piece.headers[line]
+        header = entries.headers[line]
         position, size = int(header["position"]), int(header["size"])
         try:
-            data = inflate(piece.data[position : position + size], header, MAX_DECOMPRESSED_SIZE)
+            data = inflate(entries.data[position : position + size], header, MAX_DECOMPRESSED_SIZE)
             check_inner_crcs(data, int(header["magic"]))
         except DecodeError as error:
             message = f"offset {int(header['base_offset'])}, {size} bytes: {error}"
-            self.findings.add(What.CHECKSUM, piece.position + position, message, RESTORE)
+            self.findings.add(What.CHECKSUM, entries.position + position, message, RESTORE)
 
-    def _note_epochs(self, headers: NDArray[Any], position: int) -> None:
+    def _track_epochs(self, headers: NDArray[Any], position: int) -> None:
         headers = headers[headers["leader_epoch"] >= 0]
         if not len(headers):
             return
@@ -287,20 +287,20 @@ class LogScan:
             if not self.epochs or self.epochs[-1].epoch != change.epoch:
                 self.epochs.append(change)
 
-    def _note_transactions(self, piece: Entries, good: _Ints) -> None:
-        attributes = piece.headers["attributes"][good]
-        for header in piece.headers[good[attributes & TRANSACTIONAL_FLAG != 0]]:
+    def _track_transactions_in(self, entries: Entries, good: _Ints) -> None:
+        attributes = entries.headers["attributes"][good]
+        for header in entries.headers[good[attributes & TRANSACTIONAL_FLAG != 0]]:
             producer, offset = int(header["producer_id"]), int(header["base_offset"])
-            at, size = int(header["position"]), int(header["size"])
+            position, size = int(header["position"]), int(header["size"])
             if not header["attributes"] & CONTROL_FLAG:
                 if producer not in self._open:
                     self._open.add(producer)
-                    self.transactions.append(TransactionEvent(producer, offset, piece.position + at, None))
+                    self.transactions.append(TransactionEvent(producer, offset, entries.position + position, None))
                 continue
             self._open.discard(producer)
-            for record in next(iter_batches(piece.data[at : at + size])):
+            for record in next(iter_batches(entries.data[position : position + size])):
                 kind = int.from_bytes((record.key or b"")[_TYPE_AT:_TYPE_END], "big")
-                event = TransactionEvent(producer, record.offset, piece.position + at, kind == _ABORT)
+                event = TransactionEvent(producer, record.offset, entries.position + position, kind == _ABORT)
                 self.transactions.append(event)
 
     def _check_offsets(self) -> None:

@@ -22,15 +22,15 @@ _GAP_REMEDY: Final = (
 def check_partition(partition: Partition, segments: Sequence[SegmentFacts], compacted: Sequence[str]) -> list[Finding]:
     """Check the ascending segments of a partition. `compacted` has patterns for topics that may have gaps."""
     below = compacted_below(partition, compacted)
-    found: list[Finding] = []
+    all_findings: list[Finding] = []
     for findings in (
         *_between(segments, below),
         _lost(partition, segments),
         _epochs(partition, segments),
         *check_transactions(segments, _log_start(partition), is_compacted=below > 0),
     ):
-        found += findings
-    return found
+        all_findings += findings
+    return all_findings
 
 
 def _log_start(partition: Partition) -> int:
@@ -49,19 +49,19 @@ def _between(segments: Sequence[SegmentFacts], compacted_to: int) -> list[Findin
     between: list[Findings] = []
     end, is_known = segments[0].task.base_offset if segments else 0, True
     for facts in segments:
-        found = Findings(facts.task.address + LOG_SUFFIX)
+        findings = Findings(facts.task.address + LOG_SUFFIX)
         base = facts.task.base_offset
         if is_known and base < end:
             message = f"begins at offset {base}, but the segment before it ends at {end}"
-            found.add(What.OFFSETS, None, message, RESTORE)
+            findings.add(What.OFFSETS, None, message, RESTORE)
         if is_known and base > end >= compacted_to:
             message = f"offsets {end} to {base - 1} are missing: the segment before it ends there"
-            found.add(What.GAP, None, message, _GAP_REMEDY)
+            findings.add(What.GAP, None, message, _GAP_REMEDY)
         for gap in facts.gaps:
             if gap.first >= compacted_to:
                 message = f"offsets {gap.first} to {gap.end - 1} are missing"
-                found.add(What.GAP, gap.position, message, _GAP_REMEDY)
-        between.append(found)
+                findings.add(What.GAP, gap.position, message, _GAP_REMEDY)
+        between.append(findings)
         end, is_known = facts.end_offset, not facts.ends_in_damage
     return between
 
@@ -71,39 +71,39 @@ def _lost(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
     if not segments:
         return Findings(partition.directory)
     last = segments[-1]
-    found = Findings(last.task.address + LOG_SUFFIX)
-    knows = {
+    findings = Findings(last.task.address + LOG_SUFFIX)
+    offsets = {
         "the high watermark": partition.data.offset_in(HIGH_WATERMARKS, partition.topic, partition.partition),
         "the recovery point": partition.data.offset_in(RECOVERY_POINTS, partition.topic, partition.partition),
         "the log start offset": partition.data.offset_in(LOG_START_OFFSETS, partition.topic, partition.partition),
         "a producer snapshot": max(partition.snapshots, default=0),
     }
-    known, offset = max(((name, offset or 0) for name, offset in knows.items()), key=lambda pair: pair[1])
+    source, offset = max(((name, offset or 0) for name, offset in offsets.items()), key=lambda pair: pair[1])
     if offset > last.end_offset:
-        message = f"the log ends at offset {last.end_offset}, but {known} is {offset}: what is between is lost"
-        found.add(What.LOST, last.size, message, RESTORE)
-    return found
+        message = f"the log ends at offset {last.end_offset}, but {source} is {offset}: what is between is lost"
+        findings.add(What.LOST, last.size, message, RESTORE)
+    return findings
 
 
 def _epochs(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
     """Check that leader epochs ascend and match the checkpoint."""
-    found = Findings(f"{partition.data.scheme}{partition.directory}/{LEADER_EPOCH_CHECKPOINT}")
+    findings = Findings(f"{partition.data.scheme}{partition.directory}/{LEADER_EPOCH_CHECKPOINT}")
     starts = [entry.start_offset for entry in partition.epochs]
     latest = -1
     for facts in segments:
         path = facts.task.address + LOG_SUFFIX
         for epoch, offset, position in facts.epochs:
             slot = bisect_right(starts, offset) - 1
-            says = partition.epochs[slot].epoch if slot >= 0 else epoch
+            expected = partition.epochs[slot].epoch if slot >= 0 else epoch
             if epoch < latest:
                 message = f"offset {offset}: leader epoch {epoch} after {latest}"
-            elif says != epoch and not (facts.task.is_open and epoch > says):
-                message = f"offset {offset}: leader epoch {epoch}, but {LEADER_EPOCH_CHECKPOINT} has {says} there"
+            elif expected != epoch and not (facts.task.is_open and epoch > expected):
+                message = f"offset {offset}: leader epoch {epoch}, but {LEADER_EPOCH_CHECKPOINT} has {expected} there"
             else:
                 latest = epoch
                 continue
-            found.add(What.EPOCH, position, message, RESTORE, path=path)
-    return found
+            findings.add(What.EPOCH, position, message, RESTORE, path=path)
+    return findings
 
 
 _UNKNOWN: Final = -1
@@ -148,35 +148,35 @@ def _markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) ->
 
 def _check(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, is_compacted: bool) -> Findings:
     task = facts.task
-    found = Findings(task.address + TXN_INDEX_SUFFIX)
+    findings = Findings(task.address + TXN_INDEX_SUFFIX)
     if facts.has_transaction_index:
         if not is_compacted:
-            _check_missing(facts, markers, found)
-        before = task.base_offset - 1
+            _check_missing(facts, markers, findings)
+        previous_last = task.base_offset - 1
         for slot, entry in enumerate(facts.aborted):
             if entry.last_offset >= facts.end_offset and task.is_open:
                 break  # The entry was written after the log was read.
-            message = _fault(entry, before, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
+            message = _fault(entry, previous_last, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
             if message:
-                found.add(What.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
-            before = max(before, entry.last_offset)
-    return found
+                findings.add(What.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
+            previous_last = max(previous_last, entry.last_offset)
+    return findings
 
 
-def _check_missing(facts: SegmentFacts, markers: dict[int, _Marker], found: Findings) -> None:
-    known = {entry.last_offset for entry in facts.aborted}
+def _check_missing(facts: SegmentFacts, markers: dict[int, _Marker], findings: Findings) -> None:
+    indexed = {entry.last_offset for entry in facts.aborted}
     for offset, marker in markers.items():
-        if offset not in known and marker.first_offset != _UNKNOWN:
+        if offset not in indexed and marker.first_offset != _UNKNOWN:
             message = (
                 f"lacks the aborted transaction of producer {marker.producer_id}, offsets {marker.first_offset} to"
                 f" {offset}: readers of committed records would see it"
             )
-            found.add(What.TRANSACTION_INDEX, None, message, REBUILD, is_damage=not facts.task.is_open)
+            findings.add(What.TRANSACTION_INDEX, None, message, REBUILD, is_damage=not facts.task.is_open)
 
 
 def _fault(
     entry: AbortedTxn,
-    before: int,
+    previous_last: int,
     markers: dict[int, _Marker],
     facts: SegmentFacts,
     *,
@@ -187,7 +187,7 @@ def _fault(
     span = f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
     next_base = facts.task.next_base
     end = facts.end_offset if next_base is None else next_base
-    if not before < entry.last_offset < end or entry.first_offset > entry.last_offset:
+    if not previous_last < entry.last_offset < end or entry.first_offset > entry.last_offset:
         return f"{span}: it ends outside the segment, before it begins, or before the entry before it"
     marker = markers.get(entry.last_offset)
     if is_compacted or (marker is None and _is_in_damage(facts)):
@@ -205,7 +205,7 @@ def _fault(
 
 def _is_in_damage(facts: SegmentFacts) -> bool:
     """Return whether the segment's log has damage, which may have destroyed the marker."""
-    return any(finding.is_damage and finding.what in _OF_THE_LOG for finding in facts.findings)
+    return any(finding.is_damage and finding.what in _LOG_FINDINGS for finding in facts.findings)
 
 
-_OF_THE_LOG: Final = (What.CHECKSUM, What.ENTRY, What.RECORDS, What.TORN)
+_LOG_FINDINGS: Final = (What.CHECKSUM, What.ENTRY, What.RECORDS, What.TORN)

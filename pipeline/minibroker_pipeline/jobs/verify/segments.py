@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystem import FileSystem, read_if_there
-from minibroker_pipeline.jobs.segment_walk import NoEntries, Piece, cut, read_entries
+from minibroker_pipeline.jobs.segment_walk import InvalidBytes, Piece, cut, read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
 from minibroker_pipeline.log_directories.partition_logs import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES
@@ -95,7 +95,7 @@ def check_task(task: Task) -> SegmentFacts | PieceScan | None:
     return PieceScan(task, _scan_piece(task, engine)) if isinstance(task, PieceTask) else _check_segment(task, engine)
 
 
-def put_together(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
+def join_scans(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
     """Combine the scans of all pieces of a segment into the result of `check_task`.
 
     The result is None if the whole segment must be checked.
@@ -122,7 +122,7 @@ def _scan_piece(task: PieceTask, engine: RecordEngine) -> LogScan | None:
     try:
         with segment.filesystem.open(segment.stem + LOG_SUFFIX) as file:
             for piece in read_entries(file, end, engine, position):
-                if isinstance(piece, NoEntries):
+                if isinstance(piece, InvalidBytes):
                     return None
                 scan.add(piece)
                 position = piece.position + len(piece.data)
@@ -145,14 +145,14 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
         except FileNotFoundError:
             return None  # The log file was deleted during the check.
     scan.finish()
-    found = [*scan.findings]
+    all_findings = [*scan.findings]
     is_last = task.next_base is None
     for suffix, data in indexes.items():
         findings = Findings(task.address + suffix)
         if data is None:
             if size:
                 index = "offset index" if suffix == INDEX_SUFFIX else "time index"
-                findings.add(What.MISSING, None, f"the segment has no {index}", _MADE_ANEW)
+                findings.add(What.MISSING, None, f"the segment has no {index}", _REBUILT_BY_BROKER)
         elif suffix == INDEX_SUFFIX:
             check_offset_index(data, scan.entries, task.base_offset, findings, has_room=is_last)
             if task.is_dense:
@@ -160,11 +160,11 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
         else:
             is_open = task.is_open
             check_time_index(data, scan.entries, task.base_offset, findings, has_room=is_last, is_open=is_open)
-        found += findings
-    aborted, has_index = _aborted(filesystem, stem, task, found)
+        all_findings += findings
+    aborted, has_index = _aborted(filesystem, stem, task, all_findings)
     return SegmentFacts(
         task,
-        found,
+        all_findings,
         size,
         len(scan.entries),
         scan.records,
@@ -179,25 +179,25 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
     )
 
 
-_MADE_ANEW: Final = "nothing: a broker makes it again when it opens the log"
+_REBUILT_BY_BROKER: Final = "nothing: a broker makes it again when it opens the log"
 
 
 def _aborted(
-    filesystem: FileSystem, stem: str, task: SegmentTask, found: list[Finding]
+    filesystem: FileSystem, stem: str, task: SegmentTask, all_findings: list[Finding]
 ) -> tuple[list[AbortedTxn], bool]:
     data = read_if_there(filesystem, stem + TXN_INDEX_SUFFIX) or b""
     findings = Findings(task.address + TXN_INDEX_SUFFIX)
-    left = len(data) % TXN_ENTRY_BYTES
-    if left and not task.is_open:
-        message = f"{left} of an entry's {TXN_ENTRY_BYTES} bytes at the end"
-        findings.add(What.TRANSACTION_INDEX, len(data) - left, message, REBUILD)
+    extra_bytes = len(data) % TXN_ENTRY_BYTES
+    if extra_bytes and not task.is_open:
+        message = f"{extra_bytes} of an entry's {TXN_ENTRY_BYTES} bytes at the end"
+        findings.add(What.TRANSACTION_INDEX, len(data) - extra_bytes, message, REBUILD)
     try:
-        entries = decode_all(data[: len(data) - left])
+        entries = decode_all(data[: len(data) - extra_bytes])
     except CorruptIndexError as error:
         findings.add(What.TRANSACTION_INDEX, None, str(error), REBUILD)
-        found += findings
+        all_findings += findings
         return [], False
-    found += findings
+    all_findings += findings
     return entries, True
 
 
@@ -212,11 +212,11 @@ def _size_now(filesystem: FileSystem, stem: str, size: int) -> int:
 
 INDEX_INTERVAL_BYTES: Final = 4096
 """Kafka's default for `index.interval.bytes`."""
-_COPIED_AT_ONCE: Final = 1024 * 1024
+_REPLICA_FETCH_BYTES: Final = 1024 * 1024
 """Kafka's default for `replica.fetch.max.bytes`."""
 
 
-def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, found: Findings, *, has_room: bool) -> None:
+def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, findings: Findings, *, has_room: bool) -> None:
     """Check that each index entry has the last offset of a batch and the position of that batch.
 
     In the index of a replica, the offset may belong to a later batch, because a replica copies several batches
@@ -226,45 +226,45 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, found: 
         data: the contents of the index file.
         log: the entries of a `LogScan`.
         base_offset: the base offset of the segment.
-        found: receives the faults.
+        findings: receives the faults.
         has_room: whether zeros may follow the entries, as in the newest segment of a broker.
     """
-    entries = _entries(data, OFFSET_ENTRY, found, What.OFFSET_INDEX, has_room=has_room)
+    entries = _entries(data, OFFSET_ENTRY, findings, What.OFFSET_INDEX, has_room=has_room)
     offsets = entries["offset"].astype(np.int64) + base_offset
     positions = entries["position"].astype(np.int64)
-    _check_rising(offsets, positions, OFFSET_ENTRY.itemsize, found)
+    _check_rising(offsets, positions, OFFSET_ENTRY.itemsize, findings)
     lines = np.searchsorted(log["position"], positions)
-    there = np.zeros(len(lines), np.bool_)
+    is_entry = np.zeros(len(lines), np.bool_)
     inside = lines < len(log)
-    there[inside] = log["position"][lines[inside]] == positions[inside]
-    for slot in np.flatnonzero(~there).tolist():
+    is_entry[inside] = log["position"][lines[inside]] == positions[inside]
+    for slot in np.flatnonzero(~is_entry).tolist():
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, where no entry of the log begins"
-        found.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
+        findings.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
     later = 0
     nexts = np.append(positions[1:], np.iinfo(np.int64).max)
-    for slot in np.flatnonzero(there).tolist():
+    for slot in np.flatnonzero(is_entry).tolist():
         line = int(lines[slot])
         if log["is_bad"][line] or log["last"][line] == offsets[slot]:
             continue
-        behind = int(np.searchsorted(log["position"], nexts[slot]))
-        if offsets[slot] in log["last"][line:behind]:
+        next_line = int(np.searchsorted(log["position"], nexts[slot]))
+        if offsets[slot] in log["last"][line:next_line]:
             later += 1
             continue
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, whose batch ends at {log['last'][line]}"
-        found.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
+        findings.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
     if later and not (log["magic"] < MAGIC_V2).any():
         message = f"{later} entries name the end of a later batch, as in the log of a replica; look-ups find the same"
-        found.add(What.OFFSET_INDEX, None, message, "nothing", is_damage=False)
+        findings.add(What.OFFSET_INDEX, None, message, "nothing", is_damage=False)
 
 
-def _check_rising(offsets: NDArray[np.int64], positions: NDArray[np.int64], size: int, found: Findings) -> None:
+def _check_rising(offsets: NDArray[np.int64], positions: NDArray[np.int64], size: int, findings: Findings) -> None:
     falls = (offsets[1:] <= offsets[:-1]) | (positions[1:] <= positions[:-1])
     for slot in (np.flatnonzero(falls) + 1).tolist():
         message = f"offset {offsets[slot]} at byte {positions[slot]} does not follow the entry before it"
-        found.add(What.OFFSET_INDEX, slot * size, message, REBUILD)
+        findings.add(What.OFFSET_INDEX, slot * size, message, REBUILD)
 
 
-def check_reach(data: bytes, log: NDArray[Any], interval: int | None, found: Findings) -> None:
+def check_reach(data: bytes, log: NDArray[Any], interval: int | None, findings: Findings) -> None:
     """Check that no entries are missing at the end of an offset index.
 
     An append of several batches gets a single entry. That applies to sets of old messages, and to the copies of a
@@ -275,23 +275,23 @@ def check_reach(data: bytes, log: NDArray[Any], interval: int | None, found: Fin
         data: the contents of the index file.
         log: the entries of a `LogScan`.
         interval: `index.interval.bytes`, or None if unknown.
-        found: receives the faults.
+        findings: receives the faults.
     """
     if not len(log) or (log["magic"] < MAGIC_V2).any():
         return
     positions = _written(data, OFFSET_ENTRY)["position"]
     last = int(positions[-1]) if len(positions) else 0
     usual = interval or max(INDEX_INTERVAL_BYTES, 2 * last // len(positions) if len(positions) else 0)
-    left = int(log["position"][-1]) - last
-    if left > usual:
-        message = f"the last entry points to byte {last}, and {left:,} bytes of batches follow without any"
+    unindexed = int(log["position"][-1]) - last
+    if unindexed > usual:
+        message = f"the last entry points to byte {last}, and {unindexed:,} bytes of batches follow without any"
         position = len(positions) * OFFSET_ENTRY.itemsize
-        is_damage = left > usual + _COPIED_AT_ONCE
-        found.add(What.OFFSET_INDEX, position, message, REBUILD, is_damage=is_damage)
+        is_damage = unindexed > usual + _REPLICA_FETCH_BYTES
+        findings.add(What.OFFSET_INDEX, position, message, REBUILD, is_damage=is_damage)
 
 
 def check_time_index(
-    data: bytes, log: NDArray[Any], base_offset: int, found: Findings, *, has_room: bool, is_open: bool
+    data: bytes, log: NDArray[Any], base_offset: int, findings: Findings, *, has_room: bool, is_open: bool
 ) -> None:
     """Check that each index entry has the largest timestamp up to its offset.
 
@@ -299,19 +299,19 @@ def check_time_index(
 
     Unless the log is being written, the last entry must have the largest timestamp of the segment.
     """
-    entries = _entries(data, TIME_ENTRY, found, What.TIME_INDEX, has_room=has_room)
+    entries = _entries(data, TIME_ENTRY, findings, What.TIME_INDEX, has_room=has_room)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64) + base_offset
     size = TIME_ENTRY.itemsize
     for slot in (np.flatnonzero((timestamps[1:] <= timestamps[:-1]) | (offsets[1:] < offsets[:-1])) + 1).tolist():
         message = f"time {timestamps[slot]} at offset {offsets[slot]} does not follow the entry before it"
-        found.add(What.TIME_INDEX, slot * size, message, REBUILD)
+        findings.add(What.TIME_INDEX, slot * size, message, REBUILD)
     if not len(log):
         for slot in range(min(len(entries), 1)):
-            found.add(What.TIME_INDEX, slot, f"offset {offsets[slot]} is in no batch", REBUILD)
+            findings.add(What.TIME_INDEX, slot, f"offset {offsets[slot]} is in no batch", REBUILD)
         return
-    known = np.where(log["is_bad"], -1, log["max_timestamp"])
-    largest = np.maximum.accumulate(known)
+    timestamps_in_log = np.where(log["is_bad"], -1, log["max_timestamp"])
+    largest = np.maximum.accumulate(timestamps_in_log)
     order = np.maximum.accumulate(log["last"])
     lines = np.minimum(np.searchsorted(order, offsets), len(log) - 1)
     for slot, line in enumerate(lines.tolist()):
@@ -326,24 +326,24 @@ def check_time_index(
             message = f"time {timestamps[slot]} at offset {offsets[slot]}, but {largest[line]} comes before it"
         else:
             continue
-        found.add(What.TIME_INDEX, slot * size, message, REBUILD)
+        findings.add(What.TIME_INDEX, slot * size, message, REBUILD)
     end = int(timestamps[-1]) if len(timestamps) else -1
     if not is_open and not log["is_bad"].any() and largest[-1] > max(end, 0):
         message = f"the last entry has time {end}, but {largest[-1]} is in the log"
-        found.add(What.TIME_INDEX, len(entries) * size, message, REBUILD)
+        findings.add(What.TIME_INDEX, len(entries) * size, message, REBUILD)
 
 
-def _entries(data: bytes, layout: np.dtype[Any], found: Findings, kind: What, *, has_room: bool) -> NDArray[Any]:
+def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: What, *, has_room: bool) -> NDArray[Any]:
     """Return the entries before the zeros at the end. Add faults of the bytes after them."""
     size = layout.itemsize
-    if left := len(data) % size:
-        message = f"{left} of an entry's {size} bytes at the end"
-        found.add(kind, len(data) - left, message, REBUILD)
+    if extra_bytes := len(data) % size:
+        message = f"{extra_bytes} of an entry's {size} bytes at the end"
+        findings.add(kind, len(data) - extra_bytes, message, REBUILD)
     entries, slots = _written(data, layout), len(data) // size
     empty = slots - len(entries)
     if empty and not has_room and not (kind is What.TIME_INDEX and slots == 1):
         message = f"{empty} empty entries at the end, though nothing is written here any more"
-        found.add(kind, len(entries) * size, message, REBUILD)
+        findings.add(kind, len(entries) * size, message, REBUILD)
     return entries
 
 
