@@ -62,11 +62,6 @@ _IMAGE_PREFIX = "/opt/minibroker"
 """The path of this package in the image. Outside the image, other processes can be unrelated brokers."""
 SECRETS_DIR = "/etc/kafka/secrets"
 
-# Without any variable, the apache/kafka image serves the machine that publishes its port.
-_DEFAULT_LISTENERS = "PLAINTEXT://:9092"
-_DEFAULT_PORT = 9092
-_DEFAULT_ADVERTISED = "PLAINTEXT://localhost:9092"
-
 _TOPICS = "MINIBROKER_TOPICS"
 _ADMIN_API = "MINIBROKER_ADMIN_API"
 _REDPANDA = "--redpanda"
@@ -106,38 +101,6 @@ def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if name.startswith("KAFKA_") and not _NOT_CONFIGS.fullmatch(name) and not _SERVICE_LINKS.fullmatch(name)
     }
-
-
-def listener_list(configs: Mapping[str, str]) -> str:
-    """Return the list of listeners.
-
-    Without KAFKA_LISTENERS, cp-kafka listens on the advertised ports, and other images on 9092. Here both are served;
-    see `default_listener`.
-    """
-    text = configs.get("listeners")
-    if text:
-        return text
-    advertised = listeners.parse_listeners("KAFKA_ADVERTISED_LISTENERS", configs.get("advertised.listeners", ""))
-    return ",".join(f"{listener.name}://:{listener.port}" for listener in advertised) or _DEFAULT_LISTENERS
-
-
-def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener]) -> ServedListener | None:
-    """Return a listener on port 9092, or None if KAFKA_LISTENERS is set or the port is already advertised."""
-    if configs.get("listeners") or any(listener.port == _DEFAULT_PORT for listener in served):
-        return None
-    plaintext = next((listener for listener in served if listener.name == listeners.PLAINTEXT), None)
-    return ServedListener("", listeners.PLAINTEXT, "0.0.0.0", _DEFAULT_PORT, plaintext and plaintext.advertised)  # noqa: S104 - as the images do
-
-
-def advertised_list(configs: Mapping[str, str]) -> str:
-    """Return the list of advertised listeners."""
-    return configs.get("advertised.listeners") or ("" if configs.get("listeners") else _DEFAULT_ADVERTISED)
-
-
-def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
-    """Return the listeners to serve; see `listeners.served_listeners`."""
-    with_advertised = {**configs, "advertised.listeners": advertised_list(configs)}
-    return listeners.served_listeners(with_advertised, listener_list(configs), "KAFKA_LISTENERS")
 
 
 def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
@@ -188,7 +151,7 @@ def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) ->
     Raises:
         OSError: a store cannot be read. The message has its variable and its path.
     """
-    if not any(listener.protocol.endswith("SSL") for listener in client_listeners(configs)):
+    if not any(listener.protocol.endswith("SSL") for listener in lists.client_listeners(configs)):
         return
     for config, key in variables.IMAGE_FILES.items():
         path = configs.get(key) or (configs.get(config) and os.path.join(SECRETS_DIR, configs[config]))
@@ -246,7 +209,7 @@ def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False)
         settings.pop(key, None)
     if "--listen" not in options:
         served = _checked_listeners(configs)
-        default = default_listener(configs, served)
+        default = lists.default_listener(configs, served)
         if not keeps_names and all(listener.protocol == listeners.PLAINTEXT for listener in served):
             first, *other_listeners = served
             other_listeners += [default] if default is not None else []
@@ -257,10 +220,10 @@ def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False)
                 suffix = "" if listener.advertised is None else f"={_address(listener.advertised)}"
                 further += ["--also-listen", _address((listener.host, listener.port)) + suffix]
         else:
-            settings["listeners"] = listener_list(configs)
-            settings["advertised.listeners"] = advertised_list(configs)
+            settings["listeners"] = lists.listener_list(configs)
+            settings["advertised.listeners"] = lists.advertised_list(configs)
         served_ports = {listener.port for listener in (*served, default) if listener is not None}
-        for silent in lists.silent_addresses(environment, configs, listener_list(configs), served_ports):
+        for silent in lists.silent_addresses(environment, configs, lists.listener_list(configs), served_ports):
             further += ["--silent-port", silent]
     for port in environment.get(_ADMIN_API, "").split():
         further += ["--admin-api", port]
@@ -296,18 +259,18 @@ def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
     configs |= security_configs(understood, configs)
     if not _is_controller_only(configs):
         _checked_listeners(configs)
-        configs["listeners"] = listener_list(configs)
-        configs["advertised.listeners"] = advertised_list(configs)
+        configs["listeners"] = lists.listener_list(configs)
+        configs["advertised.listeners"] = lists.advertised_list(configs)
     configs["log.dirs"] = _data_dir(configs)
     configs.setdefault("node.id", lists.node_of(configs))
     return {key: value for key, value in configs.items() if key not in variables.IMAGE_FILES and value}
 
 
 def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
-    served = client_listeners(configs)
+    served = lists.client_listeners(configs)
     if configs.get("listeners"):
-        lists.check_ports(listener_list(configs))
-        lists.check_advertised(configs, listener_list(configs))
+        lists.check_ports(lists.listener_list(configs))
+        lists.check_advertised(configs, lists.listener_list(configs))
     return served
 
 
@@ -359,7 +322,7 @@ def container_command(
     understood = vendors.translate(environment, _warn)
     configs = effective_configs(understood)
     if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
-        silent = lists.silent_addresses(understood, configs, listener_list(configs), ())
+        silent = lists.silent_addresses(understood, configs, lists.listener_list(configs), ())
         return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
     cluster_variables = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {
         name for name, value in understood.items() if value
@@ -392,7 +355,7 @@ def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead:
         ports.written(_address((listener.host, listener.port)), listener.name, listener.protocol) for listener in served
     ]
     silent = lists.silent_addresses(
-        environment, configs, listener_list(configs), {listener.port for listener in served}
+        environment, configs, lists.listener_list(configs), {listener.port for listener in served}
     )
     entries += map(ports.written, silent)
     return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
@@ -401,7 +364,7 @@ def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead:
 def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
     """Replace the controller's silent port by a link, which accepts the connections forwarded by other containers."""
     names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
-    listed = listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
+    listed = listeners.parse_listeners("KAFKA_LISTENERS", lists.listener_list(configs))
     linked = {listener.port for listener in listed if listener.name in names}
     return [
         "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word
@@ -445,10 +408,10 @@ def check_health(environment: Mapping[str, str]) -> None:
     if listen:
         health.check_broker(listen, has_tls=False)
     elif _is_controller_only(configs):
-        for address in lists.silent_addresses(understood, configs, listener_list(configs), ()):
+        for address in lists.silent_addresses(understood, configs, lists.listener_list(configs), ()):
             health.check_port(address)
     else:
-        first = client_listeners(configs)[0]
+        first = lists.client_listeners(configs)[0]
         health.check_broker(_address((first.host, first.port)), has_tls=first.protocol.endswith("SSL"))
 
 

@@ -2,11 +2,11 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from minibroker.cluster import listeners
-from minibroker.cluster.listeners import ListenerError
+from minibroker.cluster.listeners import ListenerError, ServedListener
 
 _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^:]*:\s*(?P<port>\d+)", re.ASCII)
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
@@ -22,11 +22,48 @@ _ALL_ADDRESSES: Final = "0.0.0.0"  # noqa: S104 - as the images do
 _TOPIC_PARTS: Final = 4
 _VOTER: Final = re.compile(r"\s*(\d+)@([^:/\s]+):(\d+)\s*", re.ASCII)
 
+# Without any variable, the apache/kafka image serves the machine that publishes its port.
+_DEFAULT_LISTENERS: Final = "PLAINTEXT://:9092"
+_DEFAULT_PORT: Final = 9092
+_DEFAULT_ADVERTISED: Final = "PLAINTEXT://localhost:9092"
+
 
 def tidy(text: str) -> str:
     """Remove empty entries, and the further addresses that `hostname -i` adds to an entry."""
     entries = [entry for entry in map(str.strip, text.split(",")) if entry]
     return ",".join(_SEVERAL_HOSTS.sub(r"\g<name>://\g<host>:\g<port>", entry) for entry in entries)
+
+
+def listener_list(configs: Mapping[str, str]) -> str:
+    """Return the list of listeners.
+
+    Without KAFKA_LISTENERS, cp-kafka listens on the advertised ports, and other images on 9092. Here both are served;
+    see `default_listener`.
+    """
+    text = configs.get("listeners")
+    if text:
+        return text
+    advertised = listeners.parse_listeners("KAFKA_ADVERTISED_LISTENERS", configs.get("advertised.listeners", ""))
+    return ",".join(f"{listener.name}://:{listener.port}" for listener in advertised) or _DEFAULT_LISTENERS
+
+
+def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener]) -> ServedListener | None:
+    """Return a listener on port 9092, or None if KAFKA_LISTENERS is set or the port is already advertised."""
+    if configs.get("listeners") or any(listener.port == _DEFAULT_PORT for listener in served):
+        return None
+    plaintext = next((listener for listener in served if listener.name == listeners.PLAINTEXT), None)
+    return ServedListener("", listeners.PLAINTEXT, "0.0.0.0", _DEFAULT_PORT, plaintext and plaintext.advertised)  # noqa: S104 - as the images do
+
+
+def advertised_list(configs: Mapping[str, str]) -> str:
+    """Return the list of advertised listeners."""
+    return configs.get("advertised.listeners") or ("" if configs.get("listeners") else _DEFAULT_ADVERTISED)
+
+
+def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
+    """Return the listeners to serve; see `listeners.served_listeners`."""
+    with_advertised = {**configs, "advertised.listeners": advertised_list(configs)}
+    return listeners.served_listeners(with_advertised, listener_list(configs), "KAFKA_LISTENERS")
 
 
 def check_advertised(configs: Mapping[str, str], listed: str) -> None:

@@ -32,10 +32,7 @@ def batch(number: int, **changes: int) -> bytes:
 
 
 def sound(directory: Path, *, clean: bool = True) -> Path:
-    """Write a partition with two segments of four batches, of which every other one is indexed, and return it.
-
-    The files are those that a broker would write.
-    """
+    """Write two segments of four batches, of which every other one is indexed as by a broker. Return the partition."""
     partition = put_log(
         directory, "orders-0", {base: b"".join(map(batch, range(base // 5, base // 5 + 4))) for base in (0, 20)}
     )
