@@ -123,7 +123,7 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
             security |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
         login_config = jaas.login_config_of(java_options)
         if login_config is not None and not (users and not os.path.exists(login_config)):
-            with files.opened("KAFKA_OPTS", login_config) as file:
+            with files.open_named_file("KAFKA_OPTS", login_config) as file:
                 security |= jaas.server_logins(file.read())
     return {key: value for key, value in security.items() if key not in configs}
 
@@ -157,11 +157,11 @@ def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) ->
         path = configs.get(key) or (configs.get(config) and os.path.join(SECRETS_DIR, configs[config]))
         if key.endswith(".location") and path:
             variable = next(filter(environment.__contains__, map(variables.variable_of, (key, config))), key)
-            files.opened(variable, path).close()
+            files.open_named_file(variable, path).close()
 
 
 def _first_line(variable: str, path: str) -> str:
-    with files.opened(variable, path) as file:
+    with files.open_named_file(variable, path) as file:
         return file.readline().strip()
 
 
@@ -185,7 +185,7 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
     properties |= broker_configs(environment)
     for key in ("listeners", "advertised.listeners"):
         if key in properties:
-            properties[key] = lists.tidy(properties[key])
+            properties[key] = lists.clean_list(properties[key])
     return properties
 
 
@@ -330,7 +330,7 @@ def container_command(
     lead = None if cluster_variables else lists.lead_of(configs)
     is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
     if lead is not None and not is_lead and checks_files and _answers(lead[1]):
-        return _following(understood, configs, lead[1])
+        return _follower_command(understood, configs, lead[1])
     remark = lists.remark_on_other_containers(configs)
     if is_lead:
         _warn("the other brokers of this cluster are containers that pass their connections on to this one")
@@ -348,16 +348,17 @@ def _answers(lead: str) -> bool:
     return ports.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_TIMEOUT_S)
 
 
-def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
+def _follower_command(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
     """Return the command that forwards connections to another container and opens the silent ports."""
     served = _checked_listeners(configs)
     entries = [
-        ports.written(_address((listener.host, listener.port)), listener.name, listener.protocol) for listener in served
+        ports.format_listener(_address((listener.host, listener.port)), listener.name, listener.protocol)
+        for listener in served
     ]
     silent = lists.silent_addresses(
         environment, configs, lists.listener_list(configs), {listener.port for listener in served}
     )
-    entries += map(ports.written, silent)
+    entries += map(ports.format_listener, silent)
     return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
 
 
@@ -376,12 +377,12 @@ def _is_controller_only(configs: Mapping[str, str]) -> bool:
     return configs.get("process.roles", "").strip() == "controller"
 
 
-def hidden(secrets: Mapping[str, str]) -> list[str]:
+def hide_secrets(secrets: Mapping[str, str]) -> list[str]:
     """Return options for the secret settings without their values."""
     return [word for key in secrets for word in ("--set", f"{key}={_HIDDEN}")]
 
 
-def inherited(secrets: Mapping[str, str]) -> list[str]:
+def write_secrets(secrets: Mapping[str, str]) -> list[str]:
     """Write the secret settings to a file in memory that the broker inherits. Return its option.
 
     Raises:
@@ -453,7 +454,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             check_health(os.environ)
             sys.exit(0)
         if arguments and arguments[0] == "--print-command":
-            sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hidden)) + "\n")
+            sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hide_secrets)) + "\n")
             sys.exit(0)
         if arguments and arguments[0] == _HOLD_PORTS:
             sys.exit(ports.hold(arguments[1], arguments[2:]))
@@ -470,7 +471,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             os.environ |= redpanda.environment(arguments[1:], os.environ, _warn)
             arguments = ()
         os.environ.setdefault(_LOG_LINES, "kafka")
-        command = container_command(os.environ, arguments, inherited, checks_files=True)
+        command = container_command(os.environ, arguments, write_secrets, checks_files=True)
         if command[:2] == ["minibroker", "serve"]:
             files.run_init_scripts()
         exec_command(command)

@@ -26,7 +26,7 @@ _VOLUMES: Final = {
 """The mount points of volumes for other vendors' images in Compose files, with the log directory of each."""
 
 
-def opened(variable: str, path: str) -> TextIO:
+def open_named_file(variable: str, path: str) -> TextIO:
     """Open the file named by a variable.
 
     Raises:

@@ -28,7 +28,7 @@ _DEFAULT_PORT: Final = 9092
 _DEFAULT_ADVERTISED: Final = "PLAINTEXT://localhost:9092"
 
 
-def tidy(text: str) -> str:
+def clean_list(text: str) -> str:
     """Remove empty entries, and the further addresses that `hostname -i` adds to an entry."""
     entries = [entry for entry in map(str.strip, text.split(",")) if entry]
     return ",".join(_SEVERAL_HOSTS.sub(r"\g<name>://\g<host>:\g<port>", entry) for entry in entries)

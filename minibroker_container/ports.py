@@ -224,7 +224,7 @@ def hold(node: str, addresses: Sequence[str]) -> int:
     return asyncio.run(_keep(tell, silent))
 
 
-def written(address: str, name: str = "", protocol: str = "") -> str:
+def format_listener(address: str, name: str = "", protocol: str = "") -> str:
     """Format a listener as an argument of `follow`: PROTOCOL:NAME=HOST:PORT. A silent port has no name."""
     return f"{protocol}:{name}={address}"
 

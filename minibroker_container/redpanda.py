@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from minibroker_container.files import opened
+from minibroker_container.files import open_named_file
 
 NODE_CONFIG: Final = "/etc/redpanda/redpanda.yaml"
 BOOTSTRAP_CONFIG: Final = "/etc/redpanda/.bootstrap.yaml"
@@ -101,7 +101,7 @@ def _read(path: str) -> dict[str, Any]:
         return {}
     import yaml  # type: ignore[import-untyped] # noqa: PLC0415 - no stubs; most containers have no such file
 
-    with opened("redpanda start", path) as file:
+    with open_named_file("redpanda start", path) as file:
         try:
             content = cast("object", yaml.safe_load(file) or {})
         except yaml.YAMLError as error:
@@ -219,7 +219,7 @@ def _tls(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         files = (("cert_file", "KEYSTORE_CERTIFICATE_CHAIN"), ("key_file", "KEYSTORE_KEY"))
         for key, name in (*files, ("truststore_file", "TRUSTSTORE_CERTIFICATES")):
             if mapping.get(key):
-                with opened(f"kafka_api_tls.{key}", str(mapping[key])) as file:
+                with open_named_file(f"kafka_api_tls.{key}", str(mapping[key])) as file:
                     texts[name] = file.read()
         if "TRUSTSTORE_CERTIFICATES" in texts:
             texts["TRUSTSTORE_TYPE"] = "PEM"

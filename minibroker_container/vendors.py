@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from minibroker_container.files import opened
+from minibroker_container.files import open_named_file
 
 Warn = Callable[[str], None]
 """Prints a remark about the environment, one line without the program's name."""
@@ -39,12 +39,12 @@ _SYNONYMS: Final = {
     "BROKER_PORT": "KAFKA_PORT",
 }
 _NODE_ROLES: Final = {"combined": "broker,controller", "broker": "broker", "controller": "controller"}
-_COMMANDS: Final = ("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND")
+_COMMAND_VARIABLES: Final = ("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND")
 _COMMAND_TIMEOUT_S: Final = 10.0
 _PORT: Final = re.compile(r"\d{1,5}", re.ASCII)
 _DEFAULT_PORT: Final = "9092"
 _SECRET_FILES: Final = re.compile(r"KAFKA_\w*(PASSWORD|PASSWORDS|USER|USERS|CLUSTER_ID)_FILE")
-_QUOTED: Final = re.compile(r"""\s*(["'])(?P<value>[^"']*)\1\s*""")
+_QUOTED_VALUE: Final = re.compile(r"""\s*(["'])(?P<value>[^"']*)\1\s*""")
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ADMIN_API: Final = "MINIBROKER_ADMIN_API"
 _HTTP_SERVERS: Final = ("KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS", "KAFKA_CONFLUENT_METADATA_SERVER_LISTENERS")
@@ -77,7 +77,7 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     if role is not None:
         variables.setdefault("KAFKA_PROCESS_ROLES", role)
     for name in [name for name in variables if _SECRET_FILES.fullmatch(name) and variables[name]]:
-        with opened(name, variables.pop(name)) as file:
+        with open_named_file(name, variables.pop(name)) as file:
             variables[name.removesuffix("_FILE")] = file.read().strip()
     for name in [name for name in variables if name.startswith("KAFKA_CFG_")]:
         variables["KAFKA_" + name.removeprefix("KAFKA_CFG_")] = variables.pop(name)
@@ -136,7 +136,7 @@ def _without_quotes(name: str, value: str, warn: Warn) -> str:
 
     In a YAML list, the quotes of `- KAFKA_LISTENERS="..."` are part of the value.
     """
-    match = _QUOTED.fullmatch(value)
+    match = _QUOTED_VALUE.fullmatch(value)
     if match is None:
         return value
     warn(f"{name}: the quotes around its value are passed over; YAML's list form keeps them, so leave them out")
@@ -145,7 +145,7 @@ def _without_quotes(name: str, value: str, warn: Warn) -> str:
 
 def _run_commands(variables: dict[str, str], warn: Warn) -> None:
     """Replace `_{HOSTNAME_COMMAND}` and similar placeholders of wurstmeister/kafka by the output of the commands."""
-    for command in _COMMANDS:
+    for command in _COMMAND_VARIABLES:
         if not variables.get(command):
             continue
         output = _output(command, variables[command], variables, warn)
@@ -245,7 +245,7 @@ def _add_certificates(variables: dict[str, str]) -> None:
         key = os.path.join(BITNAMI_CERTIFICATES, "kafka.keystore.key")
         if kind == "PEM" and store == "KEYSTORE" and os.path.exists(key):
             for variable, file in (("KAFKA_SSL_KEYSTORE_CERTIFICATE_CHAIN", path), ("KAFKA_SSL_KEYSTORE_KEY", key)):
-                with opened(variable, file) as pem:
+                with open_named_file(variable, file) as pem:
                     variables.setdefault(variable, pem.read())
             continue
         variables.setdefault(f"KAFKA_SSL_{store}_LOCATION", path)

@@ -65,14 +65,14 @@ class Console:
             logger.setLevel(level)
 
     @contextlib.contextmanager
-    def held(self) -> Generator[None]:
+    def hold_output(self) -> Generator[None]:
         """Hold lines back while another program uses the terminal. The newest lines are written when the block ends."""
-        self._handler.held = deque(maxlen=_MAX_HELD_RECORDS)
+        self._handler.hold_output = deque(maxlen=_MAX_HELD_RECORDS)
         try:
             yield
         finally:
-            held, self._handler.held = self._handler.held, None
-            for record in held:
+            hold_output, self._handler.hold_output = self._handler.hold_output, None
+            for record in hold_output:
                 self._handler.emit(record)
 
     @property
@@ -108,13 +108,13 @@ def log_request(entry: "Entry") -> None:
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
-    """Writes to the current `sys.stderr`, or to `held` while that is set."""
+    """Writes to the current `sys.stderr`, or to `hold_output` while that is set."""
 
-    held: deque[logging.LogRecord] | None = None
+    hold_output: deque[logging.LogRecord] | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self.held is not None:
-            self.held.append(record)
+        if self.hold_output is not None:
+            self.hold_output.append(record)
             return
         self.stream = sys.stderr
         super().emit(record)

@@ -143,7 +143,7 @@ def _run_serve(options: argparse.Namespace) -> int:
 
 async def _serve(options: argparse.Namespace, console: "Console") -> int:
     broker = _broker(options)
-    faults = _faults(options.faults) if options.faults else []
+    faults = _read_faults(options.faults) if options.faults else []
     stop = _stop_event(with_stdin=options.stop_with_stdin)
     broker.asynchronous.owns_loop = True
     with _ready_file(options.ready_file) as write_ready_file:
@@ -153,11 +153,11 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             _admin_ports(options.admin_api, broker),
         ):
             if faults:
-                _install(broker.services, faults)
+                _install_faults(broker.services, faults)
             if options.verbose:
-                _watch(broker.services)
+                _watch_requests(broker.services)
             write_ready_file(broker.bootstrap_servers)
-            print(f"minibroker ready: {_where(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
+            print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
             _write_kafka_lines(broker)
             console.greet(_summary(broker, options))
             for host in {host for host, _ in broker.asynchronous.advertised}:
@@ -165,7 +165,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             _open_browser(broker, options, console)
             _warm_up(broker.services.core)
             if options.terminal:
-                with console.held():
+                with console.hold_output():
                     await _show_in_terminal(broker.page_url, _token(options), stop)
             await stop.wait()
     return 0
@@ -240,7 +240,7 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         loop.call_soon_threadsafe(stop.set)
 
 
-def _where(broker: "Broker", options: argparse.Namespace) -> str:
+def _ready_text(broker: "Broker", options: argparse.Namespace) -> str:
     """Return the addresses and the data directory of a broker, in a form for programs."""
     text = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
     if options.control:
@@ -320,11 +320,11 @@ def _write_kafka_lines(broker: "Broker") -> None:
     kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), listeners)
 
 
-def _faults(path: str) -> "list[Fault]":
+def _read_faults(path: str) -> "list[Fault]":
     return fault.read_faults(path)
 
 
-def _install(services: "Services", faults: "list[Fault]") -> None:
+def _install_faults(services: "Services", faults: "list[Fault]") -> None:
     installed = registry.faults_of(services)
     for rule in faults:
         for reason in operations_faults.never_matches(services, rule):
@@ -332,7 +332,7 @@ def _install(services: "Services", faults: "list[Fault]") -> None:
         installed.add(rule)
 
 
-def _watch(services: "Services") -> None:
+def _watch_requests(services: "Services") -> None:
     recording.recording_of(services).watch(console_module.log_request)
 
 

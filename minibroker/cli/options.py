@@ -7,7 +7,7 @@ from typing import Any, Final
 DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 DEFAULT_PAGE: Final = "127.0.0.1:8090"
 
-_Add = Callable[..., Any]
+_AddArgument = Callable[..., Any]
 """The `add_argument` method of a parser."""
 
 
@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _add_process(parser.add_argument)
 
 
-def _add_addresses(option: _Add) -> None:
+def _add_addresses(option: _AddArgument) -> None:
     """Add the addresses of the broker, and of ports that replace other programs."""
     option(
         "--listen",
@@ -79,7 +79,7 @@ def _items(text: str) -> list[str]:
     return text.split(",")
 
 
-def _add_configuration(option: _Add) -> None:
+def _add_configuration(option: _AddArgument) -> None:
     """Add the configuration and the directory of the logs."""
     option(
         "--data-dir",
@@ -106,7 +106,7 @@ def _add_configuration(option: _Add) -> None:
     )
 
 
-def _add_topics(option: _Add) -> None:
+def _add_topics(option: _AddArgument) -> None:
     """Add the initial topics and records."""
     option(
         "--topic",
@@ -118,7 +118,7 @@ def _add_topics(option: _Add) -> None:
     option("--seed-data", metavar="FILE", help="topics and records to start with: YAML, JSON or JSON lines")
 
 
-def _add_observation(option: _Add) -> None:
+def _add_observation(option: _AddArgument) -> None:
     """Add the options with which a test observes and disturbs the broker."""
     option("--faults", metavar="FILE", help="faults to inject, as JSON or YAML: see docs/faults.md")
     option(
@@ -142,7 +142,7 @@ def _add_observation(option: _Add) -> None:
     )
 
 
-def _add_process(option: _Add) -> None:
+def _add_process(option: _AddArgument) -> None:
     """Add the options for readiness, shutdown and output of the process."""
     option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
     option(

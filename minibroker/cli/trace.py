@@ -136,10 +136,10 @@ async def _run(
     name = "stdout" if file is sys.stdout else options.json
     output: Output | None = None
     if file is not None:
-        output = Output(file, lambda error: _complain(f"{name}: {error.strerror or error}; nothing more is shown"))
-    line, left_out = _forms(json=options.json is not None)
+        output = Output(file, lambda error: _print_error(f"{name}: {error.strerror or error}; nothing more is shown"))
+    line, left_out = _formatters(json=options.json is not None)
     clock = SystemClock(loop)
-    writer = LineWriter(clock, output, line, left_out, _complain, None if page is None else page.ring)
+    writer = LineWriter(clock, output, line, left_out, _print_error, None if page is None else page.ring)
     proxy = Proxy(to, listen, context, writer)
     try:
         await proxy.start()
@@ -162,7 +162,7 @@ async def _run(
     return 0
 
 
-def _forms(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int], str]]:
+def _formatters(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int], str]]:
     """Return a function that formats a request, and one that formats the number of omitted requests."""
     if json:
         return lines.json_of, lambda count: f'{{"leftOut": {count}}}\n'
@@ -178,5 +178,5 @@ async def _warm_up(output: Output, *, is_list: bool) -> None:
         await asyncio.sleep(0)
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     print(f"minibroker: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the user's message

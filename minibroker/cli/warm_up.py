@@ -37,8 +37,8 @@ _MODULES: Final = (
 """The modules of messages and handlers for producers, consumers and common administration."""
 _GC_THRESHOLDS: Final = (5_000, 5, 200)
 """The collector's thresholds. A collection of the middle generation scans at most 30,000 objects, in 3 to 8 ms."""
-_COLLECTION_MS: Final = 10_000
-_IDLE_SHARE: Final = 0.01
+_COLLECTION_INTERVAL_MS: Final = 10_000
+_MAX_IDLE_CPU_SHARE: Final = 0.01
 """The CPU share of the broker's thread below which the broker counts as idle."""
 
 
@@ -50,15 +50,15 @@ def warm_up(core: "Core") -> None:
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    core.clock.call_later(_DELAY_MS, lambda: core.chores.run(loading(), lambda: _loaded(core)))
+    core.clock.call_later(_DELAY_MS, lambda: core.chores.run(load_modules(), lambda: _start_collections(core)))
 
 
-def _loaded(core: "Core") -> None:
+def _start_collections(core: "Core") -> None:
     gc.freeze()
-    core.chores.every("garbage", _COLLECTION_MS, _Idleness(core.clock).collection)
+    core.chores.every("garbage", _COLLECTION_INTERVAL_MS, _Idleness(core.clock).collect_if_idle)
 
 
-def loading() -> Steps[None]:
+def load_modules() -> Steps[None]:
     """Load the modules with their dependencies, one per step."""
     folders = ("minibroker_protocol.messages", "minibroker.server.handlers")
     of_apis = (f"{folder}.{module}" for module in _MODULES.split() for folder in folders)
@@ -78,11 +78,11 @@ class _Idleness:
         self._looked_at_ms = clock.monotonic_ms()
         self._busy_s = time.thread_time()
 
-    def collection(self) -> Steps[None]:
+    def collect_if_idle(self) -> Steps[None]:
         """Run a full collection if the period was idle and there can be garbage. This is a chore."""
         before_ms, busy_s = self._looked_at_ms, self._busy_s
         self._looked_at_ms, self._busy_s = self._clock.monotonic_ms(), time.thread_time()
-        is_idle = self._busy_s - busy_s < _IDLE_SHARE * (self._looked_at_ms - before_ms) / 1000
+        is_idle = self._busy_s - busy_s < _MAX_IDLE_CPU_SHARE * (self._looked_at_ms - before_ms) / 1000
         if is_idle and any(gc.get_count()[1:]):
             gc.collect()
         yield

@@ -79,14 +79,14 @@ def describe(progress: StreamingQueryProgress) -> str:
     parts = [f"batch {progress.batchId}", f"{progress.numInputRows:,} rows"]
     if progress.numInputRows:
         parts[-1] += f" ({progress.processedRowsPerSecond:,.0f} rows/s)"
-    unread = _behind(progress)
+    unread = _unread_records(progress)
     if unread is not None:
         parts.append(f"{unread:,} behind")
     parts.append(f"{progress.batchDuration:,} ms")
     return ", ".join(parts)
 
 
-def _behind(progress: StreamingQueryProgress) -> int | None:
+def _unread_records(progress: StreamingQueryProgress) -> int | None:
     """Return the number of unread records, or None if no source reports it. Kafka's source and ours do."""
     total = None
     for source in progress.sources:

@@ -71,7 +71,7 @@ def test_an_option_and_its_value_may_be_one_item_of_a_list() -> None:
 
 @pytest.mark.parametrize("start", [["redpanda start"], ["start"], ["redpanda", "start"]])
 def test_a_command_of_the_image_may_be_one_item_and_leave_out_its_program(start: list[str]) -> None:
-    command = entrypoint.container_command({}, [*start, "--smp 1"], entrypoint.hidden)
+    command = entrypoint.container_command({}, [*start, "--smp 1"], entrypoint.hide_secrets)
     assert command == ["redpanda", "start", "--smp 1"]
 
 

@@ -68,8 +68,8 @@ def test_files_of_a_broker_are_read_as_far_as_they_may_be(tmp_path: Path) -> Non
     missing = "/proc/self/fd/9"  # of another user, as the health check sees it
     process(tmp_path, 7, *KAFKA, "--config", str(properties), "--config", missing)
     assert health.addresses(tmp_path) == [("0.0.0.0:9093", "SSL")]
-    inherited = process(tmp_path, 8, *KAFKA, "--config", "/proc/self/fd/3")
-    (inherited / "fd" / "3").write_text("listeners=SASL_SSL://:9094\n")
+    write_secrets = process(tmp_path, 8, *KAFKA, "--config", "/proc/self/fd/3")
+    (write_secrets / "fd" / "3").write_text("listeners=SASL_SSL://:9094\n")
     assert health.addresses(tmp_path)[1:] == [("0.0.0.0:9094", "SASL_SSL")]
 
 

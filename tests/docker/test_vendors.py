@@ -67,7 +67,7 @@ def test_each_vendors_names_for_the_advertised_address_are_understood(
 
 
 def test_of_several_addresses_in_an_entry_the_first_is_advertised() -> None:
-    assert lists.tidy("A://h:1, BROKER://172.17.0.2 10.0.0.2 :9093,") == "A://h:1,BROKER://172.17.0.2:9093"
+    assert lists.clean_list("A://h:1, BROKER://172.17.0.2 10.0.0.2 :9093,") == "A://h:1,BROKER://172.17.0.2:9093"
 
 
 def test_bitnamis_image_without_addresses_advertises_what_clients_have_dialled() -> None:

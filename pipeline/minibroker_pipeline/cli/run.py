@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _stats(options: argparse.Namespace) -> int:
     report = stats(options.paths, topics=options.topics, spark=_session_for(options), processes=options.processes)
-    _tell(options, report.as_json(options.by), stats_text(report, options.by))
+    _write_report(options, report.as_json(options.by), stats_text(report, options.by))
     if options.html:
         _write_text(options.html, stats_html(report))
     return 0
@@ -41,14 +41,14 @@ def _stats(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     settings = _settings(VerifySettings, options)
     report = verify(options.paths, settings, spark=_session_for(options), processes=options.processes)
-    _tell(options, report.as_json(), report.as_text())
+    _write_report(options, report.as_json(), report.as_text())
     return 0 if report.is_sound else _FOUND
 
 
 def _diff(options: argparse.Namespace) -> int:
     settings = _settings(DiffSettings, options)
     report = diff(options.left, options.right, settings, spark=_session_for(options), processes=options.processes)
-    _tell(options, report.as_json(), report.as_text())
+    _write_report(options, report.as_json(), report.as_text())
     return 0 if report.is_equal else _FOUND
 
 
@@ -112,7 +112,7 @@ def _compact(options: argparse.Namespace) -> int:
     memory = {} if options.memory is None else {"memory_bytes": options.memory * _MEBIBYTE}
     settings = _settings(CompactSettings, options, **memory)
     report = compact(options.paths, options.to, settings, spark=_session_for(options), processes=options.processes)
-    _tell(options, report.as_json(), report.as_text())
+    _write_report(options, report.as_json(), report.as_text())
     return 0
 
 
@@ -120,7 +120,7 @@ def _convert(options: argparse.Namespace) -> int:
     settings = _settings(ConvertSettings, options)
     spark = _session_for(options)
     report = convert(options.paths, options.target, settings, spark=spark, processes=options.processes)
-    _tell(options, report.as_json(), report.as_text())
+    _write_report(options, report.as_json(), report.as_text())
     return 0
 
 
@@ -147,7 +147,7 @@ def _session_for(
     return spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=packages)
 
 
-def _tell(options: argparse.Namespace, report: dict[str, Any], text: str) -> None:
+def _write_report(options: argparse.Namespace, report: dict[str, Any], text: str) -> None:
     """Print a report, and write it to the file named by `--json`."""
     if options.json == "-":
         sys.stdout.write(json.dumps(report, indent=2) + "\n")

@@ -58,7 +58,7 @@ class _Scratch(threading.local):
 _scratch: Final = _Scratch()
 
 
-def owned(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
+def allocate_array(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
     """Allocate memory from Arrow's pool, which reuses freed memory. NumPy would get new pages each time."""
     buffer = pa.allocate_buffer(size)
     return buffer, np.frombuffer(buffer, np.uint8)
@@ -99,11 +99,11 @@ class NumbaEngine:
     ) -> pa.BinaryArray:
         """See `RecordEngine.binary`."""
         total, nulls = kernel.measure(size, rows)
-        values, values_array = owned(total)
-        offsets, offsets_array = owned(4 * (rows + 1))
+        values, values_array = allocate_array(total)
+        offsets, offsets_array = allocate_array(4 * (rows + 1))
         validity, validity_array = None, _NOTHING
         if nulls:
-            validity, validity_array = owned((rows + 7) // 8)
+            validity, validity_array = allocate_array((rows + 7) // 8)
             validity_array[:] = 0
         kernel.gather(data, at, size, rows, values_array, offsets_array.view(np.int32), validity_array)
         return pa.BinaryArray.from_buffers(pa.binary(), rows, [validity, offsets, values], nulls)
@@ -112,8 +112,8 @@ class NumbaEngine:
         """See `RecordEngine.headers`."""
         rows = table.rows
         number, _ = kernel.measure(table.header_count, rows)
-        lists, lists_array = owned(4 * (rows + 1))
-        validity, validity_array = owned((rows + 7) // 8)
+        lists, lists_array = allocate_array(4 * (rows + 1))
+        validity, validity_array = allocate_array((rows + 7) // 8)
         validity_array[:] = 0
         field_arrays = np.empty((4, number), np.int32)
         kernel.find_headers(

@@ -148,17 +148,17 @@ def describe_entry(entries: Entries, header: Any) -> Damage:
     return Damage(entries.position + position, int(header["base_offset"]), size, message)
 
 
-PIECE_BYTES: Final = 128 * 1024 * 1024
+RANGE_BYTES: Final = 128 * 1024 * 1024
 
 
-class Piece(NamedTuple):
+class ByteRange(NamedTuple):
     """A range of bytes in a log file."""
 
     position: int
     end: int
 
 
-def cut(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[Piece]:
+def cut_segment(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[ByteRange]:
     """Cut the first `size` bytes of a segment into pieces at entries of its index.
 
     A small segment, or one with a useless index, is one piece. If a piece contains bytes that are not entries, only a
@@ -173,8 +173,8 @@ def cut(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[
     Raises:
         OSError: a file cannot be read.
     """
-    whole = [Piece(0, size)]
-    count = size // PIECE_BYTES
+    whole = [ByteRange(0, size)]
+    count = size // RANGE_BYTES
     if count < 2:  # noqa: PLR2004 - nothing to share
         return whole
     try:
@@ -190,4 +190,4 @@ def cut(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[
             if 0 < position < size and is_entry_at(file, position, size, offset, base_offset)
         ]
     bounds = [0, *cuts, size]
-    return [Piece(*bound) for bound in pairwise(bounds)]
+    return [ByteRange(*bound) for bound in pairwise(bounds)]

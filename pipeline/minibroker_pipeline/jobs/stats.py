@@ -10,7 +10,15 @@ import numpy as np
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.filesystem import FileSystem
-from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, InvalidBytes, Piece, cut, read_entries, walk_records
+from minibroker_pipeline.jobs.segment_walk import (
+    CUT_SHORT,
+    ZEROS,
+    ByteRange,
+    InvalidBytes,
+    cut_segment,
+    read_entries,
+    walk_records,
+)
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
 from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
@@ -39,7 +47,7 @@ class Segment(NamedTuple):
     topic: str
     partition: int
     #: The bytes to measure.
-    piece: Piece
+    piece: ByteRange
     size: int
 
 
@@ -161,7 +169,7 @@ class StatsReport:
         }
 
 
-class _Found(NamedTuple):
+class _TaskCounts(NamedTuple):
     """The counts of a segment, or of a piece of one."""
 
     groups: dict[_Key, Counts]
@@ -216,11 +224,11 @@ def _segments_at(path: str, topics: Sequence[str]) -> list[Segment]:
         Segment(log.filesystem, log.path(segment), log.topic, log.partition, byte_range, segment.size)
         for log in map(open_partition, select(find_partitions([path]), topics=topics))
         for segment in log.segments
-        for byte_range in cut(log.filesystem, log.path(segment, ""), segment.base_offset, segment.size)
+        for byte_range in cut_segment(log.filesystem, log.path(segment, ""), segment.base_offset, segment.size)
     ]
 
 
-def _count(segment: Segment) -> _Found:
+def _count(segment: Segment) -> _TaskCounts:
     """Measure a segment, or a piece of one."""
     engine = load_engine()
     unreadable: list[Unreadable] = []
@@ -246,7 +254,9 @@ def _count(segment: Segment) -> _Found:
                 unreadable.append(Unreadable(segment.path, item.position, item.size, item.message))
             for group, counts in groups.items():
                 _take_samples(part, group, counts, samples)
-    return _Found({(segment.topic, segment.partition, group): counts for group, counts in groups.items()}, unreadable)
+    return _TaskCounts(
+        {(segment.topic, segment.partition, group): counts for group, counts in groups.items()}, unreadable
+    )
 
 
 def _take_samples(entries: "Entries", group: Group, counts: Counts, samples: dict[Group, int]) -> None:

@@ -93,7 +93,7 @@ _ROW_BYTES: Final = 8
 _TOPIC_STRIDE: Final = 1 << 32
 
 
-class Piece(NamedTuple):
+class StagedLog(NamedTuple):
     """The segments that a task wrote for one partition.
 
     Their offsets begin at 0, or are final with `keepOffsets`.
@@ -120,7 +120,7 @@ class TaskWriter:
     counts: Mapping[str, int]
     number: int = 0
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[Piece, ...]:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[StagedLog, ...]:
         """Write the rows, and return the segments of each partition after all are on disk.
 
         Raises:
@@ -138,7 +138,7 @@ class TaskWriter:
                 if writer is None:
                     writer = writers[key] = _new_writer(directory, key, self.options)
                 self._append(writer, key, rows)
-        return tuple(Piece(*key, writer.close()) for key, writer in sorted(writers.items()))
+        return tuple(StagedLog(*key, writer.close()) for key, writer in sorted(writers.items()))
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         options = self.options
@@ -151,9 +151,9 @@ class TaskWriter:
                 waiting.append(batch)
                 size += batch.nbytes
             if size >= enough:
-                yield from _one(waiting)
+                yield from _combined(waiting)
                 waiting, size = [], 0
-        yield from _one(waiting)
+        yield from _combined(waiting)
 
     def _append(self, writer: PartitionWriter, key: TopicPartition, rows: pa.RecordBatch) -> None:
         options = self.options
@@ -264,7 +264,7 @@ def _new_writer(directory: str, key: TopicPartition, options: WriteOptions) -> P
     return writer
 
 
-def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _combined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Combine batches into one, or return an empty list if there are none."""
     return pa.Table.from_batches(batches).combine_chunks().to_batches() if len(batches) > 1 else batches
 

@@ -44,7 +44,7 @@ from minibroker_pipeline.log_directories.segment_writer import (
 )
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.sink.options import WriteOptions, check_columns, parse_write_options
-from minibroker_pipeline.sink.task_writer import Piece, TaskWriter
+from minibroker_pipeline.sink.task_writer import StagedLog, TaskWriter
 from minibroker_protocol.uuids import new_uuid, parse_uuid
 from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import (
@@ -167,7 +167,7 @@ def _producers_at(directory: str, snapshots: tuple[int, ...], end: int) -> dict[
 class TaskCommitMessage(WriterCommitMessage):
     """The segments that one task wrote."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StagedLog, ...]
 
 
 class LogWriter(DataSourceArrowWriter):
@@ -230,7 +230,7 @@ class Plan(NamedTuple):
     known: Mapping[str, KnownTopic]
 
 
-def publish_staged(plan: Plan, staged_logs: Sequence[Piece]) -> None:
+def publish_staged(plan: Plan, staged_logs: Sequence[StagedLog]) -> None:
     """Assemble the staged segments into logs and publish them.
 
     Raises:
@@ -252,14 +252,14 @@ def publish_staged(plan: Plan, staged_logs: Sequence[Piece]) -> None:
         publish_locked(target, plan.staging, _assemble(plan, staged_logs), replaced=replaced)
 
 
-def _topics(plan: Plan, staged_logs: Iterable[Piece]) -> list[str]:
+def _topics(plan: Plan, staged_logs: Iterable[StagedLog]) -> list[str]:
     """Return all topics of the query, including the topic that it names but has no rows for."""
     named = {plan.options.topic} if plan.options.topic else set[str]()
     return sorted(named | {staged.topic for staged in staged_logs})
 
 
-def _assemble(plan: Plan, staged_logs: Sequence[Piece]) -> dict[TopicPartition, PublishedLog]:
-    by_partition: dict[TopicPartition, list[Piece]] = {}
+def _assemble(plan: Plan, staged_logs: Sequence[StagedLog]) -> dict[TopicPartition, PublishedLog]:
+    by_partition: dict[TopicPartition, list[StagedLog]] = {}
     for staged in staged_logs:
         by_partition.setdefault((staged.topic, staged.partition), []).append(staged)
     published: dict[TopicPartition, PublishedLog] = {}
@@ -277,7 +277,7 @@ def _assemble(plan: Plan, staged_logs: Sequence[Piece]) -> dict[TopicPartition, 
 
 
 def _assemble_log(
-    plan: Plan, key: TopicPartition, log: ClosedLog | None, staged_logs: list[Piece], topic_id: bytes | None
+    plan: Plan, key: TopicPartition, log: ClosedLog | None, staged_logs: list[StagedLog], topic_id: bytes | None
 ) -> PublishedLog:
     """Write the new files of one partition, to follow those of `log`."""
     base = log or _NEW_LOG
@@ -297,7 +297,7 @@ def _assemble_log(
         shift = 0 if keep_offsets else writer.log_end_offset
         for segment in staged.segments:
             try:
-                _add(writer, segment, shift, epoch, as_it_is=is_alone or segment.size > MAX_COPIED_BYTES)
+                _append_segment(writer, segment, shift, epoch, as_it_is=is_alone or segment.size > MAX_COPIED_BYTES)
             except LogOrderError as error:
                 raise LogOrderError(f"{key[0]}-{key[1]}: {error}") from None
     written = writer.close()
@@ -308,7 +308,9 @@ def _assemble_log(
     return PublishedLog(writer.log_end_offset)
 
 
-def _add(writer: PartitionWriter, segment: WrittenSegment, offset_shift: int, epoch: int, *, as_it_is: bool) -> None:
+def _append_segment(
+    writer: PartitionWriter, segment: WrittenSegment, offset_shift: int, epoch: int, *, as_it_is: bool
+) -> None:
     """Append a staged segment to a partition, with its offsets raised by `offset_shift`."""
     if as_it_is:
         # Staged segments have offsets from 0 and epoch 0. If those are final, the file needs no change.

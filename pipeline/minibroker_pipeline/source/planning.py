@@ -76,7 +76,7 @@ class OffsetInterval:
     min_timestamp: int | None = None
 
 
-class _Piece(NamedTuple):
+class _SegmentPart(NamedTuple):
     position: int
     end_position: int
     #: The offsets that the entries can have.
@@ -110,7 +110,7 @@ def plan_ranges(
         offset_before = _offset_before(log, segment, interval.min_timestamp, is_last=next_base is None)
         if offset_before is None:
             continue
-        for part in _pieces(log, segment, size, max(first_offset, offset_before), end_offset, split_bytes):
+        for part in _segment_parts(log, segment, size, max(first_offset, offset_before), end_offset, split_bytes):
             yield LogRange(
                 log.filesystem,
                 log.path(segment),
@@ -143,11 +143,11 @@ def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | No
     return int(entries.offsets[slot])
 
 
-def _pieces(
+def _segment_parts(
     log: PartitionLog, segment: SegmentFiles, size: int, first_offset: int, end_offset: int, split_bytes: int
-) -> list[_Piece]:
+) -> list[_SegmentPart]:
     """Return the parts of a segment with these offsets, cut about every `split_bytes`."""
-    whole = [_Piece(0, size, segment.base_offset, end_offset)]
+    whole = [_SegmentPart(0, size, segment.base_offset, end_offset)]
     is_part = first_offset > segment.base_offset
     # Requesting an index from object storage takes longer than reading a whole small segment.
     if size <= _MIN_INDEXED_BYTES or (size <= split_bytes and not is_part):
@@ -170,7 +170,9 @@ def _pieces(
     positions = [position, *(int(index.positions[slot]) for slot in slots), end_position]
     lows = [segment.base_offset if slot < 1 else int(index.offsets[slot - 1]) + 1 for slot in (start, *slots)]
     highs = [*(int(index.offsets[slot]) for slot in slots), end_offset]
-    return [_Piece(*part) for part in zip(positions, positions[1:], lows, highs, strict=False) if part[0] < part[1]]
+    return [
+        _SegmentPart(*part) for part in zip(positions, positions[1:], lows, highs, strict=False) if part[0] < part[1]
+    ]
 
 
 def _cuts(index: OffsetEntries, start: int, position: int, end_position: int, split_bytes: int) -> list[int]:

@@ -105,7 +105,7 @@ def test_each_module_that_is_loaded_exists(monkeypatch: pytest.MonkeyPatch) -> N
     """A module that cannot be loaded is skipped silently, so this test checks the list."""
     asked: list[str] = []
     monkeypatch.setattr(importlib, "import_module", asked.append)
-    drain(warm_up.loading())
+    drain(warm_up.load_modules())
     assert "minibroker.server.handlers.groups" in asked
     assert [name for name in asked if importlib.util.find_spec(name) is None] == []
 
@@ -137,6 +137,6 @@ def test_without_descriptors_a_module_is_left_to_the_first_request(monkeypatch: 
         raise OSError(errno.EMFILE, "Too many open files", name)
 
     monkeypatch.setattr(importlib, "import_module", failing)
-    steps = sum(1 for _ in warm_up.loading())
+    steps = sum(1 for _ in warm_up.load_modules())
     assert len(asked) == steps
     assert "minibroker.server.handlers.groups" in asked

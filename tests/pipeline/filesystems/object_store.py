@@ -10,7 +10,7 @@ from werkzeug.serving import make_server
 _BUCKET: Final = "logs"
 
 
-class Asked(NamedTuple):
+class S3Request(NamedTuple):
     """A request: its method, its path and its Range header."""
 
     method: str
@@ -22,7 +22,7 @@ class ObjectStore:
     """A server with one bucket, `logs`, used as a context manager."""
 
     def __init__(self) -> None:
-        self.requests: list[Asked] = []
+        self.requests: list[S3Request] = []
         self._application = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=MotoRequestHandler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -34,7 +34,7 @@ class ObjectStore:
         return f"http://{host!s}:{port}"
 
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        asked = Asked(environ["REQUEST_METHOD"], environ["PATH_INFO"], environ.get("HTTP_RANGE", ""))
+        asked = S3Request(environ["REQUEST_METHOD"], environ["PATH_INFO"], environ.get("HTTP_RANGE", ""))
         self.requests.append(asked)
         answer: Iterable[bytes] = self._application(environ, start_response)
         return answer

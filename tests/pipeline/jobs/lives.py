@@ -147,10 +147,10 @@ class Life:
         assert self.first_dirty(target) == self.first_dirty(self.data)
         assert comparable(target / "users-0") == comparable(theirs)
         shutil.rmtree(target)
-        self.take_over(theirs)
+        self.adopt_kafkas_files(theirs)
         return cleaned.next_dirty_offset is not None
 
-    def take_over(self, theirs: Path) -> None:
+    def adopt_kafkas_files(self, theirs: Path) -> None:
         """Continue with Kafka's files, since the compressed sizes of two libraries differ more and more."""
         shutil.rmtree(self.log_directory)
         self.log_directory.mkdir()

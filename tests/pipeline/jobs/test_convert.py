@@ -18,7 +18,7 @@ from minibroker_pipeline.decode import DamagedLogError, scan_headers
 from minibroker_pipeline.jobs.convert import ConvertError, ConvertReport, ConvertSettings, convert
 from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.verify import VerifySettings, verify
-from minibroker_pipeline.jobs.verify.findings import What
+from minibroker_pipeline.jobs.verify.findings import Kind
 from minibroker_pipeline.log_directories.directory_commit import DirectoryStateError
 from minibroker_protocol.records.batch import RecordBatch, iter_batches
 from minibroker_protocol.records.builder import build_batch
@@ -38,7 +38,7 @@ PLACE_AND_CONTENT = ("offset", "timestamp", "key", "value")
 ALL = ("headers", "timestamps", "transactions")
 EVERY_CODEC = [codec.name.lower() for codec in CompressionCodec]
 WITHOUT_ZSTD = EVERY_CODEC[:-1]
-NOT_OURS = {What.EPOCH}
+NOT_OURS = {Kind.EPOCH}
 """Findings to ignore. Generated logs have leader epochs that decrease."""
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -30,6 +30,6 @@ def test_large_segments_are_shared_out_and_found_the_same(
     put_indexes(partition, 0, ends, [(40_000, 199)])
     (tmp_path / ".kafka_cleanshutdown").write_text("")
     whole = verify([str(tmp_path)]).as_json(), stats([str(tmp_path)]).total().counts
-    monkeypatch.setattr("minibroker_pipeline.jobs.segment_walk.PIECE_BYTES", 4 * SIZE)
+    monkeypatch.setattr("minibroker_pipeline.jobs.segment_walk.RANGE_BYTES", 4 * SIZE)
     assert (verify([str(tmp_path)], processes=1).as_json(), stats([str(tmp_path)]).total().counts) == whole
     assert len(cut(filesystem_of(str(partition))[0], f"{partition}/{0:020d}", 0, len(data))) > 8

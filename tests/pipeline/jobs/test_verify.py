@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.stats import stats
-from minibroker_pipeline.jobs.verify import Finding, VerifySettings, What, verify
+from minibroker_pipeline.jobs.verify import Finding, Kind, VerifySettings, verify
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
@@ -57,7 +57,7 @@ def only(directory: Path, settings: VerifySettings | None = None) -> Finding:
     return finding
 
 
-def place(finding: Finding) -> tuple[str, int | None, What, bool]:
+def place(finding: Finding) -> tuple[str, int | None, Kind, bool]:
     return Path(finding.path).name, finding.position, finding.what, finding.is_damage
 
 
@@ -81,7 +81,7 @@ def test_a_flipped_bit_is_a_wrong_checksum_and_no_gap(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     change(partition / f"{0:020d}.log", lambda data: data.__setitem__(SIZE + 80, data[SIZE + 80] ^ 1))
     finding = only(tmp_path)
-    assert place(finding) == (f"{0:020d}.log", SIZE, What.CHECKSUM, True)
+    assert place(finding) == (f"{0:020d}.log", SIZE, Kind.CHECKSUM, True)
     assert "offset 5" in finding.message
     assert "replica" in finding.remedy
 
@@ -91,7 +91,7 @@ def test_a_record_that_lies_is_found_under_a_right_checksum(tmp_path: Path) -> N
     wrong = bytearray(batch(1))
     wrong[61] ^= 2  # Change the length of the first record.
     (partition / f"{0:020d}.log").write_bytes(batch(0) + stamped(wrong, magic=2) + batch(2) + batch(3))
-    assert place(only(tmp_path)) == (f"{0:020d}.log", SIZE, What.RECORDS, True)
+    assert place(only(tmp_path)) == (f"{0:020d}.log", SIZE, Kind.RECORDS, True)
 
 
 @pytest.mark.parametrize("count", [4, 6])
@@ -99,7 +99,7 @@ def test_a_wrong_record_count_is_found(tmp_path: Path, count: int) -> None:
     partition = sound(tmp_path)
     (partition / f"{0:020d}.log").write_bytes(batch(0) + batch(1, record_count=count) + batch(2) + batch(3))
     finding = only(tmp_path)
-    assert place(finding) == (f"{0:020d}.log", SIZE, What.RECORDS, True)
+    assert place(finding) == (f"{0:020d}.log", SIZE, Kind.RECORDS, True)
     assert "record" in finding.message
 
 
@@ -109,7 +109,7 @@ def test_bytes_that_are_no_entry_are_told_apart_from_a_torn_end(tmp_path: Path) 
     report = verify([str(tmp_path)])
     assert place(report.findings[0])[0] == f"{0:020d}.index"
     finding = report.findings[1]
-    assert place(finding) == (f"{0:020d}.log", SIZE, What.ENTRY, True)
+    assert place(finding) == (f"{0:020d}.log", SIZE, Kind.ENTRY, True)
     assert f"{SIZE} bytes are no entry: batch length: 1" in finding.message
 
 
@@ -119,7 +119,7 @@ def test_a_torn_end_is_a_brokers_to_mend_unless_it_has_stopped(tmp_path: Path, c
     with (partition / f"{20:020d}.log").open("ab") as log:
         log.write(batch(8)[:-10])
     finding = only(tmp_path)
-    assert place(finding) == (f"{20:020d}.log", 4 * SIZE, What.TORN, is_damage)
+    assert place(finding) == (f"{20:020d}.log", 4 * SIZE, Kind.TORN, is_damage)
     assert verify([str(tmp_path)]).is_sound is not is_damage
 
 
@@ -127,23 +127,23 @@ def test_room_behind_the_log_is_a_brokers_own(tmp_path: Path) -> None:
     partition = sound(tmp_path, clean=False)
     with (partition / f"{20:020d}.log").open("ab") as log:
         log.write(bytes(5_000))
-    assert place(only(tmp_path)) == (f"{20:020d}.log", 4 * SIZE, What.TORN, False)
+    assert place(only(tmp_path)) == (f"{20:020d}.log", 4 * SIZE, Kind.TORN, False)
 
 
 def test_a_closed_segment_may_not_be_torn(tmp_path: Path) -> None:
     partition = sound(tmp_path, clean=False)
     change(partition / f"{0:020d}.log", lambda data: data.__delitem__(slice(-10, None)))
     found = {place(finding) for finding in verify([str(tmp_path)]).damage}
-    assert (f"{0:020d}.log", 3 * SIZE, What.TORN, True) in found
-    assert (f"{0:020d}.index", 8, What.OFFSET_INDEX, True) in found
+    assert (f"{0:020d}.log", 3 * SIZE, Kind.TORN, True) in found
+    assert (f"{0:020d}.index", 8, Kind.OFFSET_INDEX, True) in found
 
 
 def test_what_was_cut_off_between_two_batches_is_missed_by_the_checkpoints(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     change(partition / f"{20:020d}.log", lambda data: data.__delitem__(slice(3 * SIZE, None)))
     found = {finding.what: finding for finding in verify([str(tmp_path)]).damage}
-    assert "ends at offset 35, but the high watermark is 40" in found[What.LOST].message
-    assert found.keys() == {What.LOST, What.OFFSET_INDEX, What.TIME_INDEX}
+    assert "ends at offset 35, but the high watermark is 40" in found[Kind.LOST].message
+    assert found.keys() == {Kind.LOST, Kind.OFFSET_INDEX, Kind.TIME_INDEX}
 
 
 def test_a_gap_is_damage_unless_the_topic_is_compacted(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_gap_is_damage_unless_the_topic_is_compacted(tmp_path: Path) -> None:
     (partition / f"{0:020d}.log").write_bytes(data)
     put_indexes(partition, 0, [(9, SIZE), (19, 2 * SIZE)], [(2_000, 9), (4_000, 19)])
     finding = only(tmp_path)
-    assert place(finding) == (f"{0:020d}.log", 2 * SIZE, What.GAP, True)
+    assert place(finding) == (f"{0:020d}.log", 2 * SIZE, Kind.GAP, True)
     assert "offsets 10 to 14 are missing" in finding.message
     assert verify([str(tmp_path)], VerifySettings(compacted=("ord*",))).findings == []
     write_offset_checkpoint(str(tmp_path / "cleaner-offset-checkpoint"), {("orders", 0): 20})
@@ -163,7 +163,7 @@ def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     for path in partition.glob(f"{20:020d}.*"):
         path.rename(partition / path.name.replace("20.", "25."))
-    found = [finding for finding in verify([str(tmp_path)]).damage if finding.what is What.GAP]
+    found = [finding for finding in verify([str(tmp_path)]).damage if finding.what is Kind.GAP]
     assert "offsets 20 to 24 are missing" in found[0].message
 
 
@@ -180,7 +180,7 @@ def test_a_base_offset_that_is_not_under_the_checksum_is_found(tmp_path: Path) -
     partition = sound(tmp_path)
     change(partition / f"{0:020d}.log", lambda data: data.__setitem__(SIZE + 7, 9))
     whats = {finding.what for finding in verify([str(tmp_path)]).damage}
-    assert {What.GAP, What.OFFSETS} <= whats
+    assert {Kind.GAP, Kind.OFFSETS} <= whats
 
 
 def test_a_largest_timestamp_that_is_not_is_found(tmp_path: Path) -> None:
@@ -188,21 +188,21 @@ def test_a_largest_timestamp_that_is_not_is_found(tmp_path: Path) -> None:
     log = batch(0) + batch(1) + batch(2, max_timestamp=3_500) + batch(3)
     (partition / f"{0:020d}.log").write_bytes(log)
     finding = only(tmp_path)
-    assert place(finding) == (f"{0:020d}.log", 2 * SIZE, What.TIMESTAMP, True)
+    assert place(finding) == (f"{0:020d}.log", 2 * SIZE, Kind.TIMESTAMP, True)
     assert "is 3000, the batch says 3500" in finding.message
 
 
 def test_a_leader_epoch_that_is_not_the_checkpoints_is_found(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     change(partition / f"{0:020d}.log", lambda data: data.__setitem__(SIZE + 15, 7))
-    assert place(only(tmp_path)) == (f"{0:020d}.log", SIZE, What.EPOCH, True)
+    assert place(only(tmp_path)) == (f"{0:020d}.log", SIZE, Kind.EPOCH, True)
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_a_missing_index_is_found(tmp_path: Path, suffix: str) -> None:
     partition = sound(tmp_path)
     (partition / f"{0:020d}{suffix}").unlink()
-    assert place(only(tmp_path)) == (f"{0:020d}{suffix}", None, What.MISSING, True)
+    assert place(only(tmp_path)) == (f"{0:020d}{suffix}", None, Kind.MISSING, True)
 
 
 @pytest.mark.parametrize(
@@ -222,14 +222,14 @@ def test_an_offset_index_that_does_not_fit_the_log_is_found(
     partition = sound(tmp_path)
     put_indexes(partition, 0, entries, [(2_000, 9), (4_000, 19)])
     finding = only(tmp_path)
-    assert place(finding) == (f"{0:020d}.index", byte, What.OFFSET_INDEX, True)
+    assert place(finding) == (f"{0:020d}.index", byte, Kind.OFFSET_INDEX, True)
     assert part in finding.message
 
 
 def test_an_index_entry_that_is_cut_is_found(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     change(partition / f"{0:020d}.index", lambda data: data.__delitem__(slice(13, None)))
-    assert place(only(tmp_path)) == (f"{0:020d}.index", 8, What.OFFSET_INDEX, True)
+    assert place(only(tmp_path)) == (f"{0:020d}.index", 8, Kind.OFFSET_INDEX, True)
 
 
 def test_an_index_that_ends_early_is_noted_by_the_interval(tmp_path: Path) -> None:
@@ -237,13 +237,13 @@ def test_an_index_that_ends_early_is_noted_by_the_interval(tmp_path: Path) -> No
     put_indexes(partition, 0, [], [(2_000, 9), (4_000, 19)])
     assert verify([str(tmp_path)]).findings == []
     finding = only(tmp_path, VerifySettings(index_interval_bytes=SIZE))
-    assert place(finding) == (f"{0:020d}.index", 0, What.OFFSET_INDEX, False)
+    assert place(finding) == (f"{0:020d}.index", 0, Kind.OFFSET_INDEX, False)
 
 
 def test_a_replicas_index_may_name_the_end_of_a_later_batch(tmp_path: Path) -> None:
     partition = sound(tmp_path)
     put_indexes(partition, 0, [(14, SIZE), (19, 3 * SIZE)], [(2_000, 9), (4_000, 19)])
-    assert place(only(tmp_path)) == (f"{0:020d}.index", None, What.OFFSET_INDEX, False)
+    assert place(only(tmp_path)) == (f"{0:020d}.index", None, Kind.OFFSET_INDEX, False)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_time_index_that_does_not_fit_the_log_is_found(
     partition = sound(tmp_path)
     put_indexes(partition, 0, [(9, SIZE), (19, 3 * SIZE)], entries)
     findings = verify([str(tmp_path)]).damage
-    assert (f"{0:020d}.timeindex", byte, What.TIME_INDEX, True) in {place(finding) for finding in findings}
+    assert (f"{0:020d}.timeindex", byte, Kind.TIME_INDEX, True) in {place(finding) for finding in findings}
     assert any(part in finding.message for finding in findings)
 
 
@@ -288,14 +288,14 @@ def test_a_log_that_is_being_written_may_lack_its_last_index_entries(tmp_path: P
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("0000000000000000020.log", What.NAME),
-        ("x0000000000000000020.log", What.NAME),
-        ("00000000000000000020.log.bak", What.NAME),
-        ("00000000000000000099.index", What.MISSING),
-        ("00000000000000000099.txnindex", What.MISSING),
+        ("0000000000000000020.log", Kind.NAME),
+        ("x0000000000000000020.log", Kind.NAME),
+        ("00000000000000000020.log.bak", Kind.NAME),
+        ("00000000000000000099.index", Kind.MISSING),
+        ("00000000000000000099.txnindex", Kind.MISSING),
     ],
 )
-def test_wrong_names_in_a_partition_are_found(tmp_path: Path, name: str, kind: What) -> None:
+def test_wrong_names_in_a_partition_are_found(tmp_path: Path, name: str, kind: Kind) -> None:
     partition = sound(tmp_path)
     (partition / name).write_bytes(b"")
     assert place(only(tmp_path)) == (name, None, kind, True)
@@ -305,7 +305,7 @@ def test_wrong_names_in_a_partition_are_found(tmp_path: Path, name: str, kind: W
 def test_a_partition_under_a_wrong_name_is_found(tmp_path: Path, name: str) -> None:
     sound(tmp_path)
     put_log(tmp_path, name, b"")
-    assert place(only(tmp_path)) == (name, None, What.NAME, True)
+    assert place(only(tmp_path)) == (name, None, Kind.NAME, True)
 
 
 @pytest.mark.parametrize("name", [f"orders-1.{'0af' * 10}12-delete", "lost+found"])
@@ -318,7 +318,7 @@ def test_directories_that_are_nobodys_logs_are_passed_over(tmp_path: Path, name:
 def test_a_log_file_beside_the_partitions_is_found(tmp_path: Path) -> None:
     sound(tmp_path)
     (tmp_path / f"{0:020d}.log").write_bytes(batch(0))
-    assert place(only(tmp_path)) == (f"{0:020d}.log", None, What.NAME, True)
+    assert place(only(tmp_path)) == (f"{0:020d}.log", None, Kind.NAME, True)
 
 
 def test_files_of_others_and_leftovers_are_noted(tmp_path: Path) -> None:
@@ -339,8 +339,8 @@ def test_a_partition_without_a_log_or_without_a_directory_is_found(tmp_path: Pat
     )
     report = verify([str(tmp_path)])
     assert [place(finding) for finding in report.findings] == [
-        ("empty-0", None, What.MISSING, True),
-        ("gone-3", None, What.MISSING, True),
+        ("empty-0", None, Kind.MISSING, True),
+        ("gone-3", None, Kind.MISSING, True),
     ]
 
 
@@ -349,7 +349,7 @@ def test_a_partition_that_a_broker_makes_right_now_may_have_no_log_yet(tmp_path:
     (tmp_path / "new-0").mkdir()
     assert verify([str(tmp_path)]).findings == []
     (tmp_path / "new-0" / f"{5:020d}.snapshot").write_bytes(encode_snapshot({}))  # This partition has held records.
-    assert place(only(tmp_path)) == ("new-0", None, What.MISSING, True)
+    assert place(only(tmp_path)) == ("new-0", None, Kind.MISSING, True)
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_a_partition_that_a_broker_makes_right_now_may_have_no_log_yet(tmp_path:
 def test_small_files_that_cannot_be_read_are_found(tmp_path: Path, name: str) -> None:
     partition = sound(tmp_path)
     (partition / name).write_bytes(b"\xff\xfe 7\n")
-    assert place(only(tmp_path)) == (Path(name).name, None, What.SMALL_FILE, True)
+    assert place(only(tmp_path)) == (Path(name).name, None, Kind.SMALL_FILE, True)
 
 
 def transaction(number: int, producer: int) -> bytes:
@@ -423,7 +423,7 @@ def test_a_transaction_index_that_does_not_fit_the_markers_is_found(
 ) -> None:
     transactions(tmp_path, entries)
     finding = only(tmp_path)
-    assert place(finding) == (f"{0:020d}.txnindex", byte, What.TRANSACTION_INDEX, True)
+    assert place(finding) == (f"{0:020d}.txnindex", byte, Kind.TRANSACTION_INDEX, True)
     assert part in finding.message
 
 
@@ -436,7 +436,7 @@ def test_a_transaction_index_that_is_cut_is_found(tmp_path: Path) -> None:
 
 def test_a_broker_that_died_finds_the_last_entry_of_a_transaction_index_again(tmp_path: Path) -> None:
     transactions(tmp_path, ABORTED[:1], clean=False)
-    assert place(only(tmp_path)) == (f"{0:020d}.txnindex", None, What.TRANSACTION_INDEX, False)
+    assert place(only(tmp_path)) == (f"{0:020d}.txnindex", None, Kind.TRANSACTION_INDEX, False)
 
 
 @pytest.mark.parametrize("codec", ["NONE", "GZIP", "LZ4"])
@@ -452,7 +452,10 @@ def test_logs_of_the_older_formats_are_read_to_the_inner_checksums(tmp_path: Pat
     assert verify([str(tmp_path)]).records == 10
     change(partition / f"{0:020d}.log", lambda data: data.__setitem__(-3, data[-3] ^ 1))
     finding = only(tmp_path)
-    assert (finding.what, finding.position) == (What.CHECKSUM, len(made[0]) if codec != "NONE" else finding.position)
+    assert (finding.what, finding.position) == (
+        Kind.CHECKSUM,
+        len(made[0]) if codec != "NONE" else finding.position,
+    )
 
 
 def test_many_findings_of_a_kind_are_counted(tmp_path: Path) -> None:

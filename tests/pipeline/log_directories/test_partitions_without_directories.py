@@ -12,7 +12,7 @@ from minibroker_pipeline.jobs.convert.job import convert
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.stats import stats
-from minibroker_pipeline.jobs.verify.findings import What
+from minibroker_pipeline.jobs.verify.findings import Kind
 from minibroker_pipeline.jobs.verify.job import VerifySettings, verify
 from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions, open_partition
 from minibroker_pipeline.source.options import parse_options
@@ -115,7 +115,7 @@ def test_one_that_held_records_by_a_checkpoint_has_lost_its_log(tmp_path: Path) 
         pass
     write_offset_checkpoint(str(tmp_path / "recovery-point-offset-checkpoint"), {("idle", 1): 1})
     (finding,) = verify([str(tmp_path)]).findings
-    assert (finding.path, finding.what) == (f"{tmp_path}/idle-1", What.MISSING)
+    assert (finding.path, finding.what) == (f"{tmp_path}/idle-1", Kind.MISSING)
 
 
 def test_rows_are_written_behind_what_a_stopped_broker_has_never_used(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Conversions(NamedTuple):
     magic: NDArray[np.int64]
     codec: NDArray[np.int64]
 
-    def runs(self, headers: NDArray[Any], lines: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def groups_of(self, headers: NDArray[Any], lines: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Split these lines into groups that can be converted together.
 
         The entries of a group have the same kind of conversion and the same new format, and all or none are compressed.
@@ -120,14 +120,14 @@ def find_invalid_entries(walked: WalkedRecords, engine: RecordEngine) -> dict[in
             faults[int(blocks[block, ENTRY])] = "the offsets of the records do not rise"
     wrappers = blocks[(blocks[:, KIND] >= WRAPPER_V0) & (blocks[:, IS_BAD] == 0)]
     # Check all wrappers together first, because a call for each wrapper takes longer than its messages.
-    if len(wrappers) and not _are_right(table.data[wrappers[0, START] : wrappers[-1, END]], engine):
+    if len(wrappers) and not _are_valid_messages(table.data[wrappers[0, START] : wrappers[-1, END]], engine):
         for start, end, entry in wrappers[:, (START, END, ENTRY)].tolist():
             if has_wrong_checksums(table.data.data[start:end], engine):
                 faults[entry] = "the checksum of a message in it"
     return faults
 
 
-def _are_right(messages: NDArray[np.uint8], engine: RecordEngine) -> bool:
+def _are_valid_messages(messages: NDArray[np.uint8], engine: RecordEngine) -> bool:
     """Return whether these bytes are only messages with correct checksums. False if other bytes are between them."""
     headers = scan_headers(messages.data)
     is_all = bool(len(headers)) and int(headers["position"][-1] + headers["size"][-1]) == len(messages)
@@ -139,7 +139,7 @@ def has_wrong_checksums(messages: memoryview, engine: RecordEngine) -> bool:
     return bool(engine.wrong_crcs(messages, scan_headers(messages)))
 
 
-def without(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
+def without_entries(walked: WalkedRecords, lines: list[int]) -> WalkedRecords:
     """Return the records without those of these entries."""
     table, blocks = walked.table, walked.blocks
     is_kept = ~np.isin(blocks[:, ENTRY], lines)
@@ -234,7 +234,7 @@ def _binary(array: pa.BinaryArray) -> Binary:
 _HINT: Final = " (--mode permissive leaves damaged entries out)"
 
 
-class Source(NamedTuple):
+class SegmentSource(NamedTuple):
     """A segment to convert, with the range of its offsets and the uncommitted transactions."""
 
     topic: str
@@ -253,7 +253,9 @@ class EntryConverter:
         ConvertError: the new format cannot store something that must not be dropped.
     """
 
-    def __init__(self, source: Source, settings: ConvertSettings | None, mode: str, engine: RecordEngine) -> None:
+    def __init__(
+        self, source: SegmentSource, settings: ConvertSettings | None, mode: str, engine: RecordEngine
+    ) -> None:
         self.counts = ConvertCounts()
         self._source = source
         self._settings = settings
@@ -288,7 +290,7 @@ class EntryConverter:
         ways = plan_conversions(headers, self._settings)
         lines = self._storable_lines(headers, lines, ways)
         self._check_codecs(headers, lines, ways)
-        for run in ways.runs(headers, lines):
+        for run in ways.groups_of(headers, lines):
             way, magic = int(ways.way[run[0]]), int(ways.magic[run[0]])
             if way == COPY:
                 self.counts.copied += len(run)
@@ -374,7 +376,7 @@ class EntryConverter:
             for line, fault in sorted(faults.items()):
                 self._refuse_entry(entries, entries.headers[line], fault)
             if faults:
-                walked = without(walked, list(faults))  # noqa: PLW2901 - what is left of it
+                walked = without_entries(walked, list(faults))  # noqa: PLW2901 - what is left of it
             self._refuse_all(damages)
             if not walked.table.rows:
                 continue

@@ -13,7 +13,7 @@ from minibroker_pipeline.decode import AbortedRange, load_engine
 from minibroker_pipeline.decode.assemble import EncodedBatches
 from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystem import FileSystem, LocalFileSystem, open_listed, read_if_there
-from minibroker_pipeline.jobs.convert.entries import EntryConverter, Source
+from minibroker_pipeline.jobs.convert.entries import EntryConverter, SegmentSource
 from minibroker_pipeline.jobs.convert.settings import ConvertCounts, ConvertLine, ConvertReport, ConvertSettings
 from minibroker_pipeline.jobs.segment_walk import Entries, read_entries
 from minibroker_pipeline.jobs.task_runner import run_tasks
@@ -108,7 +108,7 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
         snapshot_offset, producers = 0, {}
     state = ProducerStateManager("", INT64_MAX, known=producers)
     ends = {(transaction.producer_id, transaction.last_offset) for transaction in aborted}
-    for entries in _behind(log, snapshot_offset, end_position, engine):
+    for entries in _entries_after(log, snapshot_offset, end_position, engine):
         aborted.update(
             transaction
             for transaction in _replay(state, entries, snapshot_offset)
@@ -126,7 +126,7 @@ def _newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[int, dict[int,
     return 0, {}
 
 
-def _behind(log: PartitionLog, offset: int, end_position: int, engine: RecordEngine) -> Iterator[Entries]:
+def _entries_after(log: PartitionLog, offset: int, end_position: int, engine: RecordEngine) -> Iterator[Entries]:
     """Yield the entries of the segments that extend beyond an offset."""
     for number, segment in enumerate(log.segments):
         next_base = log.end_of(number)
@@ -199,10 +199,10 @@ def _convert_segment(task: SegmentTask) -> ConvertedSegment:
     engine = load_engine()
     settings = task.settings if task.settings.changes(task.topic) else None
     end_offset = min(task.end_offset, task.base_offset + INT32_MAX + 1)
-    source = Source(task.topic, task.partition, task.path, task.base_offset, end_offset, task.uncommitted)
+    source = SegmentSource(task.topic, task.partition, task.path, task.base_offset, end_offset, task.uncommitted)
     converter = EntryConverter(source, settings, task.settings.mode, engine)
     with open_listed(task.filesystem, task.path, task.identity) as file:
-        output = _Output(task)
+        output = _OutputWriter(task)
         for piece in read_entries(file, task.size, engine):
             for converted in converter.convert(piece):
                 output.append(converted)
@@ -210,7 +210,7 @@ def _convert_segment(task: SegmentTask) -> ConvertedSegment:
     return ConvertedSegment(task.topic, task.partition, converter.counts, segments, epochs)
 
 
-class _Output:
+class _OutputWriter:
     """The output files of a task, which are created with the first entry."""
 
     def __init__(self, task: SegmentTask) -> None:
@@ -261,7 +261,7 @@ def _is_local(task: SegmentTask) -> bool:
 _CLUSTER_METADATA: Final = "__cluster_metadata"
 
 
-class _Log(NamedTuple):
+class _SourceLog(NamedTuple):
     """A log to convert, with its producers."""
 
     followed: QueryLog
@@ -305,7 +305,7 @@ def convert(
     """
     check_target_apart(paths, target)
     engine = load_engine()
-    logs = {key: _load_log(followed, engine) for key, followed in _found(paths, settings).items()}
+    logs = {key: _load_log(followed, engine) for key, followed in _find_logs(paths, settings).items()}
     with DataDirectoryCommit(target) as commit:
         tasks = [task for log in logs.values() for task in _tasks(log, settings, commit.staging)]
         sizes = [task.size for task in tasks]
@@ -313,7 +313,9 @@ def convert(
         results: dict[TopicPartition, list[ConvertedSegment]] = {key: [] for key in logs}
         for result in run_tasks(_convert_segment, tasks, sizes, label=label, spark=spark, processes=processes):
             results[result.topic, result.partition].append(result)
-        report = ConvertReport([_finish(commit, logs[key], segments, settings) for key, segments in results.items()])
+        report = ConvertReport(
+            [_assemble_partition(commit, logs[key], segments, settings) for key, segments in results.items()]
+        )
         sources = [log.followed.log for log in logs.values()]
         cleaned = cleaner_offsets(sources)
         published = {
@@ -324,7 +326,7 @@ def convert(
     return report
 
 
-def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartition, QueryLog]:
+def _find_logs(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartition, QueryLog]:
     partitions = find_partitions(paths)
     if settings.topics:
         topics = {partition.topic for partition in select(partitions, topics=settings.topics)}
@@ -340,12 +342,12 @@ def _found(paths: Sequence[str], settings: ConvertSettings) -> dict[TopicPartiti
     return logs
 
 
-def _load_log(followed: QueryLog, engine: RecordEngine) -> _Log:
+def _load_log(followed: QueryLog, engine: RecordEngine) -> _SourceLog:
     tail = followed.tail
-    return _Log(followed, log_producers(followed.log, tail.end_position, tail.log_end_offset, engine))
+    return _SourceLog(followed, log_producers(followed.log, tail.end_position, tail.log_end_offset, engine))
 
 
-def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> list[SegmentTask]:
+def _tasks(log: _SourceLog, settings: ConvertSettings, staging: str) -> list[SegmentTask]:
     source, tail = log.followed.log, log.followed.tail
     keeps_markers = settings.magic in {None, MAGIC_V2} or not settings.changes(source.topic)
     aborted = log.producers.aborted if keeps_markers else ()
@@ -377,8 +379,8 @@ def _tasks(log: _Log, settings: ConvertSettings, staging: str) -> list[SegmentTa
     return tasks
 
 
-def _finish(
-    commit: DataDirectoryCommit, log: _Log, converted: list[ConvertedSegment], settings: ConvertSettings
+def _assemble_partition(
+    commit: DataDirectoryCommit, log: _SourceLog, converted: list[ConvertedSegment], settings: ConvertSettings
 ) -> ConvertLine:
     """Assemble the directory of a partition."""
     source = log.followed.log
@@ -405,7 +407,7 @@ def _finish(
     return line
 
 
-def _epochs(directory: str, log: _Log, converted: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
+def _epochs(directory: str, log: _SourceLog, converted: list[ConvertedSegment]) -> tuple[EpochEntry, ...]:
     """Return the leader epochs in the log's checkpoint, and the later ones in its batches."""
     checkpoint = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     if _copy(log, directory, LEADER_EPOCH_CHECKPOINT):
@@ -419,7 +421,7 @@ def _epochs(directory: str, log: _Log, converted: list[ConvertedSegment]) -> tup
     return tuple(entry for entry in checkpoint.entries if entry.start_offset <= log.end_offset)
 
 
-def _topic_id(directory: str, log: _Log) -> bytes | None:
+def _topic_id(directory: str, log: _SourceLog) -> bytes | None:
     try:
         is_there = _copy(log, directory, PARTITION_METADATA)
         return read_partition_metadata(f"{directory}/{PARTITION_METADATA}") if is_there else None
@@ -428,7 +430,7 @@ def _topic_id(directory: str, log: _Log) -> bytes | None:
         return None
 
 
-def _copy(log: _Log, directory: str, name: str) -> bool:
+def _copy(log: _SourceLog, directory: str, name: str) -> bool:
     """Copy a small file of a partition, and return whether it exists."""
     source = log.followed.log
     data = read_if_there(source.filesystem, f"{source.directory}/{name}")

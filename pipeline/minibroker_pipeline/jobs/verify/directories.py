@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from minibroker_pipeline.filesystem import Entry, FileSystem, filesystem_of, read_if_there
-from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
+from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, Kind
 from minibroker_pipeline.log_directories.partition_logs import SegmentFiles, partitions_without_directories
 from minibroker_protocol.uuids import parse_uuid
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry
@@ -58,7 +58,7 @@ class DataDirectory:
     is_clean: bool = False
 
     def read_cleaner_offsets(self) -> None:
-        """Read cleaner-offset-checkpoint again, which a broker writes after the logs. `find` reports its faults."""
+        """Read cleaner-offset-checkpoint again, which a broker writes after the logs. `find_at` reports its faults."""
         content = read_if_there(self.filesystem, f"{self.path}/{CLEANER_OFFSETS}")
         with contextlib.suppress(CorruptCheckpointError):
             self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)
@@ -86,7 +86,7 @@ class Partition:
         return (*self.segments[:-1], *(last._replace(size=0) for last in self.segments[-1:]))
 
 
-def find(path: str, findings: list[Findings]) -> list[Partition]:
+def find_at(path: str, findings: list[Findings]) -> list[Partition]:
     """Return the partitions at `path`, a data directory or the directory of one partition.
 
     Partitions without a directory are included, because they never held a record. Faults around the partitions are
@@ -120,13 +120,13 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
         findings.append(entry_findings)
         if not entry.is_directory:
             if offset_of(entry.name) is not None:
-                entry_findings.add(What.NAME, None, "a file of a log, outside a partition's directory", RENAME)
+                entry_findings.add(Kind.NAME, None, "a file of a log, outside a partition's directory", RENAME)
             continue
         named = parse_partition_directory(entry.name)
         if entry.name == UNFINISHED:
             message = "a writer was killed when it put its work in place: logs may be missing, or have others' ends"
             entry_findings.add(
-                What.MISSING, None, message, "write there again, or start minibroker there: either completes it"
+                Kind.MISSING, None, message, "write there again, or start minibroker there: either completes it"
             )
         elif named is not None:
             partitions[named] = Partition(*named, path, data)
@@ -134,12 +134,12 @@ def _partitions_in(data: DataDirectory, entries: list[Entry], findings: list[Fin
             file.name.endswith(LOG_SUFFIX) for file in data.filesystem.entries(path)
         ):
             message = "holds logs, but its name is not that of a topic, a dash and a partition: brokers do not see it"
-            entry_findings.add(What.NAME, None, message, RENAME)
+            entry_findings.add(Kind.NAME, None, message, RENAME)
     if data.is_clean and all(entry.name != UNFINISHED for entry in entries):
         for topic, partition in sorted(set(data.checkpoints.get(RECOVERY_POINTS, {})) - partitions.keys()):
             entry_findings = Findings(f"{data.scheme}{data.path}/{topic}-{partition}")
             entry_findings.add(
-                What.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory"
+                Kind.MISSING, None, f"{RECOVERY_POINTS} names it, but it is not there", "restore the directory"
             )
             findings.append(entry_findings)
     return list(partitions.values())
@@ -156,7 +156,7 @@ def _data_directory(filesystem: FileSystem, path: str, scheme: str, findings: li
         except CorruptCheckpointError as error:
             checkpoint_findings = Findings(f"{scheme}{path}/{name}")
             remedy = "with the broker stopped, delete it; the broker goes on with what the logs say"
-            checkpoint_findings.add(What.SMALL_FILE, None, str(error), remedy)
+            checkpoint_findings.add(Kind.SMALL_FILE, None, str(error), remedy)
             findings.append(checkpoint_findings)
     data.is_clean = read_if_there(filesystem, f"{path}/{CLEAN_SHUTDOWN}") is not None
     return data
@@ -199,10 +199,10 @@ class _Listing:
             if base not in self._logs:
                 for suffix in sorted(suffixes):
                     message = "there is no log file for this index"
-                    self._note(f"{base:020d}{suffix}", What.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
+                    self._note(f"{base:020d}{suffix}", Kind.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
         if not self._logs and not self._is_unused({entry.name for entry in entries}):
             self._note(
-                "", What.MISSING, "there is no log file in this directory", "restore it, or remove the directory"
+                "", Kind.MISSING, "there is no log file in this directory", "restore it, or remove the directory"
             )
 
     def _is_unused(self, names: set[str]) -> bool:
@@ -220,7 +220,7 @@ class _Listing:
         stem, dot, ending = name.rpartition(".")
         suffix, offset = dot + ending, offset_of(name)
         if entry.is_directory:
-            self._note(name, What.NAME, "a directory, where brokers put none", "move it elsewhere", is_damage=False)
+            self._note(name, Kind.NAME, "a directory, where brokers put none", "move it elsewhere", is_damage=False)
         elif suffix in _OWN_SUFFIXES and offset is not None and "." not in stem:
             self._add_log_file(entry, offset, suffix)
         elif name == LEADER_EPOCH_CHECKPOINT:
@@ -230,13 +230,13 @@ class _Listing:
         elif suffix in _LEFTOVERS and offset is not None:
             if suffix != DELETED_SUFFIX:
                 message = "left by a compaction that is going on, or was interrupted"
-                self._note(name, What.NAME, message, "nothing: a broker completes it", is_damage=False)
+                self._note(name, Kind.NAME, message, "nothing: a broker completes it", is_damage=False)
         elif _OTHER_NAMES.fullmatch(name) is None and suffix != ".tmp":
             if any(part in name for part in _OWN_SUFFIXES):
                 message = f"no name of a log's file, which is 20 digits and {', '.join(_OWN_SUFFIXES)}: never read"
-                self._note(name, What.NAME, message, RENAME)
+                self._note(name, Kind.NAME, message, RENAME)
             else:
-                self._note(name, What.NAME, "not a file of a broker", "move it elsewhere", is_damage=False)
+                self._note(name, Kind.NAME, "not a file of a broker", "move it elsewhere", is_damage=False)
 
     def _add_log_file(self, entry: Entry, offset: int, suffix: str) -> None:
         if suffix == LOG_SUFFIX:
@@ -255,7 +255,7 @@ class _Listing:
             read(content)
         except (CorruptSnapshotError, ValueError, KeyError, TypeError, IndexError) as error:
             remedy = _RESTORE_ID if name == PARTITION_METADATA else REBUILD
-            self._note(name, What.SMALL_FILE, f"cannot be read: {error}", remedy)
+            self._note(name, Kind.SMALL_FILE, f"cannot be read: {error}", remedy)
 
     def _read_epochs(self, content: bytes) -> None:
         lines = content.decode().splitlines()
@@ -275,7 +275,7 @@ class _Listing:
         fields = dict(line.split(": ", 1) for line in content.decode().splitlines())
         parse_uuid(fields["topic_id"].strip())
 
-    def _note(self, name: str, kind: What, message: str, remedy: str, *, is_damage: bool = True) -> None:
+    def _note(self, name: str, kind: Kind, message: str, remedy: str, *, is_damage: bool = True) -> None:
         findings = Findings(f"{self._prefix}/{name}".rstrip("/"))
         findings.add(kind, None, message, remedy, is_damage=is_damage)
         self.findings.append(findings)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 _MAX_FINDINGS_PER_KIND: Final = 20
 
 
-class What(StrEnum):
+class Kind(StrEnum):
     """The kind of a finding. Tables and JSON contain the values."""
 
     CHECKSUM = "checksum"
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
     path: str
     position: int | None
-    what: What
+    what: Kind
     message: str
     remedy: str
     is_damage: bool = True
@@ -58,10 +58,17 @@ class Findings:
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept: list[Finding] = []
-        self._counts: dict[tuple[What, bool], int] = {}
+        self._counts: dict[tuple[Kind, bool], int] = {}
 
     def add(
-        self, kind: What, position: int | None, message: str, remedy: str, *, is_damage: bool = True, path: str = ""
+        self,
+        kind: Kind,
+        position: int | None,
+        message: str,
+        remedy: str,
+        *,
+        is_damage: bool = True,
+        path: str = "",
     ) -> None:
         """Add a finding. `path` is needed only if it is about another file."""
         count = self._counts[kind, is_damage] = self._counts.get((kind, is_damage), 0) + 1

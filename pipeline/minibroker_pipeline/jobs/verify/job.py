@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker_pipeline.jobs.reports import bytes_text, text_table
 from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
-from minibroker_pipeline.jobs.verify.directories import Partition, find, list_partition
-from minibroker_pipeline.jobs.verify.findings import Finding, Findings, What
+from minibroker_pipeline.jobs.verify.directories import Partition, find_at, list_partition
+from minibroker_pipeline.jobs.verify.findings import Finding, Findings, Kind
 from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below
 from minibroker_pipeline.jobs.verify.segments import (
-    PieceScan,
-    PieceTask,
+    RangeScan,
+    RangeTask,
     SegmentFacts,
     SegmentTask,
     Task,
     check_task,
     join_scans,
-    share,
+    split_task,
 )
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def verify(
     settings = settings or VerifySettings()
     report = VerifyReport()
     directory_findings: list[Findings] = []
-    partitions = [partition for path in paths for partition in find(path, directory_findings)]
+    partitions = [partition for path in paths for partition in find_at(path, directory_findings)]
     missing = set(settings.topics) - {partition.topic for partition in partitions}
     if missing:
         raise ValueError(f"there is no topic {min(missing)!r} in {', '.join(paths)}")
@@ -194,7 +194,7 @@ class _PartitionCheck:
         Compaction replaces a log before its offset is in the checkpoint.
         """
         damage = [finding for finding in self.found if finding.is_damage]
-        is_gap = is_first and not self.partition.data.is_clean and any(item.what is What.GAP for item in damage)
+        is_gap = is_first and not self.partition.data.is_clean and any(item.what is Kind.GAP for item in damage)
         return bool(damage) and (is_gap or self._has_changed())
 
     def _has_changed(self) -> bool:
@@ -227,8 +227,8 @@ def _check_all(
     for check in checks:
         for task in check.tasks(settings):
             by_address[task.address] = check
-            tasks += share(task)
-    scans_by_address: dict[str, list[PieceScan]] = {}
+            tasks += split_task(task)
+    scans_by_address: dict[str, list[RangeScan]] = {}
     for result in _run(tasks, spark, processes):
         if isinstance(result, SegmentFacts):
             by_address[result.task.address].facts.append(result)
@@ -254,8 +254,8 @@ def _check_all(
 
 def _run(
     tasks: Sequence[Task], spark: "SparkSession | None", processes: int | None
-) -> Iterator[SegmentFacts | PieceScan | None]:
-    sizes = [task.piece.end - task.piece.position if isinstance(task, PieceTask) else task.size for task in tasks]
+) -> Iterator[SegmentFacts | RangeScan | None]:
+    sizes = [task.piece.end - task.piece.position if isinstance(task, RangeTask) else task.size for task in tasks]
     label = "verify", "segments"
     return run_tasks(
         check_task,

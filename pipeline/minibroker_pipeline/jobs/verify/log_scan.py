@@ -28,7 +28,7 @@ from minibroker_pipeline.jobs.segment_walk import (
     describe_entry,
     walk_records,
 )
-from minibroker_pipeline.jobs.verify.findings import NOTHING, RESTORE, Findings, What
+from minibroker_pipeline.jobs.verify.findings import NOTHING, RESTORE, Findings, Kind
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
@@ -171,11 +171,11 @@ class LogScan:
             self.is_torn = True
             if self.may_be_torn:
                 message = f"{invalid.size} bytes at the end are no whole entry: {invalid.reason}"
-                self.findings.add(What.TORN, invalid.position, message, NOTHING, is_damage=False)
+                self.findings.add(Kind.TORN, invalid.position, message, NOTHING, is_damage=False)
                 return
-            self.findings.add(What.TORN, invalid.position, f"{invalid.size} bytes: {invalid.reason}", RESTORE)
+            self.findings.add(Kind.TORN, invalid.position, f"{invalid.size} bytes: {invalid.reason}", RESTORE)
             return
-        self.findings.add(What.ENTRY, invalid.position, f"{invalid.size} bytes are no entry: {invalid.reason}", RESTORE)
+        self.findings.add(Kind.ENTRY, invalid.position, f"{invalid.size} bytes are no entry: {invalid.reason}", RESTORE)
 
     def _add_entries(self, entries: Entries) -> None:
         headers = entries.headers
@@ -196,7 +196,7 @@ class LogScan:
         for line in wrong:
             damage = describe_entry(entries, headers[line])
             message = f"offset {damage.offset}, {damage.size} bytes: {damage.message}"
-            self.findings.add(What.CHECKSUM, damage.position, message, RESTORE)
+            self.findings.add(Kind.CHECKSUM, damage.position, message, RESTORE)
         self._add_records(entries, part)
         good = np.flatnonzero(~part["is_bad"] & (part["magic"] == MAGIC_V2))
         self._track_epochs(headers[good], entries.position)
@@ -210,7 +210,7 @@ class LogScan:
         for item in damage:
             part["is_bad"][np.searchsorted(part["position"], item.position)] = True
             self.findings.add(
-                What.RECORDS, item.position, f"offset {item.offset}, {item.size} bytes: {item.message}", RESTORE
+                Kind.RECORDS, item.position, f"offset {item.offset}, {item.size} bytes: {item.message}", RESTORE
             )
 
     def _check_records(self, entries: Entries, part: NDArray[Any], walked: WalkedRecords) -> None:
@@ -239,7 +239,7 @@ class LogScan:
         for line in lines[wrong].tolist():
             first, last = int(part["first"][line]), int(part["last"][line])
             message = f"offsets {first} to {last}: those of the records do not rise, or lie elsewhere"
-            self.findings.add(What.OFFSETS, int(part["position"][line]), message, RESTORE)
+            self.findings.add(Kind.OFFSETS, int(part["position"][line]), message, RESTORE)
 
     def _check_times(
         self,
@@ -259,7 +259,7 @@ class LogScan:
                 f"offset {int(part['first'][line])}: the largest timestamp is {largest[index]}, the batch says"
                 f" {says[index]}"
             )
-            self.findings.add(What.TIMESTAMP, int(part["position"][line]), message, RESTORE)
+            self.findings.add(Kind.TIMESTAMP, int(part["position"][line]), message, RESTORE)
         part["max_timestamp"][lines] = largest
 
     def _check_inner(self, entries: Entries, line: int) -> None:
@@ -271,7 +271,7 @@ class LogScan:
             check_inner_crcs(data, int(header["magic"]))
         except DecodeError as error:
             message = f"offset {int(header['base_offset'])}, {size} bytes: {error}"
-            self.findings.add(What.CHECKSUM, entries.position + position, message, RESTORE)
+            self.findings.add(Kind.CHECKSUM, entries.position + position, message, RESTORE)
 
     def _track_epochs(self, headers: NDArray[Any], position: int) -> None:
         headers = headers[headers["leader_epoch"] >= 0]
@@ -319,4 +319,4 @@ class LogScan:
                 message = f"offsets {first} to {last}, but the segment has {self.base_offset} to {limit - 1}"
             else:
                 message = f"offsets {first} to {last} follow offset {int(good['last'][line - 1])}"
-            self.findings.add(What.OFFSETS, position, message, RESTORE)
+            self.findings.add(Kind.OFFSETS, position, message, RESTORE)

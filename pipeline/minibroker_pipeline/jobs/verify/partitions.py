@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from minibroker_pipeline.jobs.verify.directories import Partition
-from minibroker_pipeline.jobs.verify.findings import REBUILD, RESTORE, Finding, Findings, What
+from minibroker_pipeline.jobs.verify.findings import REBUILD, RESTORE, Finding, Findings, Kind
 from minibroker_pipeline.jobs.verify.segments import SegmentFacts
 from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS, TXN_ENTRY_BYTES
 from minibroker_protocol.records.varint import INT64_MAX
@@ -24,9 +24,9 @@ def check_partition(partition: Partition, segments: Sequence[SegmentFacts], comp
     below = compacted_below(partition, compacted)
     all_findings: list[Finding] = []
     for findings in (
-        *_between(segments, below),
-        _lost(partition, segments),
-        _epochs(partition, segments),
+        *_check_continuity(segments, below),
+        _check_end(partition, segments),
+        _check_epochs(partition, segments),
         *check_transactions(segments, _log_start(partition), is_compacted=below > 0),
     ):
         all_findings += findings
@@ -45,7 +45,7 @@ def compacted_below(partition: Partition, patterns: Sequence[str]) -> int:
     return partition.data.offset_in(CLEANER_OFFSETS, topic, partition.partition) or 0
 
 
-def _between(segments: Sequence[SegmentFacts], compacted_to: int) -> list[Findings]:
+def _check_continuity(segments: Sequence[SegmentFacts], compacted_to: int) -> list[Findings]:
     between: list[Findings] = []
     end, is_known = segments[0].task.base_offset if segments else 0, True
     for facts in segments:
@@ -53,20 +53,20 @@ def _between(segments: Sequence[SegmentFacts], compacted_to: int) -> list[Findin
         base = facts.task.base_offset
         if is_known and base < end:
             message = f"begins at offset {base}, but the segment before it ends at {end}"
-            findings.add(What.OFFSETS, None, message, RESTORE)
+            findings.add(Kind.OFFSETS, None, message, RESTORE)
         if is_known and base > end >= compacted_to:
             message = f"offsets {end} to {base - 1} are missing: the segment before it ends there"
-            findings.add(What.GAP, None, message, _GAP_REMEDY)
+            findings.add(Kind.GAP, None, message, _GAP_REMEDY)
         for gap in facts.gaps:
             if gap.first >= compacted_to:
                 message = f"offsets {gap.first} to {gap.end - 1} are missing"
-                findings.add(What.GAP, gap.position, message, _GAP_REMEDY)
+                findings.add(Kind.GAP, gap.position, message, _GAP_REMEDY)
         between.append(findings)
         end, is_known = facts.end_offset, not facts.ends_in_damage
     return between
 
 
-def _lost(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
+def _check_end(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
     """Find offsets that a small file names but the log does not reach."""
     if not segments:
         return Findings(partition.directory)
@@ -81,11 +81,11 @@ def _lost(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
     source, offset = max(((name, offset or 0) for name, offset in offsets.items()), key=lambda pair: pair[1])
     if offset > last.end_offset:
         message = f"the log ends at offset {last.end_offset}, but {source} is {offset}: what is between is lost"
-        findings.add(What.LOST, last.size, message, RESTORE)
+        findings.add(Kind.LOST, last.size, message, RESTORE)
     return findings
 
 
-def _epochs(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
+def _check_epochs(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
     """Check that leader epochs ascend and match the checkpoint."""
     findings = Findings(f"{partition.data.scheme}{partition.directory}/{LEADER_EPOCH_CHECKPOINT}")
     starts = [entry.start_offset for entry in partition.epochs]
@@ -102,7 +102,7 @@ def _epochs(partition: Partition, segments: Sequence[SegmentFacts]) -> Findings:
             else:
                 latest = epoch
                 continue
-            findings.add(What.EPOCH, position, message, RESTORE, path=path)
+            findings.add(Kind.EPOCH, position, message, RESTORE, path=path)
     return findings
 
 
@@ -127,7 +127,7 @@ def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_c
     is_whole = not is_compacted and not log_start and not segments[0].task.base_offset
     open_since: dict[int, int] = {}
     return [
-        _check(facts, _markers(facts, open_since, log_start), is_whole=is_whole, is_compacted=is_compacted)
+        _check_index(facts, _markers(facts, open_since, log_start), is_whole=is_whole, is_compacted=is_compacted)
         for facts in segments
     ]
 
@@ -146,7 +146,7 @@ def _markers(facts: SegmentFacts, open_since: dict[int, int], log_start: int) ->
     return markers
 
 
-def _check(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, is_compacted: bool) -> Findings:
+def _check_index(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, is_compacted: bool) -> Findings:
     task = facts.task
     findings = Findings(task.address + TXN_INDEX_SUFFIX)
     if facts.has_transaction_index:
@@ -156,9 +156,9 @@ def _check(facts: SegmentFacts, markers: dict[int, _Marker], *, is_whole: bool, 
         for slot, entry in enumerate(facts.aborted):
             if entry.last_offset >= facts.end_offset and task.is_open:
                 break  # The entry was written after the log was read.
-            message = _fault(entry, previous_last, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
+            message = _entry_fault(entry, previous_last, markers, facts, is_whole=is_whole, is_compacted=is_compacted)
             if message:
-                findings.add(What.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
+                findings.add(Kind.TRANSACTION_INDEX, slot * TXN_ENTRY_BYTES, message, REBUILD)
             previous_last = max(previous_last, entry.last_offset)
     return findings
 
@@ -171,10 +171,10 @@ def _check_missing(facts: SegmentFacts, markers: dict[int, _Marker], findings: F
                 f"lacks the aborted transaction of producer {marker.producer_id}, offsets {marker.first_offset} to"
                 f" {offset}: readers of committed records would see it"
             )
-            findings.add(What.TRANSACTION_INDEX, None, message, REBUILD, is_damage=not facts.task.is_open)
+            findings.add(Kind.TRANSACTION_INDEX, None, message, REBUILD, is_damage=not facts.task.is_open)
 
 
-def _fault(
+def _entry_fault(
     entry: AbortedTxn,
     previous_last: int,
     markers: dict[int, _Marker],
@@ -208,4 +208,4 @@ def _is_in_damage(facts: SegmentFacts) -> bool:
     return any(finding.is_damage and finding.what in _LOG_FINDINGS for finding in facts.findings)
 
 
-_LOG_FINDINGS: Final = (What.CHECKSUM, What.ENTRY, What.RECORDS, What.TORN)
+_LOG_FINDINGS: Final = (Kind.CHECKSUM, Kind.ENTRY, Kind.RECORDS, Kind.TORN)

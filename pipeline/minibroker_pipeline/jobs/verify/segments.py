@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystem import FileSystem, read_if_there
-from minibroker_pipeline.jobs.segment_walk import InvalidBytes, Piece, cut, read_entries
-from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
+from minibroker_pipeline.jobs.segment_walk import ByteRange, InvalidBytes, cut_segment, read_entries
+from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, Kind
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
 from minibroker_pipeline.log_directories.partition_logs import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES
 from minibroker_protocol.records.header import MAGIC_V2
@@ -58,44 +58,44 @@ class SegmentFacts(NamedTuple):
     has_transaction_index: bool
 
 
-class PieceTask(NamedTuple):
+class RangeTask(NamedTuple):
     """A piece of a segment that is divided among tasks: its number and its bytes."""
 
     of: SegmentTask
     number: int
-    piece: Piece
+    piece: ByteRange
 
 
-class PieceScan(NamedTuple):
+class RangeScan(NamedTuple):
     """The scan of a piece. It is None if anything was found; then the whole segment must be checked."""
 
-    task: PieceTask
+    task: RangeTask
     scan: LogScan | None
 
 
-Task = SegmentTask | PieceTask
+Task = SegmentTask | RangeTask
 
 
-def share(task: SegmentTask) -> list[Task]:
+def split_task(task: SegmentTask) -> list[Task]:
     """Divide a segment into pieces, unless it is small or open.
 
     Indexes of an open segment must be read before its end.
     """
-    pieces = [] if task.is_open else cut(task.filesystem, task.stem, task.base_offset, task.size)
-    return [PieceTask(task, *numbered) for numbered in enumerate(pieces)] if len(pieces) > 1 else [task]
+    pieces = [] if task.is_open else cut_segment(task.filesystem, task.stem, task.base_offset, task.size)
+    return [RangeTask(task, *numbered) for numbered in enumerate(pieces)] if len(pieces) > 1 else [task]
 
 
-def check_task(task: Task) -> SegmentFacts | PieceScan | None:
+def check_task(task: Task) -> SegmentFacts | RangeScan | None:
     """Check a segment, or scan a piece of one. The result is None if the log file was deleted.
 
     Raises:
         OSError: a file cannot be read.
     """
     engine = load_engine()
-    return PieceScan(task, _scan_piece(task, engine)) if isinstance(task, PieceTask) else _check_segment(task, engine)
+    return RangeScan(task, _scan_range(task, engine)) if isinstance(task, RangeTask) else _check_segment(task, engine)
 
 
-def join_scans(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
+def join_scans(pieces: Sequence[RangeScan]) -> SegmentFacts | None:
     """Combine the scans of all pieces of a segment into the result of `check_task`.
 
     The result is None if the whole segment must be checked.
@@ -116,7 +116,7 @@ def _scan_of(task: SegmentTask, engine: RecordEngine) -> LogScan:
     return LogScan(Findings(task.address + LOG_SUFFIX), engine, task.base_offset, task.next_base, task.is_open)
 
 
-def _scan_piece(task: PieceTask, engine: RecordEngine) -> LogScan | None:
+def _scan_range(task: RangeTask, engine: RecordEngine) -> LogScan | None:
     segment, (position, end) = task.of, task.piece
     scan = _scan_of(segment, engine)
     try:
@@ -136,7 +136,7 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
     scan = scanned or _scan_of(task, engine)
     # A broker writes the log before the indexes. Reading in the reverse order finds the batch of every index entry.
     indexes = {suffix: read_if_there(filesystem, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
-    size = _size_now(filesystem, stem, task.size) if task.is_open else task.size
+    size = _current_size(filesystem, stem, task.size) if task.is_open else task.size
     if scanned is None:
         try:
             with filesystem.open(stem + LOG_SUFFIX) as file:
@@ -152,7 +152,7 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
         if data is None:
             if size:
                 index = "offset index" if suffix == INDEX_SUFFIX else "time index"
-                findings.add(What.MISSING, None, f"the segment has no {index}", _REBUILT_BY_BROKER)
+                findings.add(Kind.MISSING, None, f"the segment has no {index}", _REBUILT_BY_BROKER)
         elif suffix == INDEX_SUFFIX:
             check_offset_index(data, scan.entries, task.base_offset, findings, has_room=is_last)
             if task.is_dense:
@@ -190,18 +190,18 @@ def _aborted(
     extra_bytes = len(data) % TXN_ENTRY_BYTES
     if extra_bytes and not task.is_open:
         message = f"{extra_bytes} of an entry's {TXN_ENTRY_BYTES} bytes at the end"
-        findings.add(What.TRANSACTION_INDEX, len(data) - extra_bytes, message, REBUILD)
+        findings.add(Kind.TRANSACTION_INDEX, len(data) - extra_bytes, message, REBUILD)
     try:
         entries = decode_all(data[: len(data) - extra_bytes])
     except CorruptIndexError as error:
-        findings.add(What.TRANSACTION_INDEX, None, str(error), REBUILD)
+        findings.add(Kind.TRANSACTION_INDEX, None, str(error), REBUILD)
         all_findings += findings
         return [], False
     all_findings += findings
     return entries, True
 
 
-def _size_now(filesystem: FileSystem, stem: str, size: int) -> int:
+def _current_size(filesystem: FileSystem, stem: str, size: int) -> int:
     directory, _, name = stem.rpartition("/")
     try:
         entries = filesystem.entries(directory, (LOG_SUFFIX,))
@@ -229,7 +229,7 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, finding
         findings: receives the faults.
         has_room: whether zeros may follow the entries, as in the newest segment of a broker.
     """
-    entries = _entries(data, OFFSET_ENTRY, findings, What.OFFSET_INDEX, has_room=has_room)
+    entries = _entries(data, OFFSET_ENTRY, findings, Kind.OFFSET_INDEX, has_room=has_room)
     offsets = entries["offset"].astype(np.int64) + base_offset
     positions = entries["position"].astype(np.int64)
     _check_rising(offsets, positions, OFFSET_ENTRY.itemsize, findings)
@@ -239,7 +239,7 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, finding
     is_entry[inside] = log["position"][lines[inside]] == positions[inside]
     for slot in np.flatnonzero(~is_entry).tolist():
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, where no entry of the log begins"
-        findings.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
+        findings.add(Kind.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
     later = 0
     nexts = np.append(positions[1:], np.iinfo(np.int64).max)
     for slot in np.flatnonzero(is_entry).tolist():
@@ -251,17 +251,17 @@ def check_offset_index(data: bytes, log: NDArray[Any], base_offset: int, finding
             later += 1
             continue
         message = f"offset {offsets[slot]} points to byte {positions[slot]}, whose batch ends at {log['last'][line]}"
-        findings.add(What.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
+        findings.add(Kind.OFFSET_INDEX, slot * OFFSET_ENTRY.itemsize, message, REBUILD)
     if later and not (log["magic"] < MAGIC_V2).any():
         message = f"{later} entries name the end of a later batch, as in the log of a replica; look-ups find the same"
-        findings.add(What.OFFSET_INDEX, None, message, "nothing", is_damage=False)
+        findings.add(Kind.OFFSET_INDEX, None, message, "nothing", is_damage=False)
 
 
 def _check_rising(offsets: NDArray[np.int64], positions: NDArray[np.int64], size: int, findings: Findings) -> None:
     falls = (offsets[1:] <= offsets[:-1]) | (positions[1:] <= positions[:-1])
     for slot in (np.flatnonzero(falls) + 1).tolist():
         message = f"offset {offsets[slot]} at byte {positions[slot]} does not follow the entry before it"
-        findings.add(What.OFFSET_INDEX, slot * size, message, REBUILD)
+        findings.add(Kind.OFFSET_INDEX, slot * size, message, REBUILD)
 
 
 def check_reach(data: bytes, log: NDArray[Any], interval: int | None, findings: Findings) -> None:
@@ -279,7 +279,7 @@ def check_reach(data: bytes, log: NDArray[Any], interval: int | None, findings: 
     """
     if not len(log) or (log["magic"] < MAGIC_V2).any():
         return
-    positions = _written(data, OFFSET_ENTRY)["position"]
+    positions = _used_entries(data, OFFSET_ENTRY)["position"]
     last = int(positions[-1]) if len(positions) else 0
     usual = interval or max(INDEX_INTERVAL_BYTES, 2 * last // len(positions) if len(positions) else 0)
     unindexed = int(log["position"][-1]) - last
@@ -287,7 +287,7 @@ def check_reach(data: bytes, log: NDArray[Any], interval: int | None, findings: 
         message = f"the last entry points to byte {last}, and {unindexed:,} bytes of batches follow without any"
         position = len(positions) * OFFSET_ENTRY.itemsize
         is_damage = unindexed > usual + _REPLICA_FETCH_BYTES
-        findings.add(What.OFFSET_INDEX, position, message, REBUILD, is_damage=is_damage)
+        findings.add(Kind.OFFSET_INDEX, position, message, REBUILD, is_damage=is_damage)
 
 
 def check_time_index(
@@ -299,16 +299,16 @@ def check_time_index(
 
     Unless the log is being written, the last entry must have the largest timestamp of the segment.
     """
-    entries = _entries(data, TIME_ENTRY, findings, What.TIME_INDEX, has_room=has_room)
+    entries = _entries(data, TIME_ENTRY, findings, Kind.TIME_INDEX, has_room=has_room)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["offset"].astype(np.int64) + base_offset
     size = TIME_ENTRY.itemsize
     for slot in (np.flatnonzero((timestamps[1:] <= timestamps[:-1]) | (offsets[1:] < offsets[:-1])) + 1).tolist():
         message = f"time {timestamps[slot]} at offset {offsets[slot]} does not follow the entry before it"
-        findings.add(What.TIME_INDEX, slot * size, message, REBUILD)
+        findings.add(Kind.TIME_INDEX, slot * size, message, REBUILD)
     if not len(log):
         for slot in range(min(len(entries), 1)):
-            findings.add(What.TIME_INDEX, slot, f"offset {offsets[slot]} is in no batch", REBUILD)
+            findings.add(Kind.TIME_INDEX, slot, f"offset {offsets[slot]} is in no batch", REBUILD)
         return
     timestamps_in_log = np.where(log["is_bad"], -1, log["max_timestamp"])
     largest = np.maximum.accumulate(timestamps_in_log)
@@ -326,28 +326,28 @@ def check_time_index(
             message = f"time {timestamps[slot]} at offset {offsets[slot]}, but {largest[line]} comes before it"
         else:
             continue
-        findings.add(What.TIME_INDEX, slot * size, message, REBUILD)
+        findings.add(Kind.TIME_INDEX, slot * size, message, REBUILD)
     end = int(timestamps[-1]) if len(timestamps) else -1
     if not is_open and not log["is_bad"].any() and largest[-1] > max(end, 0):
         message = f"the last entry has time {end}, but {largest[-1]} is in the log"
-        findings.add(What.TIME_INDEX, len(entries) * size, message, REBUILD)
+        findings.add(Kind.TIME_INDEX, len(entries) * size, message, REBUILD)
 
 
-def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: What, *, has_room: bool) -> NDArray[Any]:
+def _entries(data: bytes, layout: np.dtype[Any], findings: Findings, kind: Kind, *, has_room: bool) -> NDArray[Any]:
     """Return the entries before the zeros at the end. Add faults of the bytes after them."""
     size = layout.itemsize
     if extra_bytes := len(data) % size:
         message = f"{extra_bytes} of an entry's {size} bytes at the end"
         findings.add(kind, len(data) - extra_bytes, message, REBUILD)
-    entries, slots = _written(data, layout), len(data) // size
+    entries, slots = _used_entries(data, layout), len(data) // size
     empty = slots - len(entries)
-    if empty and not has_room and not (kind is What.TIME_INDEX and slots == 1):
+    if empty and not has_room and not (kind is Kind.TIME_INDEX and slots == 1):
         message = f"{empty} empty entries at the end, though nothing is written here any more"
         findings.add(kind, len(entries) * size, message, REBUILD)
     return entries
 
 
-def _written(data: bytes, layout: np.dtype[Any]) -> NDArray[Any]:
+def _used_entries(data: bytes, layout: np.dtype[Any]) -> NDArray[Any]:
     """Return the entries before the zeros at the end."""
     entries = np.frombuffer(data, layout, count=len(data) // layout.itemsize)
     filled = np.zeros(len(entries), np.bool_)
