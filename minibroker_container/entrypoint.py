@@ -324,10 +324,8 @@ def container_command(
     if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
         silent = lists.silent_addresses(understood, configs, lists.listener_list(configs), ())
         return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
-    cluster_variables = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {
-        name for name, value in understood.items() if value
-    }
-    lead = None if cluster_variables else lists.lead_of(configs)
+    overrides = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
+    lead = None if overrides else lists.lead_of(configs)
     is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
     if lead is not None and not is_lead and checks_files and _answers(lead[1]):
         return _follower_command(understood, configs, lead[1])

@@ -128,9 +128,7 @@ def escaped(text: str, *, kept: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(
-        character if character.isprintable() or character in kept else repr(character)[1:-1] for character in text
-    )
+    return "".join(char if char.isprintable() or char in kept else repr(char)[1:-1] for char in text)
 
 
 class _Text(logging.Formatter):

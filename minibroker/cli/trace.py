@@ -143,14 +143,12 @@ async def _run(
     proxy = Proxy(to, listen, context, writer)
     try:
         await proxy.start()
-        ready_text = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"
+        status = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"
         if page is not None:
             page.serve({"bootstrap_servers": written(proxy.address), "to": written(to)})
-            ready_text += f" page={page.url}"
+            status += f" page={page.url}"
         # Programs wait for this line. It goes to stderr if stdout has JSON.
-        print(
-            f"minibroker trace ready: {ready_text}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout
-        )
+        print(f"minibroker trace ready: {status}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout)
         if output is not None:
             await _warm_up(output, is_list=options.json is None)
         await stop.wait()

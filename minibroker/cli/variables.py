@@ -43,9 +43,7 @@ IMAGE_FILES: Final = {
 """The images' keys for files in their secrets directory, and the corresponding keys of Kafka."""
 _LISTS: Final = ("MINIBROKER_TOPICS", "KAFKA_CREATE_TOPICS", "CREATE_TOPICS")
 _LOG_LINES: Final = "MINIBROKER_LOG_LINES"
-_BEGINS_WITH_VARIABLE: Final = re.compile(
-    r"(KAFKA|MINIBROKER|CLUSTER_ID|ADV|ADVERTISED|BROKER|RACK|HOSTNAME|PORT)[A-Z0-9_]*\b"
-)
+_VARIABLE: Final = re.compile(r"(KAFKA|MINIBROKER|CLUSTER_ID|ADV|ADVERTISED|BROKER|RACK|HOSTNAME|PORT)[A-Z0-9_]*\b")
 _KEY: Final = re.compile(r"([a-z]+(?:\.[a-z\d_-]+)+)[: ]")
 _PLACE: Final = re.compile(r"(/[^:]*): .+", re.DOTALL)
 _ADDRESS: Final = re.compile(r"cannot listen on ([^ ]+:\d+): ")
@@ -85,7 +83,7 @@ def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
 
 def with_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
     """Prefix a message with the variable that it concerns, and append a remedy for a file or an address."""
-    if _BEGINS_WITH_VARIABLE.match(message):
+    if _VARIABLE.match(message):
         return message
     remedy = _remedy(message, variable := _variable_in(message, environment))
     if variable is not None:

@@ -184,10 +184,8 @@ def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str]
 def _reason(output: str) -> str:
     """Return the most informative line of Ivy's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    error_lines = [
-        line for line in lines if "not found" in line or "failed" in line.lower() or "exception" in line.lower()
-    ]
-    return (error_lines or lines or ["no output"])[0]
+    errors = [line for line in lines if "not found" in line or "failed" in line.lower() or "exception" in line.lower()]
+    return (errors or lines or ["no output"])[0]
 
 
 @functools.cache

@@ -14,17 +14,7 @@ DATA: Final = "data"
 """The column for the parsed value."""
 CORRUPT: Final = "corrupt"
 """The column for the bytes of a value that could not be parsed."""
-_RECORD_COLUMNS: Final = (
-    "key",
-    "value",
-    "headers",
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "timestampType",
-    CORRUPT,
-)
+_OWN_COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "offset", "timestamp", "timestampType", CORRUPT)
 _BROKEN_JSON: Final = "_corrupt_record"
 
 
@@ -82,7 +72,7 @@ def compose(frame: "DataFrame", payload: Payload, key: "Column | None" = None) -
         frame = frame.withColumn("key", key)
     if payload.form == "raw":
         return frame
-    columns = [name for name in frame.columns if name not in _RECORD_COLUMNS]
+    columns = [name for name in frame.columns if name not in _OWN_COLUMNS]
     data = f.col(DATA) if DATA in columns else f.struct(*columns)
     value = f.to_json(data, {"ignoreNullFields": "false"}) if payload.form == "json" else to_avro(data, payload.schema)
     return frame.withColumn("value", value).drop(*columns)
@@ -100,11 +90,5 @@ def _read_avro(schema: str, *, is_permissive: bool) -> "Column":
     # An Avro record has no bytes besides its fields, so the datum can be wrapped in a record. Spark returns a record
     # of nulls for unparsable bytes, which could also be a real datum. In the wrapper, only unparsable bytes give a
     # null.
-    wrapper_schema = {
-        "type": "record",
-        "name": "minibroker_datum",
-        "fields": [{"name": DATA, "type": json.loads(schema)}],
-    }
-    return from_avro(
-        f.col("value"), json.dumps(wrapper_schema), {"mode": "PERMISSIVE" if is_permissive else "FAILFAST"}
-    )[DATA]
+    record = {"type": "record", "name": "minibroker_datum", "fields": [{"name": DATA, "type": json.loads(schema)}]}
+    return from_avro(f.col("value"), json.dumps(record), {"mode": "PERMISSIVE" if is_permissive else "FAILFAST"})[DATA]

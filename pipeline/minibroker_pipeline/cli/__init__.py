@@ -61,12 +61,8 @@ def _message(error: Exception) -> str | None:
     if module.startswith(("pyspark.errors", "py4j.")):
         if missing := _MISSING.search(str(error)):
             return f"Spark's workers have no {missing[1]}: install it there, or send it along (docs/spark.md, clusters)"
-        messages = _OURS.findall(str(error))
-        return (
-            messages[-1]
-            if messages
-            else next(iter(_CALL.sub("", str(error)).strip().splitlines()), type(error).__name__)
-        )
+        texts = _OURS.findall(str(error))
+        return texts[-1] if texts else next(iter(_CALL.sub("", str(error)).strip().splitlines()), type(error).__name__)
     return str(error) if isinstance(error, ValueError) or module.startswith("minibroker_") else None
 
 
@@ -91,9 +87,7 @@ def _add_stats(jobs: Any) -> None:
     option = _add_job(jobs, "stats", "measure the size of message formats and codecs on disk").add_argument
     _add_paths(option)
     _add_local(option)
-    option(
-        "--by", choices=("partition", "topic"), default="partition", help="print a line for each (default: partition)"
-    )
+    option("--by", choices=("partition", "topic"), default="partition", help="group by this (default: partition)")
     option("--html", metavar="FILE", help="write a page with plots")
 
 
@@ -122,12 +116,7 @@ def _add_export(jobs: Any) -> None:
     option("--to", required=True, metavar="DIR", dest="target", help="directory to write the folders to")
     option("--json-schema", metavar="DDL", help='values are JSON with these columns, such as "id BIGINT, name STRING"')
     option("--keep-corrupt", action="store_true", help="keep values that are not such JSON in the column corrupt")
-    option(
-        "--save",
-        choices=("error", "append", "overwrite", "ignore"),
-        default="error",
-        help="what to do if the target exists",
-    )
+    option("--save", choices=("error", "append", "overwrite", "ignore"), default="error", help="for an existing target")
 
 
 def _add_import(jobs: Any) -> None:
@@ -136,18 +125,14 @@ def _add_import(jobs: Any) -> None:
     option("paths", nargs="+", metavar="FILE", help="files or folders, as for Spark's reader")
     option("--to", required=True, metavar="DIR", dest="target", help="the data directory")
     option("--topic", default="", metavar="NAME", help="topic of all rows (default: the column topic)")
-    option(
-        "--save", choices=("error", "append", "overwrite"), default="error", help="what to do if the directory exists"
-    )
+    option("--save", choices=("error", "append", "overwrite"), default="error", help="for an existing directory")
     option = job.add_argument_group("reading").add_argument
     option("--format", default="parquet", metavar="NAME", help="format of the files (default: parquet)")
     option("--schema", default="", metavar="DDL", help='schema of the files, such as "id BIGINT, name STRING"')
     option("--option", **_REPEATED, metavar="NAME=VALUE", help="an option of the format (repeatable)")
     making = job.add_argument_group("making records, with expressions in Spark SQL")
     option = making.add_argument
-    option(
-        "--column", **_REPEATED, dest="columns", metavar="EXPR", help="include this column in the value (repeatable)"
-    )
+    option("--column", **_REPEATED, dest="columns", metavar="EXPR", help="include this in the value (repeatable)")
     option("--key", default="", metavar="EXPR", help="key (default: the column key)")
     option("--value", default="", metavar="EXPR", help="value (default: the column value)")
     option("--timestamp", default="", metavar="EXPR", help="timestamp (default: the column timestamp, or now)")
@@ -209,9 +194,7 @@ def _add_job(jobs: Any, name: str, summary: str, *, chooses_topics: bool = True)
     option = job.add_argument
     if chooses_topics:
         option("--topic", **_REPEATED, dest="topics", metavar="NAME", help="only this topic (repeatable)")
-    option(
-        "--master", metavar="URL", help='run as Spark tasks with this master, such as "local[4]" or "spark://host:7077"'
-    )
+    option("--master", metavar="URL", help='run the tasks in Spark, such as "local[4]" or "spark://host:7077"')
     return job
 
 

@@ -114,7 +114,7 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
     counts = np.where((kinds == PLAIN_V0) | (kinds == PLAIN_V1), 1, 0)
     plain = np.flatnonzero(counts)
     at, end, block = [blocks[plain, START]], [blocks[plain, END]], [plain]
-    index_in_block = [np.zeros(len(plain), np.int64)]
+    index = [np.zeros(len(plain), np.int64)]
     view = data.data
     for wrapper in np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1)).tolist():
         magic = int(kinds[wrapper] == WRAPPER_V1)
@@ -124,10 +124,8 @@ def expand_messages(data: _Bytes, blocks: _Ints) -> Messages:
         at.append(np.array(starts, np.int64))
         end.append(np.array(ends, np.int64))
         block.append(np.full(len(starts), wrapper))
-        index_in_block.append(np.arange(len(starts)))
-    return Messages(
-        np.concatenate(at), np.concatenate(end), np.concatenate(block), np.concatenate(index_in_block), counts
-    )
+        index.append(np.arange(len(starts)))
+    return Messages(np.concatenate(at), np.concatenate(end), np.concatenate(block), np.concatenate(index), counts)
 
 
 def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _Ints, columns: _Columns) -> None:
@@ -138,15 +136,15 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
     bad = np.zeros(len(at), np.bool_)
 
     columns.timestamps[rows] = blocks[block, MAX_TIMESTAMP]
-    wrapped = np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1))
+    inner = np.flatnonzero((kinds == WRAPPER_V0) | (kinds == WRAPPER_V1))
     has_time = np.flatnonzero((kinds == WRAPPER_V1) & (blocks[block, FIXED_TIMESTAMP] == 0))
     columns.timestamps[rows[has_time]] = _integers(data, at[has_time] + _TIMESTAMP_AT, _TIMESTAMP_SIZE)
 
     offsets = blocks[block, BASE_OFFSET]
-    if len(wrapped):
-        offsets[wrapped], bad[wrapped] = _absolute_offsets(data, blocks, messages, wrapped)
-        bad[wrapped] |= data[at[wrapped] + _ATTRIBUTES_AT] & CODEC_MASK != 0
-        firsts = wrapped[messages.place[wrapped] == 0]
+    if len(inner):
+        offsets[inner], bad[inner] = _absolute_offsets(data, blocks, messages, inner)
+        bad[inner] |= data[at[inner] + _ATTRIBUTES_AT] & CODEC_MASK != 0
+        firsts = inner[messages.place[inner] == 0]
         blocks[block[firsts], BASE_OFFSET] = offsets[firsts]
     columns.offsets[rows] = offsets
 
@@ -165,16 +163,14 @@ def read_messages(data: _Bytes, blocks: _Ints, messages: Messages, first_rows: _
     blocks[block[bad | too_long], IS_BAD] = 1
 
 
-def _absolute_offsets(
-    data: _Bytes, blocks: _Ints, messages: Messages, wrapped: _Ints
-) -> tuple[_Ints, NDArray[np.bool_]]:
+def _absolute_offsets(data: _Bytes, blocks: _Ints, messages: Messages, inner: _Ints) -> tuple[_Ints, NDArray[np.bool_]]:
     """Return the offsets of messages from wrappers, and which offsets are invalid.
 
     See `minibroker_protocol.records.legacy` for the rules.
     """
-    block = messages.block[wrapped]
-    relative = _integers(data, messages.at[wrapped], _TIMESTAMP_SIZE)
-    is_last = messages.place[wrapped] == messages.counts[block] - 1
+    block = messages.block[inner]
+    relative = _integers(data, messages.at[inner], _TIMESTAMP_SIZE)
+    is_last = messages.place[inner] == messages.counts[block] - 1
     last = np.zeros(len(blocks), np.int64)
     last[block[is_last]] = relative[is_last]
     wrapper = blocks[block, BASE_OFFSET]

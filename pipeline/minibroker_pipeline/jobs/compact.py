@@ -19,8 +19,8 @@ from minibroker_pipeline.jobs.reports import Sums, as_json, bytes_text, text_tab
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
+    BadBytes,
     Entries,
-    InvalidBytes,
     read_entries,
     walk_records,
 )
@@ -360,7 +360,7 @@ def _changed(path: str) -> LogChangedError:
 def _checked_entries(file: OpenFile, path: str, size: int, engine: RecordEngine, *, is_last: bool) -> Iterator[Entries]:
     """Yield all entries of a log file. A wrong checksum is damage, because cleaning would hide it."""
     for piece in read_entries(file, size, engine):
-        if isinstance(piece, InvalidBytes):
+        if isinstance(piece, BadBytes):
             if is_last and piece.reason in {CUT_SHORT, ZEROS}:
                 return
             raise DamagedLogError(path, Damage(piece.position, piece.offset, piece.size, piece.reason))

@@ -286,12 +286,10 @@ def _compare(left: pa.RecordBatch | None, right: pa.RecordBatch | None, line: Di
     ours_shared, theirs_shared = left.take(pa.array(left_lines)), right.take(pa.array(right_lines))
     columns = [(name, ours_shared.column(name), theirs_shared.column(name)) for name in settings.columns]
     pairs = [
-        (name, left_values.to_pylist(), right_values.to_pylist())
-        for name, left_values, right_values in columns
-        if not left_values.equals(right_values)
+        (name, lefts.to_pylist(), rights.to_pylist()) for name, lefts, rights in columns if not lefts.equals(rights)
     ]
     for row, offset in enumerate(ours_shared.column("offset").to_pylist()):
-        differs = [name for name, left_values, right_values in pairs if left_values[row] != right_values[row]]
+        differs = [name for name, lefts, rights in pairs if lefts[row] != rights[row]]
         if differs:
             line.different += 1
             _note(line, Difference(line.topic, line.partition or 0, offset, f"another {', '.join(differs)}"))

@@ -43,7 +43,7 @@ class Entries(NamedTuple):
     headers: NDArray[Any]
 
 
-class InvalidBytes(NamedTuple):
+class BadBytes(NamedTuple):
     """Bytes of a log file that are not entries.
 
     If `reason` is `CUT_SHORT` or `ZEROS`, a log in use can end this way.
@@ -65,9 +65,7 @@ class WalkedRecords(NamedTuple):
     blocks: NDArray[np.int64]
 
 
-def read_entries(
-    file: OpenFile, size: int, engine: RecordEngine, position: int = 0
-) -> Iterator[Entries | InvalidBytes]:
+def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | BadBytes]:
     """Yield the contents of a log file from byte `position` to byte `size`, a few megabytes at a time.
 
     Raises:
@@ -75,25 +73,23 @@ def read_entries(
     """
     window = WINDOW_BYTES
     while position < size:
-        remaining = size - position
-        data = memoryview(file.read_at(position, min(window, remaining))).cast("B").toreadonly()
+        unread = size - position
+        data = memoryview(file.read_at(position, min(window, unread))).cast("B").toreadonly()
         # Another process might have truncated the file.
-        remaining = remaining if len(data) == min(window, remaining) else len(data)
+        unread = unread if len(data) == min(window, unread) else len(data)
         array = as_bytes(data)
         positions, entries_end = find_positions(array, 0, len(data), engine.chase)
         if len(positions):
             yield Entries(position, data[:entries_end], read_headers(array, positions))
             position, window = position + entries_end, WINDOW_BYTES
-        elif len(data) < remaining and (needed := _size_at(data)) > len(data):
-            window = min(needed, remaining)
+        elif len(data) < unread and (needed := _size_at(data)) > len(data):
+            window = min(needed, unread)
         else:
-            remainder = (
-                data if len(data) == remaining else memoryview(file.read_at(position, remaining)).cast("B").toreadonly()
-            )
-            invalid = _no_entries(position, remainder)
+            tail = data if len(data) == unread else memoryview(file.read_at(position, unread)).cast("B").toreadonly()
+            invalid = _no_entries(position, tail)
             yield invalid
             position, window = position + invalid.size, WINDOW_BYTES
-            if invalid.size == len(remainder):
+            if invalid.size == len(tail):
                 return
 
 
@@ -104,18 +100,17 @@ def _size_at(data: memoryview) -> int:
     return int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
 
 
-def _no_entries(position: int, remainder: memoryview) -> InvalidBytes:
+def _no_entries(position: int, remainder: memoryview) -> BadBytes:
     """Describe the bytes at the start of `rest`, the remainder of a file, which do not form a whole entry."""
     offset = offset_at(remainder, 0)
     if not np.frombuffer(remainder, np.uint8).any():
-        return InvalidBytes(position, len(remainder), None, ZEROS)
+        return BadBytes(position, len(remainder), None, ZEROS)
     fault = stop_fault(remainder, 0)
     next_position = next_entry(remainder, 0)
     if next_position is not None:
-        return InvalidBytes(
-            position, next_position, offset, fault or "batch length: it reaches beyond entries that follow"
-        )
-    return InvalidBytes(position, len(remainder), offset, fault or CUT_SHORT)
+        fault = fault or "batch length: it reaches beyond entries that follow"
+        return BadBytes(position, next_position, offset, fault)
+    return BadBytes(position, len(remainder), offset, fault or CUT_SHORT)
 
 
 def walk_records(

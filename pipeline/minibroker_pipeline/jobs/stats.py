@@ -13,8 +13,8 @@ from minibroker_pipeline.filesystem import FileSystem
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
+    BadBytes,
     ByteRange,
-    InvalidBytes,
     cut_segment,
     read_entries,
     walk_records,
@@ -236,7 +236,7 @@ def _count(segment: Segment) -> _TaskCounts:
     samples: dict[Group, int] = {}
     with segment.filesystem.open(segment.path) as file:
         for part in read_entries(file, segment.piece.end, engine, segment.piece.position):
-            if isinstance(part, InvalidBytes):
+            if isinstance(part, BadBytes):
                 is_end = segment.piece.end == segment.size
                 if len(unreadable) < _MAX_UNREADABLE:
                     reason = part.reason if is_end or part.reason not in {CUT_SHORT, ZEROS} else _NO_ENTRY

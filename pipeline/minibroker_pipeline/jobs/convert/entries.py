@@ -34,7 +34,7 @@ from minibroker_pipeline.decode.blocks import (
 from minibroker_pipeline.decode.encoder import binary_of
 from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertCounts, ConvertError, ConvertSettings, Droppable
-from minibroker_pipeline.jobs.segment_walk import Entries, InvalidBytes, WalkedRecords, describe_entry, walk_records
+from minibroker_pipeline.jobs.segment_walk import BadBytes, Entries, WalkedRecords, describe_entry, walk_records
 from minibroker_pipeline.jobs.sizes import BATCH_BYTES as USUAL_BATCH_BYTES
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress
@@ -106,7 +106,7 @@ _INDIVISIBLE_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_F
 """Attributes of batches whose records belong together. Such batches are neither joined nor split."""
 
 
-_NO_APPEND_TIME: Final = 0
+_NO_TIME: Final = 0
 
 
 def find_invalid_entries(walked: WalkedRecords, engine: RecordEngine) -> dict[int, str]:
@@ -195,19 +195,19 @@ class Rebuilder:
     def _groups(self, blocks: _Ints, headers: NDArray[Any], ways: Conversions) -> _Ints:
         """Group the blocks that can share batches, with their common attributes."""
         lines = blocks[:, ENTRY]
-        entry_headers = headers[lines]
+        entries = headers[lines]
         codec = ways.codec[lines]
-        is_append_time = (entry_headers["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (entry_headers["magic"] > 0)
+        is_append_time = (entries["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (entries["magic"] > 0)
         attributes = codec | np.where(is_append_time, TIMESTAMP_TYPE_FLAG, 0)
         common = np.stack(
             [
                 attributes,
-                entry_headers["leader_epoch"],
-                np.where(is_append_time, entry_headers["max_timestamp"], _NO_APPEND_TIME),
+                entries["leader_epoch"],
+                np.where(is_append_time, entries["max_timestamp"], _NO_TIME),
             ],
             axis=1,
         )
-        is_single = (entry_headers["magic"] < MAGIC_V2) & (entry_headers["codec"] == 0)
+        is_single = (entries["magic"] < MAGIC_V2) & (entries["codec"] == 0)
         is_joined = np.ones(len(lines), np.bool_) if self._settings.batch_bytes is not None else is_single
         begins = np.ones(len(lines), np.bool_)
         begins[1:] = (common[1:] != common[:-1]).any(axis=1) | ~(is_joined[1:] & is_joined[:-1])
@@ -215,7 +215,7 @@ class Rebuilder:
         ends = np.cumsum(blocks[:, ROWS])[np.append(firsts[1:], len(lines)) - 1]
         groups = groups_table(ends)
         groups[:, ATTRIBUTES] = attributes[firsts]
-        groups[:, LEADER_EPOCH] = entry_headers["leader_epoch"][firsts]
+        groups[:, LEADER_EPOCH] = entries["leader_epoch"][firsts]
         limit = min(self._settings.batch_bytes or USUAL_BATCH_BYTES, MAX_DECOMPRESSED_SIZE)
         groups[:, BATCH_BYTES] = np.where(is_joined[firsts], limit, INT32_MAX)
         return groups
@@ -234,7 +234,7 @@ def _binary(array: pa.BinaryArray) -> Binary:
 _HINT: Final = " (--mode permissive leaves damaged entries out)"
 
 
-class SegmentSource(NamedTuple):
+class LogSource(NamedTuple):
     """A segment to convert, with the range of its offsets and the uncommitted transactions."""
 
     topic: str
@@ -253,9 +253,7 @@ class EntryConverter:
         ConvertError: the new format cannot store something that must not be dropped.
     """
 
-    def __init__(
-        self, source: SegmentSource, settings: ConvertSettings | None, mode: str, engine: RecordEngine
-    ) -> None:
+    def __init__(self, source: LogSource, settings: ConvertSettings | None, mode: str, engine: RecordEngine) -> None:
         self.counts = ConvertCounts()
         self._source = source
         self._settings = settings
@@ -266,9 +264,9 @@ class EntryConverter:
         self._committed = Selection(request)
         self._last_offset = source.first_offset - 1
 
-    def convert(self, piece: Entries | InvalidBytes) -> Iterator[EncodedBatches]:
+    def convert(self, piece: Entries | BadBytes) -> Iterator[EncodedBatches]:
         """Yield the converted entries of the next part of the log."""
-        if isinstance(piece, InvalidBytes):
+        if isinstance(piece, BadBytes):
             self._refuse(Damage(piece.position, piece.offset, piece.size, piece.reason))
             return
         self.counts.entries_before += len(piece.headers)

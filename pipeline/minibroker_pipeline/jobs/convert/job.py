@@ -13,7 +13,7 @@ from minibroker_pipeline.decode import AbortedRange, load_engine
 from minibroker_pipeline.decode.assemble import EncodedBatches
 from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystem import FileSystem, LocalFileSystem, open_listed, read_if_there
-from minibroker_pipeline.jobs.convert.entries import EntryConverter, SegmentSource
+from minibroker_pipeline.jobs.convert.entries import EntryConverter, LogSource
 from minibroker_pipeline.jobs.convert.settings import ConvertCounts, ConvertLine, ConvertReport, ConvertSettings
 from minibroker_pipeline.jobs.segment_walk import Entries, read_entries
 from minibroker_pipeline.jobs.task_runner import run_tasks
@@ -107,14 +107,10 @@ def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine:
     except CorruptIndexError:
         snapshot_offset, producers = 0, {}
     state = ProducerStateManager("", INT64_MAX, known=producers)
-    ends = {(transaction.producer_id, transaction.last_offset) for transaction in aborted}
+    ends = {(txn.producer_id, txn.last_offset) for txn in aborted}
     for entries in _entries_after(log, snapshot_offset, end_position, engine):
-        aborted.update(
-            transaction
-            for transaction in _replay(state, entries, snapshot_offset)
-            if (transaction[0], transaction.last_offset) not in ends
-        )
-    return LogProducers(dict(state.active), tuple(sorted(aborted, key=lambda transaction: transaction.last_offset)))
+        aborted.update(txn for txn in _replay(state, entries, snapshot_offset) if (txn[0], txn.last_offset) not in ends)
+    return LogProducers(dict(state.active), tuple(sorted(aborted, key=lambda txn: txn.last_offset)))
 
 
 def _newest_snapshot(log: PartitionLog, end_offset: int) -> tuple[int, dict[int, ProducerStateEntry]]:
@@ -199,7 +195,7 @@ def _convert_segment(task: SegmentTask) -> ConvertedSegment:
     engine = load_engine()
     settings = task.settings if task.settings.changes(task.topic) else None
     end_offset = min(task.end_offset, task.base_offset + INT32_MAX + 1)
-    source = SegmentSource(task.topic, task.partition, task.path, task.base_offset, end_offset, task.uncommitted)
+    source = LogSource(task.topic, task.partition, task.path, task.base_offset, end_offset, task.uncommitted)
     converter = EntryConverter(source, settings, task.settings.mode, engine)
     with open_listed(task.filesystem, task.path, task.identity) as file:
         output = _OutputWriter(task)

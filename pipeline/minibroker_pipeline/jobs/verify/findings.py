@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-_MAX_FINDINGS_PER_KIND: Final = 20
+_MAX_PER_KIND: Final = 20
 
 
 class Kind(StrEnum):
@@ -72,7 +72,7 @@ class Findings:
     ) -> None:
         """Add a finding. `path` is needed only if it is about another file."""
         count = self._counts[kind, is_damage] = self._counts.get((kind, is_damage), 0) + 1
-        if count <= _MAX_FINDINGS_PER_KIND:
+        if count <= _MAX_PER_KIND:
             self._kept.append(Finding(path or self._path, position, kind, message, remedy, is_damage))
 
     def __iter__(self) -> Iterator[Finding]:
@@ -81,11 +81,11 @@ class Findings:
                 self._path,
                 None,
                 kind,
-                f"and {count - _MAX_FINDINGS_PER_KIND:,} more of this kind",
+                f"and {count - _MAX_PER_KIND:,} more of this kind",
                 "as above",
                 is_damage,
             )
             for (kind, is_damage), count in self._counts.items()
-            if count > _MAX_FINDINGS_PER_KIND
+            if count > _MAX_PER_KIND
         ]
         return iter(self._kept + summaries)

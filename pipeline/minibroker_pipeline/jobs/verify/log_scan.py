@@ -22,8 +22,8 @@ from minibroker_pipeline.decode.blocks import (
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,
+    BadBytes,
     Entries,
-    InvalidBytes,
     WalkedRecords,
     describe_entry,
     walk_records,
@@ -100,9 +100,9 @@ class LogScan:
     _open: set[int] = field(default_factory=set[int])
     _is_behind_damage: bool = False
 
-    def add(self, piece: Entries | InvalidBytes) -> None:
+    def add(self, piece: Entries | BadBytes) -> None:
         """Scan the next part of the file."""
-        if isinstance(piece, InvalidBytes):
+        if isinstance(piece, BadBytes):
             self._add_no_entries(piece)
         else:
             self._add_entries(piece)
@@ -165,7 +165,7 @@ class LogScan:
         explained |= after_bad[~self.entries["is_bad"]]
         return explained
 
-    def _add_no_entries(self, invalid: InvalidBytes) -> None:
+    def _add_no_entries(self, invalid: BadBytes) -> None:
         self._is_behind_damage = True
         if invalid.reason in {CUT_SHORT, ZEROS}:
             self.is_torn = True

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystem import FileSystem, read_if_there
-from minibroker_pipeline.jobs.segment_walk import ByteRange, InvalidBytes, cut_segment, read_entries
+from minibroker_pipeline.jobs.segment_walk import BadBytes, ByteRange, cut_segment, read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, Kind
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
 from minibroker_pipeline.log_directories.partition_logs import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES
@@ -122,7 +122,7 @@ def _scan_range(task: RangeTask, engine: RecordEngine) -> LogScan | None:
     try:
         with segment.filesystem.open(segment.stem + LOG_SUFFIX) as file:
             for piece in read_entries(file, end, engine, position):
-                if isinstance(piece, InvalidBytes):
+                if isinstance(piece, BadBytes):
                     return None
                 scan.add(piece)
                 position = piece.position + len(piece.data)
