@@ -4,7 +4,6 @@ This is the part of `decode` before it copies values, for statistics and checks 
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,12 +20,9 @@ from minibroker_pipeline.decode.headers import (
     read_headers,
     stop_fault,
 )
-from minibroker_pipeline.filesystem import FileSystem, OpenFile
-from minibroker_pipeline.log_directories.log_end_offsets import is_entry_at
-from minibroker_pipeline.log_directories.partition_logs import offset_entries
+from minibroker_pipeline.filesystem import OpenFile
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
-from minibroker_storage.layout import INDEX_SUFFIX, LOG_SUFFIX
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 _GROUP_BYTES: Final = 8 * 1024 * 1024
@@ -141,48 +137,3 @@ def describe_entry(entries: Entries, header: Any) -> Damage:
     position, size = int(header["position"]), int(header["size"])
     message = fault_of(entries.data, position, size, _CHECKED)
     return Damage(entries.position + position, int(header["base_offset"]), size, message)
-
-
-RANGE_BYTES: Final = 128 * 1024 * 1024
-
-
-class ByteRange(NamedTuple):
-    """A range of bytes in a log file."""
-
-    position: int
-    end: int
-
-
-def cut_segment(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[ByteRange]:
-    """Cut the first `size` bytes of a segment into pieces at entries of its index.
-
-    A small segment, or one with a useless index, is one piece. If a piece contains bytes that are not entries, only a
-    reader of the whole segment can find the position where the log continues.
-
-    Args:
-        filesystem: the file system of the segment.
-        stem: the path of the segment's files without a suffix.
-        base_offset: the base offset of the segment.
-        size: the number of bytes to cut.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    whole = [ByteRange(0, size)]
-    count = size // RANGE_BYTES
-    if count < 2:  # noqa: PLR2004 - nothing to share
-        return whole
-    try:
-        offsets, positions = offset_entries(filesystem.read(stem + INDEX_SUFFIX), base_offset)
-    except FileNotFoundError:
-        return whole
-    slots = np.searchsorted(positions, np.arange(1, count, dtype=np.int64) * (size // count))
-    slots = np.unique(slots[slots < len(positions)])
-    with filesystem.open(stem + LOG_SUFFIX) as file:
-        cuts = [
-            position
-            for position, offset in zip(positions[slots].tolist(), offsets[slots].tolist(), strict=True)
-            if 0 < position < size and is_entry_at(file, position, size, offset, base_offset)
-        ]
-    bounds = [0, *cuts, size]
-    return [ByteRange(*bound) for bound in pairwise(bounds)]

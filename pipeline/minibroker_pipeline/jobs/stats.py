@@ -10,15 +10,7 @@ import numpy as np
 from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.filesystem import FileSystem
-from minibroker_pipeline.jobs.segment_walk import (
-    CUT_SHORT,
-    ZEROS,
-    BadBytes,
-    ByteRange,
-    cut_segment,
-    read_entries,
-    walk_records,
-)
+from minibroker_pipeline.jobs.segment_walk import BadBytes, read_entries, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
 from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
@@ -33,21 +25,18 @@ if TYPE_CHECKING:
 _SAMPLES_PER_GROUP: Final = 4
 """The number of compressed entries to rebuild per group and segment."""
 _MAX_UNREADABLE: Final = 1000
-_NO_ENTRY: Final = "no entry"
 FORMATS: Final = (0, 1, 2)
 
 _Key = tuple[str, int, Group]
 
 
 class Segment(NamedTuple):
-    """A log file to measure, or a piece of one. The counts of pieces add up to those of the file."""
+    """A log file to measure."""
 
     filesystem: FileSystem
     path: str
     topic: str
     partition: int
-    #: The bytes to measure.
-    piece: ByteRange
     size: int
 
 
@@ -170,7 +159,7 @@ class StatsReport:
 
 
 class _TaskCounts(NamedTuple):
-    """The counts of a segment, or of a piece of one."""
+    """The counts of a segment."""
 
     groups: dict[_Key, Counts]
     unreadable: list[Unreadable]
@@ -200,14 +189,12 @@ def stats(
         OSError: a directory or a file cannot be read.
     """
     segments = [segment for path in paths for segment in _segments_at(path, topics)]
-    report = StatsReport(tuple(paths), sum(not segment.piece.position for segment in segments))
-    sizes = [segment.piece.end - segment.piece.position for segment in segments]
-    label = "stats", "segments"
+    report = StatsReport(tuple(paths), len(segments))
     for result in run_tasks(
         _count,
         segments,
-        sizes,
-        label=label,
+        [segment.size for segment in segments],
+        label=("stats", "segments"),
         spark=spark,
         processes=processes,
         bytes_per_process=SCANNED_BYTES_PER_PROCESS,
@@ -221,26 +208,23 @@ def stats(
 
 def _segments_at(path: str, topics: Sequence[str]) -> list[Segment]:
     return [
-        Segment(log.filesystem, log.path(segment), log.topic, log.partition, byte_range, segment.size)
+        Segment(log.filesystem, log.path(segment), log.topic, log.partition, segment.size)
         for log in map(open_partition, select(find_partitions([path]), topics=topics))
         for segment in log.segments
-        for byte_range in cut_segment(log.filesystem, log.path(segment, ""), segment.base_offset, segment.size)
     ]
 
 
 def _count(segment: Segment) -> _TaskCounts:
-    """Measure a segment, or a piece of one."""
+    """Measure a segment."""
     engine = load_engine()
     unreadable: list[Unreadable] = []
     groups: dict[Group, Counts] = {}
     samples: dict[Group, int] = {}
     with segment.filesystem.open(segment.path) as file:
-        for part in read_entries(file, segment.piece.end, engine, segment.piece.position):
+        for part in read_entries(file, segment.size, engine):
             if isinstance(part, BadBytes):
-                is_end = segment.piece.end == segment.size
                 if len(unreadable) < _MAX_UNREADABLE:
-                    reason = part.reason if is_end or part.reason not in {CUT_SHORT, ZEROS} else _NO_ENTRY
-                    unreadable.append(Unreadable(segment.path, part.position, part.size, reason))
+                    unreadable.append(Unreadable(segment.path, part.position, part.size, part.reason))
                 continue
             for group, counts in count_entries(part).items():
                 groups.setdefault(group, Counts()).add(counts)

@@ -1,6 +1,6 @@
 """The verification job, which checks all directories, all segments, and their consistency."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,16 +9,7 @@ from minibroker_pipeline.jobs.task_runner import SCANNED_BYTES_PER_PROCESS, run_
 from minibroker_pipeline.jobs.verify.directories import Partition, find_at, list_partition
 from minibroker_pipeline.jobs.verify.findings import Finding, Findings, Kind
 from minibroker_pipeline.jobs.verify.partitions import check_partition, compacted_below
-from minibroker_pipeline.jobs.verify.segments import (
-    RangeScan,
-    RangeTask,
-    SegmentFacts,
-    SegmentTask,
-    Task,
-    check_task,
-    join_scans,
-    split_task,
-)
+from minibroker_pipeline.jobs.verify.segments import SegmentFacts, SegmentTask, check_segment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,47 +213,22 @@ def _check_all(
     spark: "SparkSession | None",
     processes: int | None,
 ) -> None:
-    by_address: dict[str, _PartitionCheck] = {}
-    tasks: list[Task] = []
-    for check in checks:
-        for task in check.tasks(settings):
-            by_address[task.address] = check
-            tasks += split_task(task)
-    scans_by_address: dict[str, list[RangeScan]] = {}
-    for result in _run(tasks, spark, processes):
-        if isinstance(result, SegmentFacts):
-            by_address[result.task.address].facts.append(result)
-        elif result is not None:
-            scans_by_address.setdefault(result.task.of.address, []).append(result)
-    again: list[Task] = []
-    for address, scans in scans_by_address.items():
-        facts = join_scans(scans)
-        if facts is None:
-            again.append(scans[0].task.of)
-        else:
-            by_address[address].facts.append(facts)
-    for result in _run(again, spark, processes):
-        if isinstance(result, SegmentFacts):
-            by_address[result.task.address].facts.append(result)
+    tasks = {task.address: (task, check) for check in checks for task in check.tasks(settings)}
+    segments = [task for task, _ in tasks.values()]
+    for facts in run_tasks(
+        check_segment,
+        segments,
+        [task.size for task in segments],
+        label=("verify", "segments"),
+        spark=spark,
+        processes=processes,
+        bytes_per_process=SCANNED_BYTES_PER_PROCESS,
+    ):
+        if facts is not None:
+            tasks[facts.task.address][1].facts.append(facts)
     for data in {id(check.partition.data): check.partition.data for check in checks}.values():
         data.read_cleaner_offsets()
     for check in checks:
         check.facts.sort(key=lambda facts: facts.task.base_offset)
         check.found += [finding for facts in check.facts for finding in facts.findings]
         check.found += check_partition(check.partition, check.facts, settings.compacted)
-
-
-def _run(
-    tasks: Sequence[Task], spark: "SparkSession | None", processes: int | None
-) -> Iterator[SegmentFacts | RangeScan | None]:
-    sizes = [task.piece.end - task.piece.position if isinstance(task, RangeTask) else task.size for task in tasks]
-    label = "verify", "segments"
-    return run_tasks(
-        check_task,
-        tasks,
-        sizes,
-        label=label,
-        spark=spark,
-        processes=processes,
-        bytes_per_process=SCANNED_BYTES_PER_PROCESS,
-    )

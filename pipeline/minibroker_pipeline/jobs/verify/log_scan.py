@@ -107,21 +107,6 @@ class LogScan:
         else:
             self._add_entries(piece)
 
-    def join(self, other: "LogScan") -> None:
-        """Add the facts from a scan of the following bytes, all of which were entries."""
-        self._parts += other._parts  # noqa: SLF001 - of the same class
-        self.records += other.records
-        self.epochs += [change for slot, change in enumerate(other.epochs) if slot or self._last_epoch != change.epoch]
-        for event in other.transactions:
-            if event.is_abort is None and event.producer_id in self._open:
-                continue
-            (self._open.add if event.is_abort is None else self._open.discard)(event.producer_id)
-            self.transactions.append(event)
-
-    @property
-    def _last_epoch(self) -> int | None:
-        return self.epochs[-1].epoch if self.epochs else None
-
     def finish(self) -> None:
         """Complete the scan at the end of the file."""
         if self._parts:

@@ -1,15 +1,13 @@
 """Checks a segment and its index files, within a task of `verify`."""
 
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import load_engine
-from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystem import FileSystem, read_if_there
-from minibroker_pipeline.jobs.segment_walk import BadBytes, ByteRange, cut_segment, read_entries
+from minibroker_pipeline.jobs.segment_walk import read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, Kind
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
 from minibroker_pipeline.log_directories.partition_logs import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY_BYTES
@@ -58,92 +56,23 @@ class SegmentFacts(NamedTuple):
     has_transaction_index: bool
 
 
-class RangeTask(NamedTuple):
-    """A piece of a segment that is divided among tasks: its number and its bytes."""
-
-    of: SegmentTask
-    number: int
-    piece: ByteRange
-
-
-class RangeScan(NamedTuple):
-    """The scan of a piece. It is None if anything was found; then the whole segment must be checked."""
-
-    task: RangeTask
-    scan: LogScan | None
-
-
-Task = SegmentTask | RangeTask
-
-
-def split_task(task: SegmentTask) -> list[Task]:
-    """Divide a segment into pieces, unless it is small or open.
-
-    Indexes of an open segment must be read before its end.
-    """
-    pieces = [] if task.is_open else cut_segment(task.filesystem, task.stem, task.base_offset, task.size)
-    return [RangeTask(task, *numbered) for numbered in enumerate(pieces)] if len(pieces) > 1 else [task]
-
-
-def check_task(task: Task) -> SegmentFacts | RangeScan | None:
-    """Check a segment, or scan a piece of one. The result is None if the log file was deleted.
+def check_segment(task: SegmentTask) -> SegmentFacts | None:
+    """Check a segment with its indexes. The result is None if the log file was deleted.
 
     Raises:
         OSError: a file cannot be read.
     """
-    engine = load_engine()
-    return RangeScan(task, _scan_range(task, engine)) if isinstance(task, RangeTask) else _check_segment(task, engine)
-
-
-def join_scans(pieces: Sequence[RangeScan]) -> SegmentFacts | None:
-    """Combine the scans of all pieces of a segment into the result of `check_task`.
-
-    The result is None if the whole segment must be checked.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    task = pieces[0].task.of
-    whole = _scan_of(task, load_engine())
-    for piece in sorted(pieces, key=lambda piece: piece.task.number):
-        if piece.scan is None:
-            return None
-        whole.join(piece.scan)
-    return _check_segment(task, whole.engine, whole)
-
-
-def _scan_of(task: SegmentTask, engine: RecordEngine) -> LogScan:
-    return LogScan(Findings(task.address + LOG_SUFFIX), engine, task.base_offset, task.next_base, task.is_open)
-
-
-def _scan_range(task: RangeTask, engine: RecordEngine) -> LogScan | None:
-    segment, (position, end) = task.of, task.piece
-    scan = _scan_of(segment, engine)
-    try:
-        with segment.filesystem.open(segment.stem + LOG_SUFFIX) as file:
-            for piece in read_entries(file, end, engine, position):
-                if isinstance(piece, BadBytes):
-                    return None
-                scan.add(piece)
-                position = piece.position + len(piece.data)
-    except FileNotFoundError:
-        return None
-    return scan if position == end and not any(scan.findings) else None
-
-
-def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | None = None) -> SegmentFacts | None:
-    filesystem, stem = task.filesystem, task.stem
-    scan = scanned or _scan_of(task, engine)
+    engine, filesystem, stem = load_engine(), task.filesystem, task.stem
+    scan = LogScan(Findings(task.address + LOG_SUFFIX), engine, task.base_offset, task.next_base, task.is_open)
     # A broker writes the log before the indexes. Reading in the reverse order finds the batch of every index entry.
     indexes = {suffix: read_if_there(filesystem, stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
     size = _current_size(filesystem, stem, task.size) if task.is_open else task.size
-    if scanned is None:
-        try:
-            with filesystem.open(stem + LOG_SUFFIX) as file:
-                for piece in read_entries(file, size, engine):
-                    scan.add(piece)
-        except FileNotFoundError:
-            return None  # The log file was deleted during the check.
+    try:
+        with filesystem.open(stem + LOG_SUFFIX) as file:
+            for piece in read_entries(file, size, engine):
+                scan.add(piece)
+    except FileNotFoundError:
+        return None  # The log file was deleted during the check.
     scan.finish()
     all_findings = [*scan.findings]
     is_last = task.next_base is None
