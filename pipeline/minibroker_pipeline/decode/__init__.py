@@ -1,8 +1,10 @@
 """Decodes log entries of any message format into Arrow batches and encodes them, without a Python object per record.
 
-    report = DecodeReport() request = DecodeRequest(topic="orders", partition=0, columns=(*RECORD_COLUMNS, "headers"))
-    for batch in decode(memoryview_of_whole_entries, request, report):   # pyarrow.RecordBatch, some 4 MB each ... torn
-    = len(data) - report.consumed                                   # bytes of an incomplete entry
+    report = DecodeReport()
+    request = DecodeRequest(topic="orders", partition=0, columns=(*RECORD_COLUMNS, "headers"))
+    for batch in decode(memoryview_of_whole_entries, request, report):   # pyarrow.RecordBatch, some 4 MB each
+        ...
+    incomplete = len(data) - report.consumed                             # bytes of an incomplete entry
 
 Two engines return the same rows. "auto" selects the first that works:
 

@@ -1,7 +1,9 @@
 """Publishes the logs of a job in a data directory, without a broker and in one change.
 
-    with DataDirectoryCommit(target) as commit: directory = commit.partition_directory("orders", 0) ...
-    # `segment_writer`, in this process or in others commit.publish({("orders", 0): PublishedLog(end_offset)})
+    with DataDirectoryCommit(target) as commit:
+        directory = commit.partition_directory("orders", 0)
+        ...                                                  # `segment_writer`, in this process or in others
+        commit.publish({("orders", 0): PublishedLog(end_offset)})
 
 A job prepares its logs in a staging directory. If a job is killed, the next job that writes to the same place removes
 its staging directory. The owner of a staging directory is the process whose end ends the job: Spark's JVM, which uses

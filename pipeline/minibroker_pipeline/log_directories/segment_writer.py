@@ -1,8 +1,8 @@
 """Writes the log files of a partition without a broker: segments, indexes, and the small files beside them.
 
-    with PartitionWriter(directory, LogFileSettings(segment_bytes=1 << 28)) as writer: writer.append(data, headers)
-    # whole entries of any format, as `decode.scan_headers` finds them write_partition_files(directory, writer.summary,
-    topic_id=topic_id)
+    with PartitionWriter(directory, LogFileSettings(segment_bytes=1 << 28)) as writer:
+        writer.append(data, headers)          # whole entries of any format, as `decode.scan_headers` finds them
+    write_partition_files(directory, writer.summary, topic_id=topic_id)
 
 The files equal those of a broker that wrote the same entries and was stopped: indexes follow Kafka's rule, have no
 unused space, and everything is on disk. The writes are not atomic; `directory_commit.DataDirectoryCommit` makes them
