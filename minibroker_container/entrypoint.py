@@ -223,7 +223,7 @@ def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False)
             settings["listeners"] = lists.listener_list(configs)
             settings["advertised.listeners"] = lists.advertised_list(configs)
         served_ports = {listener.port for listener in (*served, default) if listener is not None}
-        for silent in lists.silent_addresses(environment, configs, lists.listener_list(configs), served_ports):
+        for silent in lists.silent_addresses(environment, configs, served_ports):
             further += ["--silent-port", silent]
     for port in environment.get(_ADMIN_API, "").split():
         further += ["--admin-api", port]
@@ -269,8 +269,8 @@ def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
 def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
     served = lists.client_listeners(configs)
     if configs.get("listeners"):
-        lists.check_ports(lists.listener_list(configs))
-        lists.check_advertised(configs, lists.listener_list(configs))
+        lists.check_ports(configs)
+        lists.check_advertised(configs)
     return served
 
 
@@ -322,7 +322,7 @@ def container_command(
     understood = vendors.translate(environment, _warn)
     configs = effective_configs(understood)
     if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
-        silent = lists.silent_addresses(understood, configs, lists.listener_list(configs), ())
+        silent = lists.silent_addresses(understood, configs)
         return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
     overrides = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
     lead = None if overrides else lists.lead_of(configs)
@@ -353,18 +353,14 @@ def _follower_command(environment: Mapping[str, str], configs: Mapping[str, str]
         ports.format_listener(_address((listener.host, listener.port)), listener.name, listener.protocol)
         for listener in served
     ]
-    silent = lists.silent_addresses(
-        environment, configs, lists.listener_list(configs), {listener.port for listener in served}
-    )
+    silent = lists.silent_addresses(environment, configs, {listener.port for listener in served})
     entries += map(ports.format_listener, silent)
     return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
 
 
 def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
     """Replace the controller's silent port by a link, which accepts the connections forwarded by other containers."""
-    names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
-    listed = listeners.parse_listeners("KAFKA_LISTENERS", lists.listener_list(configs))
-    linked = {listener.port for listener in listed if listener.name in names}
+    linked = {listener.port for listener in lists.controller_listeners(configs)}
     return [
         "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in linked else word
         for word, following in zip(options, [*options[1:], ""], strict=True)
@@ -407,7 +403,7 @@ def check_health(environment: Mapping[str, str]) -> None:
     if listen:
         health.check_broker(listen, has_tls=False)
     elif _is_controller_only(configs):
-        for address in lists.silent_addresses(understood, configs, lists.listener_list(configs), ()):
+        for address in lists.silent_addresses(understood, configs):
             health.check_port(address)
     else:
         first = lists.client_listeners(configs)[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from minibroker.cluster import listeners
-from minibroker.cluster.listeners import ListenerError, ServedListener
+from minibroker.cluster.listeners import Listener, ListenerError, ServedListener
 
 _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^:]*:\s*(?P<port>\d+)", re.ASCII)
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
@@ -66,21 +66,23 @@ def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
     return listeners.served_listeners(with_advertised, listener_list(configs), "KAFKA_LISTENERS")
 
 
-def check_advertised(configs: Mapping[str, str], listed: str) -> None:
+def _parsed_listeners(configs: Mapping[str, str]) -> list[Listener]:
+    return listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
+
+
+def check_advertised(configs: Mapping[str, str]) -> None:
     """Check that each advertised listener is in the list and has only one address, as `KafkaConfig` does.
 
     Raises:
         ListenerError: an advertised listener is missing in the list, or is advertised twice.
     """
-    if not configs.get("listeners"):
-        return
-    names = {listener.name for listener in listeners.parse_listeners("KAFKA_LISTENERS", listed)}
+    names = {listener.name for listener in _parsed_listeners(configs)}
     source, advertised_names = "KAFKA_ADVERTISED_LISTENERS", set[str]()
     for listener in listeners.parse_listeners(source, configs.get("advertised.listeners", "")):
         entry = f"{listener.name}://{listener.host}:{listener.port}"
         if listener.name not in names:
             raise ListenerError(
-                f"{source}: {entry} names a listener that KAFKA_LISTENERS={listed} does not have; "
+                f"{source}: {entry} names a listener that KAFKA_LISTENERS={listener_list(configs)} does not have; "
                 f"add {listener.name}://:{listener.port} there, or leave it out here"
             )
         if listener.name in advertised_names:
@@ -88,14 +90,14 @@ def check_advertised(configs: Mapping[str, str], listed: str) -> None:
         advertised_names.add(listener.name)
 
 
-def check_ports(listed: str) -> None:
+def check_ports(configs: Mapping[str, str]) -> None:
     """Check that no two listeners have the same port, except one for IPv4 and one for IPv6.
 
     Raises:
         ListenerError: two listeners have the same port.
     """
     entries: dict[tuple[int, bool], str] = {}
-    for listener in listeners.parse_listeners("KAFKA_LISTENERS", listed):
+    for listener in _parsed_listeners(configs):
         entry, key = f"{listener.name}://{listener.host}:{listener.port}", (listener.port, ":" in listener.host)
         if listener.port and key in entries:
             raise ListenerError(
@@ -145,15 +147,20 @@ def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
     return [*values, *[""] * (_TOPIC_PARTS - len(values))], configs
 
 
+def controller_listeners(configs: Mapping[str, str]) -> list[Listener]:
+    """Return the listeners of the KRaft controller."""
+    names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
+    return [listener for listener in _parsed_listeners(configs) if listener.name in names]
+
+
 def silent_addresses(
-    environment: Mapping[str, str], configs: Mapping[str, str], listed: str, served: Iterable[int]
+    environment: Mapping[str, str], configs: Mapping[str, str], served: Iterable[int] = ()
 ) -> list[str]:
     """Return HOST:PORT of the KRaft controllers and of JMX, which only need to accept connections."""
-    controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
     addresses = {
         listener.port: f"{_ALL_ADDRESSES if listener.host in listeners.WILDCARDS else listener.host}:{listener.port}"
-        for listener in listeners.parse_listeners("KAFKA_LISTENERS", listed)
-        if listener.name in controllers and listener.port
+        for listener in controller_listeners(configs)
+        if listener.port
     }
     options = " ".join(environment.get(name, "") for name in ("KAFKA_JMX_OPTS", "KAFKA_OPTS"))
     ports = [environment.get("KAFKA_JMX_PORT", ""), environment.get("JMX_PORT", ""), *_JMX_OPTION.findall(options)]

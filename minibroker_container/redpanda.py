@@ -34,6 +34,11 @@ class _Listener(NamedTuple):
     port: int
     login: str = ""
 
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
 
 def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
     """Return the environment that starts an equivalent broker.
@@ -70,11 +75,11 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
     if _last(options, "seeds") or settings.get("seed_servers"):
         warn("--seeds: each container is a cluster of its own here; topics and records of one are not on the others")
     admin = _addresses("admin", settings.get("admin"), 9644)
-    ports = [f"redpanda={listener.host}:{listener.port}" for listener in admin]
+    ports = [f"redpanda={listener.address}" for listener in admin]
     for section, key, port in _ABSENT:
         listed = _parsed(options, key.removesuffix("_api").replace("_", "-") + "-addr")
         listed = listed or _addresses(key, _section(node, section).get(key), port)
-        ports += [f"absent={listener.host}:{listener.port}" for listener in listed]
+        ports += [f"absent={listener.address}" for listener in listed]
     variables.setdefault("MINIBROKER_ADMIN_API", " ".join(ports))
     return variables
 
@@ -178,16 +183,11 @@ def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]
         if files:
             prefix = f"KAFKA_LISTENER_NAME_{name.replace('_', '__').replace('-', '___')}_SSL_"
             variables |= {f"{prefix}{key}": value for key, value in files.items()}
-    variables["KAFKA_LISTENERS"] = ",".join(
-        f"{names[listener.name]}://{listener.host}:{listener.port}" for listener in listed
-    )
-    variables["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = ",".join(
-        f"{name}:{protocol}" for name, protocol in protocols.items()
-    )
-    if advertised:
-        variables["KAFKA_ADVERTISED_LISTENERS"] = ",".join(
-            f"{names[listener.name]}://{listener.host}:{listener.port}" for listener in advertised
-        )
+    for variable, entries in (("KAFKA_LISTENERS", listed), ("KAFKA_ADVERTISED_LISTENERS", advertised)):
+        if entries:
+            variables[variable] = ",".join(f"{names[listener.name]}://{listener.address}" for listener in entries)
+    protocol_map = ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
+    variables["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = protocol_map
     if any(protocol.startswith("SASL") for protocol in protocols.values()):
         variables["KAFKA_SASL_ENABLED_MECHANISMS"] = _MECHANISMS
     return variables

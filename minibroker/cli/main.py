@@ -38,7 +38,6 @@ with lazy:
 if TYPE_CHECKING:
     from minibroker.broker import Broker
     from minibroker.cli.console import Console
-    from minibroker.cluster.core import Core
     from minibroker.server.faults.fault import Fault
     from minibroker.server.services import Services
 
@@ -143,7 +142,7 @@ def _run_serve(options: argparse.Namespace) -> int:
 
 async def _serve(options: argparse.Namespace, console: "Console") -> int:
     broker = _broker(options)
-    faults = _read_faults(options.faults) if options.faults else []
+    faults = fault.read_faults(options.faults) if options.faults else []
     stop = _stop_event(with_stdin=options.stop_with_stdin)
     broker.asynchronous.owns_loop = True
     with _ready_file(options.ready_file) as write_ready_file:
@@ -155,7 +154,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             if faults:
                 _install_faults(broker.services, faults)
             if options.verbose:
-                _watch_requests(broker.services)
+                recording.recording_of(broker.services).watch(console_module.log_request)
             write_ready_file(broker.bootstrap_servers)
             print(f"minibroker ready: {_ready_text(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
             _write_kafka_lines(broker)
@@ -163,7 +162,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             for host in {host for host, _ in broker.asynchronous.advertised}:
                 console.check_advertised(host)
             _open_browser(broker, options, console)
-            _warm_up(broker.services.core)
+            warm_up_module.warm_up(broker.services.core)
             if options.terminal:
                 with console.hold_output():
                     await _show_in_terminal(broker.page_url, _token(options), stop)
@@ -320,24 +319,12 @@ def _write_kafka_lines(broker: "Broker") -> None:
     kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), listeners)
 
 
-def _read_faults(path: str) -> "list[Fault]":
-    return fault.read_faults(path)
-
-
 def _install_faults(services: "Services", faults: "list[Fault]") -> None:
     installed = registry.faults_of(services)
     for rule in faults:
         for reason in operations_faults.never_matches(services, rule):
             _logger.warning("%s cannot match: %s", rule, reason)
         installed.add(rule)
-
-
-def _watch_requests(services: "Services") -> None:
-    recording.recording_of(services).watch(console_module.log_request)
-
-
-def _warm_up(core: "Core") -> None:
-    warm_up_module.warm_up(core)
 
 
 def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:

@@ -13,9 +13,9 @@ from minibroker_pipeline.decode.request import Isolation, Mode
 from minibroker_pipeline.jobs.reports import as_json, text_table
 from minibroker_pipeline.jobs.task_runner import run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
-from minibroker_pipeline.source.options import SPLIT_BYTES, parse_options
+from minibroker_pipeline.source.options import SPLIT_BYTES, SourceOptions, parse_options
 from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLogs
-from minibroker_pipeline.source.reading import ReadSettings, read_ranges
+from minibroker_pipeline.source.reading import read_ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,9 +175,7 @@ def diff(
         report.only_left = _names(sides[0].keys() - sides[1].keys())
         report.only_right = _names(sides[1].keys() - sides[0].keys())
     pairs = _diff_tasks(sides[0], sides[1], settings)
-    sizes = [
-        sum(log_range.end_position - log_range.position for log_range in (*pair.left, *pair.right)) for pair in pairs
-    ]
+    sizes = [sum(log_range.size for log_range in (*pair.left, *pair.right)) for pair in pairs]
     label = "diff", "topics" if settings.by_content else "partitions"
     compare = _by_content if settings.by_content else _by_offset
     lines = run_tasks(compare, pairs, sizes, label=label, spark=spark, processes=processes)
@@ -224,7 +222,7 @@ def _diff_tasks(
 
 def _read(ranges: _Ranges, settings: DiffSettings) -> Iterator[pa.RecordBatch]:
     columns = (*_POSITION_COLUMNS, *(column for column in settings.columns if column not in _POSITION_COLUMNS))
-    return read_ranges(ranges, ReadSettings(columns=columns, isolation=settings.isolation, mode=settings.mode))
+    return read_ranges(ranges, SourceOptions(paths=(), isolation=settings.isolation, mode=settings.mode), columns)
 
 
 class _RowStream:

@@ -61,13 +61,13 @@ class WalkedRecords(NamedTuple):
     blocks: NDArray[np.int64]
 
 
-def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | BadBytes]:
-    """Yield the contents of a log file from byte `position` to byte `size`, a few megabytes at a time.
+def read_entries(file: OpenFile, size: int, engine: RecordEngine) -> Iterator[Entries | BadBytes]:
+    """Yield the first `size` bytes of a log file, a few megabytes at a time.
 
     Raises:
         OSError: the file cannot be read.
     """
-    window = WINDOW_BYTES
+    position, window = 0, WINDOW_BYTES
     while position < size:
         unread = size - position
         data = memoryview(file.read_at(position, min(window, unread))).cast("B").toreadonly()

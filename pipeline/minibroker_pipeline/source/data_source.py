@@ -39,7 +39,7 @@ from minibroker_pipeline.source.offsets import (
 )
 from minibroker_pipeline.source.options import DAMAGE_COLUMN, EARLIEST, LATEST, SourceOptions, parse_options
 from minibroker_pipeline.source.planning import LogRange, OffsetInterval, QueryLog, QueryLogs, pack
-from minibroker_pipeline.source.reading import DataLossError, ReadSettings, output_schema, read_ranges
+from minibroker_pipeline.source.reading import DataLossError, output_schema, read_ranges
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.data_directory.names import TopicPartition
 
@@ -55,38 +55,28 @@ class LogInputPartition(InputPartition):
         self.ranges = ranges
 
 
-def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSettings, pa.Schema]:
-    """Return the settings for reading rows of `schema`, which decode only its columns, and the Arrow schema.
+def check_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of a query's rows.
 
     Raises:
         OptionError: the schema has an unknown column or a wrong type.
     """
     requested = to_arrow_schema(schema, timezone="UTC")
-    columns = tuple(requested.names)
     try:
-        known_schema = output_schema(columns)
+        known_schema = output_schema(tuple(requested.names))
     except ValueError as error:
         raise OptionError(f"schema: {error}") from None
     for field, requested_field in zip(known_schema, requested, strict=True):
         if field.type != requested_field.type:
             raise OptionError(f"schema: {field.name} is {field.type}, not {requested_field.type}")
-    settings = ReadSettings(
-        columns=columns,
-        isolation=options.isolation,
-        include_control=options.include_control,
-        verify_crc=options.verify_crc,
-        mode=options.mode,
-        engine=options.engine,
-        fail_on_data_loss=options.fail_on_data_loss,
-    )
-    return settings, requested
+    return requested
 
 
-def read_task(partition: InputPartition, settings: ReadSettings, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_task(partition: InputPartition, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task in the schema that Spark expects."""
     if isinstance(partition, LogInputPartition):  # For an empty plan, Spark passes an input partition of its own class.
-        prepare_worker(settings.engine)
-        for batch in read_ranges(partition.ranges, settings):
+        prepare_worker(options.engine)
+        for batch in read_ranges(partition.ranges, options, tuple(schema.names)):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
@@ -95,8 +85,8 @@ class LogReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
-        self._settings, self._schema = read_settings(options, schema)
-        self._filters = PushedFilters(gives_nulls=DAMAGE_COLUMN in self._settings.columns)
+        self._schema = check_schema(schema)
+        self._filters = PushedFilters(gives_nulls=DAMAGE_COLUMN in self._schema.names)
 
     def partitions(self) -> list[InputPartition]:
         """Plan the query's tasks (see `planning`).
@@ -127,7 +117,7 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one task. Spark calls this in a worker."""
-        return read_task(partition, self._settings, self._schema)
+        return read_task(partition, self._options, self._schema)
 
 
 class PushdownLogReader(LogReader):
@@ -169,7 +159,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.ending is not None:
             raise OptionError("endingOffsets: a stream has no end; Trigger.AvailableNow stops at the present one")
         self._options = options
-        self._settings, self._schema = read_settings(options, schema)
+        self._schema = check_schema(schema)
         self._query_logs = QueryLogs(options)
         self._logs: dict[TopicPartition, QueryLog] = {}
         self._target: Offsets | None = None
@@ -280,11 +270,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one task. Spark calls this in a worker."""
-        return read_task(partition, self._settings, self._schema)
+        return read_task(partition, self._options, self._schema)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the state for workers: the settings for reading, without the driver's logs."""
-        return {"_settings": self._settings, "_schema": self._schema}
+        """Return the state for workers, without the driver's logs."""
+        return {"_options": self._options, "_schema": self._schema}
 
 
 FORMAT: Final = "minibroker"

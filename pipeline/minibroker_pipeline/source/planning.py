@@ -63,6 +63,11 @@ class LogRange(NamedTuple):
     #: Aborted transactions that can have records among these entries.
     aborted: tuple[AbortedRange, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return self.end_position - self.position
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetInterval:
@@ -255,7 +260,7 @@ def pack(
     task: list[LogRange] = []
     cost = 0
     for log_range in ranges:
-        range_cost = log_range.end_position - log_range.position + open_cost_bytes
+        range_cost = log_range.size + open_cost_bytes
         if task and cost + range_cost > split_bytes + split_bytes // 4:
             tasks.append(tuple(task))
             task, cost = [], 0

@@ -7,7 +7,7 @@ read_committed query reads the log anyway, so it compares the log's transaction 
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -26,9 +26,8 @@ from minibroker_pipeline.decode import (
     scan_headers,
     schema_of,
 )
-from minibroker_pipeline.decode.request import Engine, Isolation, Mode
 from minibroker_pipeline.filesystem import OpenFile, ReadBuffer, open_listed
-from minibroker_pipeline.source.options import DAMAGE_COLUMN
+from minibroker_pipeline.source.options import DAMAGE_COLUMN, SourceOptions
 from minibroker_pipeline.source.planning import HINT, LogRange, read_aborted_from_log
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import RecordBatch
@@ -53,21 +52,9 @@ class DataLossError(Exception):
         return DataLossError, (self._message,)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReadSettings:
-    """The settings for reading ranges. `DecodeRequest` describes the fields."""
-
-    #: Names of the decoder's columns, and `DAMAGE_COLUMN`, in the order of the row.
-    columns: tuple[str, ...]
-    isolation: Isolation = "read_uncommitted"
-    include_control: bool = False
-    verify_crc: bool = True
-    mode: Mode = "failfast"
-    engine: Engine = "auto"
-    fail_on_data_loss: bool = True
-
-
-def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+def read_ranges(
+    ranges: Sequence[LogRange], options: SourceOptions, columns: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the ranges in their order.
 
     If `DAMAGE_COLUMN` is among the columns, each skipped damaged part is a row with the file, the byte and the reason.
@@ -77,20 +64,20 @@ def read_ranges(ranges: Sequence[LogRange], settings: ReadSettings) -> Iterator[
         DataLossError: a file was deleted.
         OSError: a file cannot be read.
     """
-    batches = (batch for log_range in ranges for batch in _read_range(log_range, settings))
+    batches = (batch for log_range in ranges for batch in _read_range(log_range, options, columns))
     return coalesce(batches, target_bytes=_MIN_BATCH_BYTES)
 
 
-def _read_range(log_range: LogRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+def _read_range(log_range: LogRange, options: SourceOptions, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     try:
         with open_listed(log_range.filesystem, log_range.path, log_range.identity) as file, ReadBuffer() as buffer:
-            yield from _RangeReading(file, buffer, log_range, settings).batches()
+            yield from _RangeReading(file, buffer, log_range, options, columns).batches()
     except FileNotFoundError:
         message = (
             f"{log_range.path} was deleted before it was read: offsets {log_range.first_offset} to"
             f" {log_range.end_offset - 1} of {log_range.topic}-{log_range.partition}"
         )
-        if settings.fail_on_data_loss:
+        if options.fail_on_data_loss:
             raise DataLossError(message) from None
         _logger.warning("%s", message)
 
@@ -98,11 +85,19 @@ def _read_range(log_range: LogRange, settings: ReadSettings) -> Iterator[pa.Reco
 class _RangeReading:
     """Reads one range, a few megabytes at a time."""
 
-    def __init__(self, file: OpenFile, buffer: ReadBuffer, log_range: LogRange, settings: ReadSettings) -> None:
+    def __init__(
+        self,
+        file: OpenFile,
+        buffer: ReadBuffer,
+        log_range: LogRange,
+        options: SourceOptions,
+        columns: tuple[str, ...],
+    ) -> None:
         self._file = file
         self._buffer = buffer
         self._log_range = log_range
-        self._settings = settings
+        self._options = options
+        self._columns = columns
         self._report = DecodeReport()
         self._watch = MarkerWatch(log_range.aborted)
         self._last_offset = -1
@@ -111,15 +106,15 @@ class _RangeReading:
         self._request = DecodeRequest(
             topic=log_range.topic,
             partition=log_range.partition,
-            columns=tuple(column for column in settings.columns if column != DAMAGE_COLUMN) or ("offset",),
+            columns=tuple(column for column in columns if column != DAMAGE_COLUMN) or ("offset",),
             first_offset=log_range.first_offset,
             end_offset=log_range.end_offset,
-            isolation=settings.isolation,
+            isolation=options.isolation,
             aborted=log_range.aborted,
-            include_control=settings.include_control,
-            verify_crc=settings.verify_crc,
-            mode=settings.mode,
-            engine=settings.engine,
+            include_control=options.include_control,
+            verify_crc=options.verify_crc,
+            mode=options.mode,
+            engine=options.engine,
             file=log_range.path,
         )
 
@@ -141,7 +136,7 @@ class _RangeReading:
                 first.position,
                 first.message,
             )
-            if DAMAGE_COLUMN in self._settings.columns:
+            if DAMAGE_COLUMN in self._columns:
                 yield self._damage_rows()
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
@@ -150,7 +145,7 @@ class _RangeReading:
         self._check_name()
         # In the mode "permissive", an entry cut at a chunk's end would count as damage if its bytes contain an
         # apparent entry.
-        size = self._file.read_size if self._settings.mode == "failfast" else log_range.end_position - position
+        size = self._file.read_size if self._options.mode == "failfast" else log_range.end_position - position
         while position < log_range.end_position:
             remaining = log_range.end_position - position
             data = self._buffer.read(self._file, position, min(size, remaining))
@@ -207,8 +202,8 @@ class _RangeReading:
 
         After a fault, the aborted transactions found in the log are used in addition.
         """
-        log_range, settings = self._log_range, self._settings
-        if settings.isolation != "read_committed" or self._is_corrected:
+        log_range = self._log_range
+        if self._options.isolation != "read_committed" or self._is_corrected:
             return ""
         is_inside = (headers["last_offset"] >= log_range.first_offset) & (headers["base_offset"] < log_range.end_offset)
         headers = headers[is_inside]
@@ -231,13 +226,13 @@ class _RangeReading:
 
     def _refuse(self, position: int, size: int, message: str) -> None:
         damage = Damage(position, None, size, message)
-        if self._settings.mode == "failfast":
+        if self._options.mode == "failfast":
             raise DamagedLogError(self._log_range.path, damage)
         self._report.add_damage(damage)
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with all requested columns."""
-        columns = self._settings.columns
+        columns = self._columns
         if DAMAGE_COLUMN not in columns:
             return batch
         nothing = pa.nulls(batch.num_rows, pa.string())
@@ -254,7 +249,7 @@ class _RangeReading:
                 for damage in damages
             ],
         }
-        schema = output_schema(self._settings.columns)
+        schema = output_schema(self._columns)
         arrays = [pa.array(values_by_column.get(field.name, [None] * len(damages)), field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
