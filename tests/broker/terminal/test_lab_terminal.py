@@ -71,7 +71,7 @@ def test_without_a_terminal_it_says_so(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_lines_are_held_while_another_program_has_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with Console("text", verbose=False) as console:
-        with console.held():
+        with console.hold_output():
             logging.getLogger("minibroker").warning("a warning")
             assert capsys.readouterr().err == ""
         assert capsys.readouterr().err == "minibroker: a warning\n"
