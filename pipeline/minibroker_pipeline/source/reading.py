@@ -86,12 +86,7 @@ class _RangeReading:
     """Reads one range, a few megabytes at a time."""
 
     def __init__(
-        self,
-        file: OpenFile,
-        buffer: ReadBuffer,
-        log_range: LogRange,
-        options: SourceOptions,
-        columns: tuple[str, ...],
+        self, file: OpenFile, buffer: ReadBuffer, log_range: LogRange, options: SourceOptions, columns: tuple[str, ...]
     ) -> None:
         self._file = file
         self._buffer = buffer

@@ -28,7 +28,7 @@ async def main():
     async with Broker(listen="127.0.0.1:0") as broker:
         before = loaded()
         print("start", *sorted(before))
-        for _ in warm_up.loading():
+        for _ in warm_up.load_modules():
             print("step", *sorted(loaded() - before))
             before = loaded()
         for route in ROUTES:

@@ -452,10 +452,7 @@ def test_logs_of_the_older_formats_are_read_to_the_inner_checksums(tmp_path: Pat
     assert verify([str(tmp_path)]).records == 10
     change(partition / f"{0:020d}.log", lambda data: data.__setitem__(-3, data[-3] ^ 1))
     finding = only(tmp_path)
-    assert (finding.what, finding.position) == (
-        Kind.CHECKSUM,
-        len(made[0]) if codec != "NONE" else finding.position,
-    )
+    assert (finding.what, finding.position) == (Kind.CHECKSUM, len(made[0]) if codec != "NONE" else finding.position)
 
 
 def test_many_findings_of_a_kind_are_counted(tmp_path: Path) -> None:

@@ -200,12 +200,7 @@ class Rebuilder:
         is_append_time = (entries["attributes"] & TIMESTAMP_TYPE_FLAG != 0) & (entries["magic"] > 0)
         attributes = codec | np.where(is_append_time, TIMESTAMP_TYPE_FLAG, 0)
         common = np.stack(
-            [
-                attributes,
-                entries["leader_epoch"],
-                np.where(is_append_time, entries["max_timestamp"], _NO_TIME),
-            ],
-            axis=1,
+            [attributes, entries["leader_epoch"], np.where(is_append_time, entries["max_timestamp"], _NO_TIME)], axis=1
         )
         is_single = (entries["magic"] < MAGIC_V2) & (entries["codec"] == 0)
         is_joined = np.ones(len(lines), np.bool_) if self._settings.batch_bytes is not None else is_single

@@ -61,14 +61,7 @@ class Findings:
         self._counts: dict[tuple[Kind, bool], int] = {}
 
     def add(
-        self,
-        kind: Kind,
-        position: int | None,
-        message: str,
-        remedy: str,
-        *,
-        is_damage: bool = True,
-        path: str = "",
+        self, kind: Kind, position: int | None, message: str, remedy: str, *, is_damage: bool = True, path: str = ""
     ) -> None:
         """Add a finding. `path` is needed only if it is about another file."""
         count = self._counts[kind, is_damage] = self._counts.get((kind, is_damage), 0) + 1
@@ -77,14 +70,7 @@ class Findings:
 
     def __iter__(self) -> Iterator[Finding]:
         summaries = [
-            Finding(
-                self._path,
-                None,
-                kind,
-                f"and {count - _MAX_PER_KIND:,} more of this kind",
-                "as above",
-                is_damage,
-            )
+            Finding(self._path, None, kind, f"and {count - _MAX_PER_KIND:,} more of this kind", "as above", is_damage)
             for (kind, is_damage), count in self._counts.items()
             if count > _MAX_PER_KIND
         ]
