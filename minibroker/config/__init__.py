@@ -1,6 +1,6 @@
-"""Configuration under Kafka's own names: one table of broker keys, one of topic keys, and the values read from them.
+"""Configuration under Kafka's own names: tables of keys, and the values of brokers, topics and groups.
 
-`docs/configuration.md` is made from the tables by `python -m minibroker.config.reference`.
+`python -m minibroker.config.reference` writes `docs/configuration.md` from the tables.
 """
 
 from minibroker.config.broker import BrokerConfig

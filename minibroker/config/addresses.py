@@ -1,14 +1,18 @@
-"""HOST:PORT: how people write an address, and how a program on this machine reaches it."""
+"""Parsing and formatting of addresses such as HOST:PORT."""
 
 from typing import Final
 
 LAST_PORT: Final = 65_535
 _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
-"""The host at which a program on this machine finds a server that listens on all interfaces."""
+"""The host on which local programs reach a server that listens on all interfaces."""
 
 
 def parse_address(text: str, source: str) -> tuple[str, int]:
-    """(host, port) of HOST:PORT or [IPV6]:PORT; an empty host means all interfaces. ValueError that names `source`."""
+    """Parse HOST:PORT or [IPV6]:PORT. An empty host means all interfaces.
+
+    Raises:
+        ValueError: The address is invalid. The message names `source`.
+    """
     scheme, is_url, rest = text.partition("://")
     if is_url and scheme:
         raise ValueError(f"{source}: {text!r} is not HOST:PORT; leave out {scheme + is_url!r}{_and_path(rest)}")
@@ -24,7 +28,11 @@ def _and_path(rest: str) -> str:
 
 
 def parse_advertised(text: str, source: str) -> tuple[str, int]:
-    """(host, port) that can be advertised. ValueError for one that leads nowhere."""
+    """Parse an address that can be advertised to clients.
+
+    Raises:
+        ValueError: The address is invalid or cannot be reached. The message names `source`.
+    """
     host, port = parse_address(text, source)
     if host in _LOOPBACKS or port == 0:
         raise ValueError(f"{source}: {text!r} leads clients nowhere: they need a host and a port that is not 0")
@@ -32,7 +40,11 @@ def parse_advertised(text: str, source: str) -> tuple[str, int]:
 
 
 def with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str, int]:
-    """The address of the first of several brokers. ValueError when too few ports lie behind it for the others."""
+    """Return the address of the first of several brokers, after checking the ports of the others.
+
+    Raises:
+        ValueError: There are too few ports after it. The message names `source`.
+    """
     host, port = address
     if port + brokers - 1 > LAST_PORT:
         raise ValueError(f"{source}: {brokers} brokers need the ports from {port} on, but the last one is {LAST_PORT}")
@@ -40,19 +52,19 @@ def with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str,
 
 
 def reachable(address: tuple[str, int]) -> str:
-    """HOST:PORT at which a program on this machine reaches a server that is bound to `address`."""
+    """Return HOST:PORT on which local programs reach a server that is bound to `address`."""
     host, port = address
     return written((_LOOPBACKS.get(host, host), port))
 
 
 def written(address: tuple[str, int]) -> str:
-    """The address as HOST:PORT, or [IPV6]:PORT."""
+    """Format an address as HOST:PORT or [IPV6]:PORT."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Can only programs on this machine connect there?"""
+    """Return whether only local programs can connect to a host."""
     if host == "localhost":
         return True
     try:
@@ -64,10 +76,16 @@ def is_loopback(host: str) -> bool:
 
 
 def guarded_address(option: str, text: str, token: str | None, sources: str) -> tuple[str, int]:
-    """The address of a port that wants a token of all who are not on this machine.
+    """Parse the address of a port that requires a token from remote clients.
 
-    ValueError for one that is none, for a token that is none, and for an address that others can reach without a token.
-    `sources` are the options that take one.
+    Args:
+        option: The option with the address, for messages.
+        text: The address.
+        token: The token, or None.
+        sources: The options that set a token, for messages.
+
+    Raises:
+        ValueError: The address or the token is invalid, or remote clients can reach the address without a token.
     """
     address = parse_address(text, option)
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):

@@ -1,4 +1,4 @@
-"""The broker's configuration, read from properties, and the defaults that it gives to topics."""
+"""The broker's configuration, read from properties, and its defaults for topics."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     from minibroker.config import names
 
-# Broker keys that set the same thing in different units, the one that counts first in front (`brokerConfigSynonyms`).
+# Broker keys for the same setting in different units, in order of precedence (`brokerConfigSynonyms`).
 _SAME_THING = {
     name: tuple(same for same, _ in key.synonyms)
     for key in TOPIC_KEYS.values()
@@ -28,30 +28,30 @@ _LAG: Final = "replica.lag.time.max.ms"
 _SOCKET_TIMEOUT: Final = "replica.socket.timeout.ms"
 _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
 LISTENER: Final = "listener.name."
-"""The start of the names of keys that one listener has for itself."""
+"""The prefix of keys that apply to one listener."""
 _CONFLUENT = "confluent."
-"""Keys of Confluent Server, which Kafka passes over, too; they resemble Kafka's on purpose."""
+"""The prefix of Confluent Server's keys. Kafka ignores them too, and they resemble Kafka's on purpose."""
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-"""The replica selector that there is, as `replica.selector.class` names it (KIP-392)."""
+"""The only supported value of `replica.selector.class` (KIP-392)."""
 ASSIGNORS: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
     "uniform": "uniform",
     "range": "range",
 }
-"""The assignors that there are, as `group.consumer.assignors` may name them (KIP-848, KIP-1101)."""
+"""The supported values of `group.consumer.assignors`, with their short names (KIP-848, KIP-1101)."""
 STREAMS_ASSIGNORS: Final = {
     "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor": "sticky",
     "sticky": "sticky",
 }
-"""The assignors of streams groups, as `group.streams.assignors` may name them (KIP-1071)."""
+"""The supported values of `group.streams.assignors`, with their short names (KIP-1071)."""
 
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 _HOST: Final = r"[-%._:0-9a-zA-Z]*"
 """Kafka's pattern of a host (`Utils.validHostPattern`). The host need not exist."""
 
 Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
-"""The key to blame, what has to hold of the values, and what is said where it does not."""
+"""A key to report, the condition on the values, and the error message."""
 
 
 def _names_something(listed: str) -> bool:
@@ -59,22 +59,22 @@ def _names_something(listed: str) -> bool:
 
 
 def at_least(upper: str, lower: str) -> Rule:
-    """One key may not be below another one."""
+    """Return the rule that `upper` is not less than `lower`."""
     return upper, lambda values: values[upper] >= values[lower], f"{upper} must be greater than or equals to {lower}"
 
 
 def at_most(lower: str, upper: str) -> Rule:
-    """One key may not be above another one."""
+    """Return the rule that `lower` is not greater than `upper`."""
     return lower, lambda values: values[lower] <= values[upper], f"{lower} must be less than or equals to {upper}"
 
 
 def bounded(group: str, setting: str) -> tuple[Rule, ...]:
-    """A group's default lies between the least and the most that a group may be given."""
+    """Return the rules that a default for groups lies between the minimum and maximum for groups."""
     least, most, usual = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"
     return at_least(most, least), at_least(usual, least), at_most(usual, most)
 
 
-# What has to hold between keys, beyond what each row of the table says for itself, in the words of
+# Rules for several keys, beyond the checks of each key in the table. The messages are those of
 # `KafkaConfig.validateValues` and of the configuration classes that it calls.
 _RULES: tuple[Rule, ...] = (
     ("broker.id", lambda v: v["node.id"] == v["broker.id"], "You must set `node.id` to the same value as `broker.id`."),
@@ -155,9 +155,9 @@ _REPLICATION_FACTORS = (
 
 
 class RunTime(NamedTuple):
-    """Dynamic configurations (KIP-226): of all brokers, and of one, which counts first.
+    """Dynamic configurations (KIP-226) of all brokers, and of one broker, which take precedence.
 
-    Names that are not in the table are kept and mean nothing.
+    Unknown keys are kept but have no effect.
     """
 
     cluster: Mapping[str, str]
@@ -168,7 +168,7 @@ _UNALTERED = RunTime({}, {})
 
 
 class _Values(dict[str, ConfigValue]):
-    """The values of a configuration. A key that is not set gets its default when it is first asked for."""
+    """The values of a configuration. Defaults are added when they are first needed."""
 
     __slots__ = ("_keys",)
 
@@ -187,16 +187,20 @@ _ABSENT: Final = {
     "inter.broker.protocol.version": "brokers of one process speak no protocol; --emulate chooses a release",
     "remote.log.storage.system.enable": "there is no tiered storage, so records stay in the data directory",
 }
-"""Keys of features that minibroker does not have, with the reason of each remark."""
+"""Keys of features that minibroker does not have, with the reason for the warning."""
 
 
 class BrokerConfig(ConfigValues):
-    """The broker's configuration: what was given, and Kafka's defaults for the rest.
+    """The broker's configuration: static and dynamic settings, and Kafka's defaults for all other keys.
 
-    `given` is the text of every known key that was set, `unknown` that of every other; Kafka warns of those and goes
-    on. `run_time` is what was altered since, and counts before what was given. `topic_defaults` is what each topic key
-    is on a topic that does not override it, `topic_entries` the same as entries, empty until a topic is first asked for
-    its own. `release` is the release of Kafka that is emulated, if one is; `keys` and `topic_keys` are its tables.
+    Attributes:
+        given: The texts of known keys that were set.
+        unknown: The texts of other keys. Kafka logs a warning about them and ignores them.
+        run_time: The dynamic configuration, which takes precedence over `given`.
+        topic_defaults: The value of each topic key for topics that do not override it.
+        topic_entries: The same as entries. The list is empty until a topic first needs it.
+        release: The emulated release of Kafka, or None.
+        topic_keys: The table of topic keys of the emulated release.
     """
 
     __slots__ = ("given", "release", "run_time", "topic_defaults", "topic_entries", "topic_keys", "unknown")
@@ -222,15 +226,18 @@ class BrokerConfig(ConfigValues):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> "BrokerConfig":
-        """Read Kafka's broker properties; raise ConfigError for a value that is not allowed.
+        """Read Kafka's broker properties.
 
-        `broker.id` and `node.id` are one thing: if only one of them is given, so is the other.
+        If only one of `broker.id` and `node.id` is set, the other gets its value.
+
+        Raises:
+            ConfigError: A value is not allowed.
         """
         given: dict[str, str] = {}
         unknown: dict[str, str] = {}
         keys = keys_of_release(emulated(properties), "broker", BROKER_KEYS)
         for name, text in properties.items():
-            is_of_listener = name.startswith(LISTENER)  # and so no key, which need not be looked for
+            is_of_listener = name.startswith(LISTENER)  # Keys of a listener are not in the table.
             (unknown if is_of_listener or not _counts(keys, name) else given)[name] = text
         for name, other in (_NUMBERS, _NUMBERS[::-1]):
             if other in given:
@@ -238,16 +245,20 @@ class BrokerConfig(ConfigValues):
         return cls(given, unknown)
 
     def altered(self, run_time: RunTime, given: Mapping[str, str] | None = None) -> "BrokerConfig":
-        """The same with other alterations, and with some things given otherwise. ConfigError."""
+        """Return a copy with another dynamic configuration, and optionally other static settings.
+
+        Raises:
+            ConfigError: A value is not allowed.
+        """
         return BrokerConfig({**self.given, **(given or {})}, self.unknown, run_time)
 
     def become(self, other: "BrokerConfig") -> None:
-        """Take the values of another one: holders of this one see them from now on."""
+        """Adopt the values of another configuration, for all holders of this object."""
         for name in ("_values", *self.__slots__):
             setattr(self, name, getattr(other, name))
 
     def remarks(self) -> list[str]:
-        """Warnings about the given settings: names without a meaning, wishes that are not served."""
+        """Return warnings about static settings that are unknown or have no effect."""
         found = [
             f"{name} is not known and has no effect{_hint(name)}"
             for name in self.unknown
@@ -274,9 +285,9 @@ class BrokerConfig(ConfigValues):
         return found
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:
-        """Warnings about replication factors above the number of brokers.
+        """Return warnings about replication factors greater than the number of brokers.
 
-        A broker that is alone says nothing: whatever is configured for a cluster should run there.
+        A single broker gives no warnings, because the configuration of a cluster should work for it.
         """
         factors = {name: self.integer(name) for name in _REPLICATION_FACTORS if name in self.given}
         return [
@@ -286,7 +297,7 @@ class BrokerConfig(ConfigValues):
         ]
 
     def entries(self) -> list[ConfigEntry]:
-        """Return the whole configuration, in the order of the table, but for internal keys that were not given."""
+        """Return the whole configuration in the order of the table, without internal keys that are not set."""
         return [
             self.entry(name)
             for name, key in self.keys.items()
@@ -298,11 +309,11 @@ class BrokerConfig(ConfigValues):
         return name in self.keys and self.keys[name].is_known
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """List the settings that the value could have come from, as `ConfigHelper.configSynonyms` does.
+        """Return the settings that determine a value in order of precedence, like `ConfigHelper.configSynonyms`.
 
-        What was altered comes first, then what was given, then the defaults. Kafka drops what stands before the key
-        itself, so that with log.retention.hours given and log.retention.ms not, the latter has no synonyms at all; so
-        do we.
+        Dynamic settings come first, then static ones, then defaults. Like Kafka, this drops all settings before the
+        first one of the key itself. If log.retention.hours is set and log.retention.ms is not, the latter has no
+        synonyms at all.
         """
         names = _SAME_THING.get(name, (name,))
         listed = [
@@ -328,12 +339,12 @@ class BrokerConfig(ConfigValues):
 
 
 def _counts(keys: Mapping[str, ConfigKey], name: str) -> bool:
-    """Return whether a setting has an effect. A broker's number may be set by either name in each release."""
+    """Return whether a setting has an effect. Both names of a broker's id do in every release."""
     return name in keys and (keys[name].is_known or name in _NUMBERS)
 
 
 def _is_prefixed(name: str) -> bool:
-    """A key of a listener, of a mechanism, or of both: what is behind the prefixes is one of ours."""
+    """Return whether a key has the prefix of a listener, a SASL mechanism or both before a known key."""
     rest = name
     if name.startswith(LISTENER):
         rest = name.removeprefix(LISTENER).partition(".")[2]
@@ -344,7 +355,7 @@ def _is_prefixed(name: str) -> bool:
 
 
 def _hint(name: str) -> str:
-    """For a topic's key that is given to the broker, or a misspelt key of its own."""
+    """Return a hint about a topic key set on the broker, or about a misspelled broker key."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         return names.suggestion(name, BROKER_KEYS)
@@ -352,10 +363,10 @@ def _hint(name: str) -> str:
 
 
 def timestamp_limits(values: Mapping[str, ConfigValue], keys: Mapping[str, ConfigKey]) -> dict[str, ConfigValue]:
-    """Return the topic keys `message.timestamp.before.max.ms` and `.after.max.ms` where they are left to the older key.
+    """Return the values of `message.timestamp.before.max.ms` and `.after.max.ms` that come from the older key.
 
-    While one of them has its default, `message.timestamp.difference.max.ms` stands in for it (KIP-937). Kafka 4 no
-    longer has the older key.
+    While one of them has its default, `message.timestamp.difference.max.ms` replaces it (KIP-937). Kafka 4 no longer
+    has the older key.
     """
     if not keys["message.timestamp.difference.max.ms"].is_known:
         return {}
@@ -378,7 +389,7 @@ def _topic_default(key: ConfigKey, values: Mapping[str, ConfigValue]) -> ConfigV
 
 
 def _checked(topic_name: str, name: str, given: int, value: int) -> int:
-    """Apply the rules that Kafka has for times only once they are in milliseconds; `name` is the key to blame."""
+    """Apply rules that Kafka has for times in milliseconds only. `name` is the key to report."""
     if topic_name == "retention.ms":
         if value == 0:
             raise refused(name, given, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
@@ -391,13 +402,13 @@ def _checked(topic_name: str, name: str, given: int, value: int) -> int:
 
 
 def read_overrides(text: str) -> dict[str, int]:
-    """Read `max.connections.per.ip.overrides`, as host:limit,..., split as in Kafka at commas and at the last colon.
+    """Parse `max.connections.per.ip.overrides`: host:limit,... split at commas and at the last colon, as in Kafka.
 
     Raises:
-        ConfigError: in the words of Kafka 3.9.1.
+        ConfigError: The text is invalid. The message is that of Kafka 3.9.1.
     """
     limits: dict[str, int] = {}
-    # As Java splits: what is empty at the end does not count, what is empty elsewhere has no colon.
+    # Like Java's split, ignore empty entries at the end. Other empty entries fail below, without a colon.
     entries = re.split(r"\s*,\s*", text) if text else []
     while entries and not entries[-1]:
         entries.pop()

@@ -1,4 +1,4 @@
-"""The configuration keys of a client metrics subscription (KIP-714), in Kafka's `ClientMetricsConfigs`."""
+"""The configuration of a client metrics subscription (KIP-714, Kafka's `ClientMetricsConfigs`)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,9 +27,11 @@ MATCHED: Final = (
 
 
 class ClientMetricsConfig(ConfigValues):
-    """One subscription.
+    """A subscription to metrics of clients.
 
-    Raises SubscriptionError for an unknown key and an interval that is not allowed, ConfigError for other values.
+    Raises:
+        SubscriptionError: A key is unknown, or the interval is not allowed.
+        ConfigError: Another value is not allowed.
     """
 
     __slots__ = ("overrides", "patterns")
@@ -46,30 +48,30 @@ class ClientMetricsConfig(ConfigValues):
 
     @property
     def metrics(self) -> list[str]:
-        """Prefixes of names."""
+        """The prefixes of the metrics' names."""
         return self.items(_METRICS)
 
     @property
     def interval_ms(self) -> int:
-        """Milliseconds between two pushes of a client."""
+        """The time between two pushes of a client, in milliseconds."""
         return self.integer(_INTERVAL)
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether a client, as its values of `MATCHED`, is asked; expressions match whole values."""
+        """Return whether the subscription matches a client, by its values of `MATCHED`. Patterns match whole values."""
         try:
             return all(pattern.matches(client.get(name, "")) for name, pattern in self.patterns.items())
-        except CostError:  # of a value that was made for that: real ones are short
+        except CostError:  # A malicious value: real ones are short.
             return False
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """List the value that was set, if one was."""
+        """Return the setting of a key, or nothing if it is not set."""
         if name not in self.overrides:
             return []
         return [ConfigEntry(name, self.value_text(name), ConfigSource.CLIENT_METRICS_CONFIG)]
 
 
 class SubscriptionError(ConfigError):
-    """A subscription that Kafka refuses with INVALID_REQUEST, in the place of INVALID_CONFIG."""
+    """An error that Kafka reports with INVALID_REQUEST instead of INVALID_CONFIG."""
 
 
 def _parse(name: str, text: str) -> ConfigValue:

@@ -1,4 +1,4 @@
-"""Files that people write for a broker: JSON, or YAML where PyYAML is installed. What is in them is for others."""
+"""Reading of files that users write for a broker: JSON, or YAML if PyYAML is installed."""
 
 import json
 from importlib import import_module
@@ -9,11 +9,16 @@ if TYPE_CHECKING:
 
 _YAML: Final = (".yaml", ".yml")
 MAX_JSON_DEPTH: Final = 200
-"""Arrays and objects inside each other. Whatever encodes or compares values takes a few calls for each level."""
+"""The maximum nesting of arrays and objects. Code that encodes or compares values recurses a few calls per level."""
 
 
 def read_text(path: str) -> str:
-    """A file in UTF-8. ValueError that names it; OSError."""
+    """Read a file in UTF-8.
+
+    Raises:
+        ValueError: The file is not UTF-8. The message names the file.
+        OSError: The file cannot be read.
+    """
     with open(path, encoding="utf-8-sig") as file:
         try:
             return file.read()
@@ -22,13 +27,18 @@ def read_text(path: str) -> str:
 
 
 def read_document(path: str) -> object:
-    """Return the document in a file: YAML if its name says so, else JSON. ValueError that names the file; OSError."""
+    """Read the document in a file: YAML if the name of the file ends that way, otherwise JSON.
+
+    Raises:
+        ValueError: The document is invalid. The message names the file.
+        OSError: The file cannot be read.
+    """
     text = read_text(path)
     return _yaml(text, path) if path.endswith(_YAML) else parse_json(text, path)
 
 
 def parse_json(text: str | bytes, source: str) -> object:
-    """Parse a JSON document that anybody may have written.
+    """Parse an untrusted JSON document.
 
     Raises:
         ValueError: The text is not JSON, or nested deeper than `MAX_JSON_DEPTH`. The message begins with `source`.
@@ -64,7 +74,7 @@ def _yaml(text: str, path: str) -> object:
     load: Callable[[str], object] = yaml.safe_load
     try:
         return load(text)
-    except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-01 is a ValueError
+    except (yaml.YAMLError, ValueError) as error:  # A date such as 2026-13-01 is a ValueError.
         raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ValueError(f"{path}: nested too deeply") from None

@@ -1,8 +1,8 @@
-"""The configuration keys of a group, and what they are for a group.
+"""The configuration of a group.
 
-Those of consumer groups (KIP-848) have been Kafka's since 4.0, those of share groups (KIP-932) since 4.1
-and so have those of streams groups (KIP-1071, `org.apache.kafka.coordinator.group.GroupConfig`). A group that does not
-set a key takes the broker's `group.` key of the same name, or the default.
+Kafka has had the keys of consumer groups since 4.0 (KIP-848), and those of share groups (KIP-932) and streams groups
+(KIP-1071) since 4.1 (`org.apache.kafka.coordinator.group.GroupConfig`). A group without a value for a key uses the
+broker's `group.` key of the same name, or the default.
 """
 
 from collections.abc import Mapping
@@ -46,29 +46,29 @@ _LIMITED: Final = (
     _STREAMS_OFFSETS,
     _STREAMS_WARMUPS,
 )
-"""The keys that the broker limits, in the order in which Kafka looks at them."""
+"""Keys limited by the broker, in the order of Kafka's checks."""
 _FIRST_WITH_SYNONYMS: Final = "4.3"
 _ONLY_LEAST: Final = {_STREAMS_OFFSETS}
 _ONLY_MOST: Final = {
     _STREAMS_STANDBYS: "group.streams.max.standby.replicas",
     _STREAMS_WARMUPS: "group.streams.max.warmup.replicas",
 }
-"""Keys that have no least value but the one of their own."""
+"""Keys without a minimum on the broker, with the broker's key for the maximum."""
 _SESSIONS: Final = (
     (_SESSION, _HEARTBEAT),
     (_SHARE_SESSION, _SHARE_HEARTBEAT),
     (_STREAMS_SESSION, _STREAMS_HEARTBEAT),
 )
-"""A session lasts longer than the time between two heartbeats."""
+"""The keys of each session timeout and heartbeat interval. The timeout must be greater."""
 
 
 def group_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:
-    """Return the table of a group's keys, of the release that the broker emulates if it emulates one."""
+    """Return the table of group keys, of the emulated release if there is one."""
     return keys_of_release(broker.release, "group", GROUP_KEYS)
 
 
 class _Values(dict[str, ConfigValue]):
-    """The values that a group has set; the rest is looked up in the broker's configuration when it is asked for."""
+    """The values that a group has set. All other values are looked up in the broker's configuration."""
 
     __slots__ = ("_broker", "_keys")
 
@@ -88,10 +88,13 @@ class _Values(dict[str, ConfigValue]):
 
 
 class GroupConfig(ConfigValues):
-    """The configuration of one group: an override, else the broker's.
+    """The configuration of one group: its overrides, and the broker's values for all other keys.
 
-    Raises ConfigError for a key that no group has and for a value that cannot be read. Limits are those of
-    `check_limits`, which count when a value is set: the broker's may have changed since.
+    The constructor does not apply the limits of `check_limits`. They apply when a value is set, and the broker's limits
+    may have changed since then.
+
+    Raises:
+        ConfigError: A key is unknown, or a value has the wrong type.
     """
 
     __slots__ = ("broker", "overrides")
@@ -110,10 +113,10 @@ class GroupConfig(ConfigValues):
         self.broker = broker
 
     def within_limits(self) -> "GroupConfig":
-        """Return the configuration that counts where the broker's limits have changed since a value was set.
+        """Return the effective configuration after the broker's limits have changed.
 
-        Such a value counts as the nearest one that is allowed (`GroupConfig.evaluate` of Kafka 4.4); DescribeConfigs
-        shows it as it was set.
+        A value outside the limits counts as the nearest allowed one (`GroupConfig.evaluate` of Kafka 4.4).
+        DescribeConfigs shows it as it was set.
         """
         if not self.overrides:
             return self
@@ -125,41 +128,44 @@ class GroupConfig(ConfigValues):
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """Milliseconds between two heartbeats of a member."""
+        """The time between two heartbeats of a member, in milliseconds."""
         return self.integer(_HEARTBEAT)
 
     @property
     def session_timeout_ms(self) -> int:
-        """After how long a silence a member is dropped."""
+        """How long a member can be silent before it is removed, in milliseconds."""
         return self.integer(_SESSION)
 
     @property
     def assignment_interval_ms(self) -> int:
-        """Milliseconds that the group keeps an assignment at least."""
+        """The minimum time between two assignments, in milliseconds."""
         return self.integer(_ASSIGNMENT)
 
     @property
     def share_heartbeat_interval_ms(self) -> int:
-        """Milliseconds between two heartbeats of a member of a share group."""
+        """The time between two heartbeats of a share group's member, in milliseconds."""
         return self.integer(_SHARE_HEARTBEAT)
 
     @property
     def share_session_timeout_ms(self) -> int:
-        """After how long a silence a member of a share group is dropped."""
+        """How long a share group's member can be silent before it is removed, in milliseconds."""
         return self.integer(_SHARE_SESSION)
 
     @property
     def share_assignment_interval_ms(self) -> int:
-        """Milliseconds that a share group keeps an assignment at least."""
+        """The minimum time between two assignments of a share group, in milliseconds."""
         return self.integer(_SHARE_ASSIGNMENT)
 
     def check_limits(self) -> None:
-        """Raise ConfigError where a value that is set lies outside of what the broker allows.
+        """Check that the set values are within the broker's limits.
 
-        The order and the words are those of `GroupConfig.validateValues` of Kafka 4.4, or of the emulated release.
+        Order and messages are those of `GroupConfig.validateValues` of Kafka 4.4, or of the emulated release.
+
+        Raises:
+            ConfigError: A value is outside its limits.
         """
         if _RACK_TAGS in self.overrides:
-            tags = [tag.strip() for tag in self.overrides[_RACK_TAGS].split(",")]  # the value is without duplicates
+            tags = [tag.strip() for tag in self.overrides[_RACK_TAGS].split(",")]  # The value has none.
             if len(set(tags)) < len(tags):
                 raise ConfigError(f"{_RACK_TAGS} must not contain duplicate tag keys.")
         for name in _LIMITED:
@@ -186,7 +192,11 @@ class GroupConfig(ConfigValues):
             raise ConfigError(f"{name} must be in the range {least} to {most} inclusive.")
 
     def _check_limit_by_key(self, name: str, value: int, least: int | None, most: int | None) -> None:
-        """Raise ConfigError as Kafka did until 4.3, whose messages name the broker's keys instead of their values."""
+        """Check a limit as Kafka did until 4.3, whose messages name the broker's keys instead of their values.
+
+        Raises:
+            ConfigError: The value is outside its limits.
+        """
         kind, _, setting = name.partition(".")
         if least is not None and value < least:
             raise ConfigError(f"{name} must be greater than or equal to group.{kind}.min.{setting}")
@@ -195,7 +205,7 @@ class GroupConfig(ConfigValues):
             raise ConfigError(f"{name} must be less than or equal to {key}")
 
     def _limits(self, name: str) -> tuple[int | None, int | None]:
-        """The least and the highest value that the broker allows; None where it sets no limit."""
+        """Return the broker's minimum and maximum of a key, or None for a limit that it does not have."""
         kind, _, setting = name.partition(".")
         least = None if name in _ONLY_MOST else self.broker.integer(f"group.{kind}.min.{setting}")
         most = _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
@@ -210,7 +220,7 @@ class GroupConfig(ConfigValues):
             )
 
     def entries(self) -> list[ConfigEntry]:
-        """Return the whole configuration, without what Kafka lists only where it is set."""
+        """Return the whole configuration, without internal keys that are not set."""
         return [
             self.entry(name)
             for name, key in self.keys.items()
@@ -218,7 +228,7 @@ class GroupConfig(ConfigValues):
         ]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """List the override, if there is one, and the settings of the broker; before Kafka 4.3 the value alone."""
+        """Return the override and the broker's settings in order of precedence. Before 4.3, return the value only."""
         synonyms = self.keys[name].synonyms
         if is_before(self.broker.release, _FIRST_WITH_SYNONYMS):
             source = ConfigSource.GROUP_CONFIG if name in self.overrides else ConfigSource.DEFAULT_CONFIG

@@ -1,14 +1,18 @@
-"""The tables of configuration keys: types, defaults and limits of Kafka 3.9.1, meanings in our own words.
+"""The tables of configuration keys: types, defaults and limits of Kafka 3.9.1, and meanings in minibroker's own words.
 
-All of Kafka's keys are in `keys.tsv`, those that are new in Kafka 4 as in 4.4.0; they were compared with
+`keys.tsv` lists all of Kafka's keys. Keys that are new in Kafka 4 are those of 4.4.0. They were compared with
 `kafka.server.KafkaConfig.configDef`, `AbstractKafkaConfig.CONFIG_DEF`, `LogConfig`, `GroupConfig`,
-`ClientMetricsConfigs` and `DynamicConfig.Broker`. Keys that begin with `minibroker.` are ours.
+`ClientMetricsConfigs` and `DynamicConfig.Broker`. Keys that begin with `minibroker.` are minibroker's own.
 
-A line of the file is a key. Its columns are the kind of resource, the name, the type, the importance, the default, the
-allowed values, flags, the broker keys that give a topic or a group its default (with the factor between their units),
-and the meaning. A default begins with an equals sign; a dash stands for null. The flag "h" marks a key that has an
-effect, "i" an internal one, "d" one that brokers take at run time (`DynamicBrokerConfig`), and "b" one of these that
-cannot be altered for all brokers at once.
+Each line of the file is a key, with these columns:
+
+- the type of resource, the name, the type and the importance
+- the default, which begins with an equals sign, or a dash for null
+- the allowed values
+- flags: "h" marks a key that has an effect, "i" an internal key, "d" a dynamic key (`DynamicBrokerConfig`), and "b" a
+  dynamic key that cannot be altered for all brokers together
+- the broker keys that provide the default of a topic or group key, with the factor between their units
+- the meaning
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,7 +58,7 @@ def lines_of(file: str) -> list[str]:
 
 
 def validator_of(text: str) -> Validator | None:
-    """Return the validator that a column of a table describes. The limits of a double may be integers."""
+    """Return the validator that a table's column describes. The limits of a double may be integers."""
     words, *flags = text.split(" ")
     names = words.split("|") if words else []
     if "anycase" in flags:
@@ -68,7 +72,7 @@ def validator_of(text: str) -> Validator | None:
 
 
 class ConfigKeys(Mapping[str, ConfigKey]):
-    """The keys of one kind of resource, in the order of the file. A line is parsed when its key is first asked for."""
+    """The keys of one type of resource, in the order of the file. Each line is parsed on first use."""
 
     __slots__ = ("_keys",)
 
@@ -128,4 +132,4 @@ TOPIC_KEYS = _TABLES["topic"]
 GROUP_KEYS = _TABLES["group"]
 CLIENT_METRICS_KEYS = _TABLES["client-metrics"]
 DYNAMIC_KEYS = _TABLES["dynamic"]
-"""Keys that a broker has at run time only, and no properties file."""
+"""Keys that a broker has only as dynamic configuration, not in a properties file."""

@@ -1,7 +1,7 @@
-"""Configuration keys, and how their texts become values: the vocabulary of the tables.
+"""Configuration keys, and the parsing and validation of their values.
 
-The rules are those of `org.apache.kafka.common.config.ConfigDef` (Kafka 3.9.1), down to the sentences of a refusal,
-which tools show and people search for.
+The rules are those of `org.apache.kafka.common.config.ConfigDef` (Kafka 3.9.1). That includes its error messages, which
+tools show and users search for.
 """
 
 import re
@@ -15,9 +15,9 @@ ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 NO_RECORD_LIMIT = INT_MAX - 8
-"""The largest array that a JVM makes: Kafka's default for a record that is unpacked."""
+"""The largest array of a JVM, which is Kafka's default limit for a decompressed record."""
 
-# The \s of Java's regular expressions is narrower than Python's idea of white space.
+# Java's \s matches fewer characters than Python's.
 _AROUND_COMMAS = " \t\n\v\f\r"
 _INTERNAL_VERSIONS = (
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "
@@ -32,7 +32,7 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 BY_DURATION: Final = "by_duration"
 _PREFIX: Final = f"{BY_DURATION}:"
-# Java's Duration.parse
+# The syntax of Java's Duration.parse.
 _DURATION: Final = (
     r"(?ai)([-+]?)P(?=.)(?:([-+]?\d+)D)?"
     r"(?:T(?=.)(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?"
@@ -44,7 +44,7 @@ _DAY_MS: Final = 24 * _HOUR_MS
 
 
 class ConfigType(IntEnum):
-    """The type of a key's value; the numbers are those of DescribeConfigs v3 (KIP-569)."""
+    """The type of a key's value, with the number of DescribeConfigs v3 (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -66,7 +66,7 @@ class Importance(Enum):
 
 
 class ConfigResourceType(IntEnum):
-    """A resource that has a configuration, numbered as in DescribeConfigs (`ConfigResource.Type`)."""
+    """A type of resource with a configuration, numbered as in DescribeConfigs (`ConfigResource.Type`)."""
 
     TOPIC = 2
     BROKER = 4
@@ -76,10 +76,13 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigError(ValueError):
-    """A key that is unknown where only known ones may stand, or a value that is not allowed.
+    """A key that is unknown, or a value that is not allowed.
 
-    `name` is the key and `value` what was refused; the message says both, and what would be allowed. The broker answers
-    a client's with INVALID_CONFIG.
+    The message names the key, the value and what would be allowed. The broker sends it to clients with INVALID_CONFIG.
+
+    Attributes:
+        name: The key.
+        value: The refused value.
     """
 
     name: str = ""
@@ -87,24 +90,28 @@ class ConfigError(ValueError):
 
 
 def refused(name: str, value: ConfigValue, because: str) -> ConfigError:
-    """Make the error for `value` of the key `name`, in the words of Kafka's `ConfigException`."""
+    """Create the error for a refused value of a key, with the message of Kafka's `ConfigException`."""
     error = ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {because}")
     error.name, error.value = name, value
     return error
 
 
 class Validator:
-    """A check of values that have the right type. The documentation prints `str()` of it."""
+    """A check of values that have the right type. Its `str()` is printed in the documentation."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Raise ConfigError unless `value` is allowed for the key `name`. A null default is never checked."""
+        """Check a value of the key `name`. A null default is never checked.
+
+        Raises:
+            ConfigError: The value is not allowed.
+        """
         raise NotImplementedError
 
 
 class Range(Validator):
-    """A number from `low` to `high`, both included; None leaves that side open (`ConfigDef.Range`)."""
+    """A number from `low` to `high`, inclusive. None means no limit (`ConfigDef.Range`)."""
 
     __slots__ = ("high", "low")
 
@@ -113,7 +120,7 @@ class Range(Validator):
         self.high = high
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse numbers outside; a NaN is outside nothing, as in Java."""
+        """Refuse numbers outside the range. As in Java, a NaN passes."""
         assert isinstance(value, int | float)
         if self.low is not None and value < self.low:
             raise refused(name, value, f"Value must be at least {self.low}")
@@ -127,7 +134,7 @@ class Range(Validator):
 
 
 class OneOf(Validator):
-    """One of a few words, or a list of nothing else (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
+    """One of several words, or a list of only these (`ConfigDef.ValidString`, `ConfigDef.ValidList`)."""
 
     __slots__ = ("words",)
 
@@ -135,7 +142,7 @@ class OneOf(Validator):
         self.words = words
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse the first word that is not among the allowed ones."""
+        """Refuse a value with a word that is not allowed."""
         for word in value if isinstance(value, list) else [value]:
             if word not in self.words:
                 raise refused(name, word, f"String must be one of: {', '.join(self.words)}")
@@ -145,7 +152,7 @@ class OneOf(Validator):
 
 
 class Distinct(OneOf):
-    """A list of a few words or of any, from which duplicates are removed (`ConfigDef.ValidList` since Kafka 4.2)."""
+    """A list of certain words or of any, from which duplicates are removed (`ConfigDef.ValidList` since Kafka 4.2)."""
 
     __slots__ = ("is_empty_allowed",)
 
@@ -154,7 +161,7 @@ class Distinct(OneOf):
         self.is_empty_allowed = is_empty_allowed
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse an empty list where there must be an item, and items that are empty or not allowed."""
+        """Refuse a list with empty or disallowed items, or an empty list if it must have items."""
         assert isinstance(value, list)
         if not value and not self.is_empty_allowed:
             words = f"[{', '.join(self.words)}]" if self.words else "any non-empty value"
@@ -169,23 +176,23 @@ class Distinct(OneOf):
 
 
 class OneOfAnyCase(OneOf):
-    """One of a few words, in capitals or not (`ConfigDef.CaseInsensitiveValidString`)."""
+    """One of several words, ignoring case (`ConfigDef.CaseInsensitiveValidString`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a word that is not among the allowed ones in any case."""
+        """Refuse a word that is not allowed in any case."""
         if str(value).upper() not in self.words:
             raise refused(name, value, f"String must be one of (case insensitive): {', '.join(self.words)}")
 
 
 class GzipLevel(Validator):
-    """A level of zlib: 1 to 9, or -1 for the library's own choice (`CompressionType.GZIP.levelValidator`)."""
+    """A zlib compression level: 1 to 9, or -1 for zlib's default (`CompressionType.GZIP.levelValidator`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse 0 and all that lies outside."""
+        """Refuse 0 and levels outside the range."""
         assert isinstance(value, int)
         if value != -1 and not 1 <= value <= 9:  # noqa: PLR2004 - zlib's levels
             raise refused(name, value, "Value must be between 1 and 9 or equal to -1")
@@ -219,12 +226,12 @@ class ThrottledReplicas(Validator):
 
 
 class Voters(Validator):
-    """The members of a KRaft quorum as id@host:port (`QuorumConfig.ControllerQuorumVotersValidator`)."""
+    """The voters of a KRaft quorum as id@host:port (`QuorumConfig.ControllerQuorumVotersValidator`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse the first voter of another form."""
+        """Refuse a list with a voter of another form."""
         assert isinstance(value, list)
         for voter in value:
             number, _, address = voter.partition("@")
@@ -238,12 +245,12 @@ class Voters(Validator):
 
 
 class ClusterId(Validator):
-    """A cluster id as it stands in `meta.properties`."""
+    """A cluster id, as in `meta.properties`."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse what a line of a properties file would change."""
+        """Refuse characters that a line of a properties file cannot represent unchanged."""
         text = str(value)
         if not text or not all("!" <= character <= "~" and character != "\\" for character in text):
             raise refused(name, value, "A cluster id is made of ASCII letters, digits and signs without blanks")
@@ -253,21 +260,22 @@ class ClusterId(Validator):
 
 
 class KafkaVersion(Validator):
-    """A version of Kafka as `inter.broker.protocol.version` knows them (`MetadataVersionValidator`).
+    """A version of Kafka, as in `inter.broker.protocol.version` (`MetadataVersionValidator`).
 
-    A release such as 3.9, one of its internal versions such as 3.9-IV0, or either with anything after a further dot.
+    This is a release such as 3.9, or an internal version of one such as 3.9-IV0. Anything after a further dot is
+    ignored.
     """
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a version that no release had."""
+        """Refuse a version that Kafka never had."""
         version = str(value)
         parts = version.rstrip(".").split(".")
         length = 3 if version.startswith("0.") else 2
         known = ".".join(parts[:length]) if len(parts) > length else version
         versions = _INTERNAL_VERSIONS.split()
-        # 4.0 was not yet a release for Kafka 3.9.1, only its first internal versions were.
+        # Kafka 3.9.1 has the first internal versions of 4.0, but not the release itself.
         releases = {each.partition("-")[0] for each in versions} - {"4.0"}
         if known not in versions and known not in releases:
             raise refused(name, version, f"Version {version} is not a valid version")
@@ -277,7 +285,7 @@ class KafkaVersion(Validator):
 
 
 class NotEmpty(Validator):
-    """Any text but an empty one (`ConfigDef.NonEmptyString`)."""
+    """Any text except an empty one (`ConfigDef.NonEmptyString`)."""
 
     __slots__ = ()
 
@@ -291,12 +299,12 @@ class NotEmpty(Validator):
 
 
 class ThreadsOrDefault(Validator):
-    """A number of threads, or -1 for that of another key (`RemoteLogManagerConfig`)."""
+    """A number of threads, or -1 for the number in another key (`RemoteLogManagerConfig`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse 0 and what is below -1."""
+        """Refuse 0 and numbers less than -1."""
         assert isinstance(value, int)
         if value != -1 and value < 1:
             raise refused(name, value, "Value can be -1 or greater than 0")
@@ -311,7 +319,7 @@ class Endpoints(Validator):
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse the first address of another form, as `QuorumConfig.parseBootstrapServers` does."""
+        """Refuse a list with an address of another form, like `QuorumConfig.parseBootstrapServers`."""
         assert isinstance(value, list)
         for address in value:
             endpoint = re.match(_ENDPOINT, address)
@@ -333,16 +341,16 @@ class ConfigKey(NamedTuple):
     """One row of a table of configuration keys.
 
     Attributes:
-        default: typed; None is Kafka's null.
-        allowed: None where every value of the type will do.
-        honored: True for a key that minibroker acts on, False for one that it accepts and reports only.
-        synonyms: of a topic key, the broker keys that give it its default, each with the factor from its unit to the
-            topic key's. The first that is set wins; the last always has a value.
-        is_internal: marks a key that Kafka does not list unless it is set.
-        is_known: False for a key that the emulated release does not have.
-        is_dynamic: whether brokers take the key at run time (KIP-226).
-        is_per_broker: whether the key may not be altered for all brokers at once.
-        reported_type: the type that the emulated release reports, if it is not `type`.
+        default: The typed default. None is Kafka's null.
+        allowed: The validator of values, or None if the type allows all.
+        honored: Whether minibroker acts on the key. Other keys are only accepted and reported.
+        synonyms: For a topic key, the broker keys that provide its default, each with the factor from its unit to the
+            topic key's. The first one that is set applies. The last one always has a value.
+        is_internal: Whether Kafka lists the key only if it is set.
+        is_known: Whether the emulated release has the key.
+        is_dynamic: Whether the key can be altered on a running broker (KIP-226).
+        is_per_broker: Whether the key cannot be altered for all brokers together.
+        reported_type: The type that the emulated release reports, if it is not `type`.
     """
 
     name: str
@@ -360,7 +368,11 @@ class ConfigKey(NamedTuple):
     reported_type: ConfigType | None = None
 
     def parse(self, text: str) -> ConfigValue:
-        """Read and check a value as it stands in a properties file or a request; may raise ConfigError."""
+        """Parse and check a value from a properties file or a request.
+
+        Raises:
+            ConfigError: The value is not allowed.
+        """
         value = parse_value(self.name, self.type, text)
         if isinstance(self.allowed, Distinct) and isinstance(value, list):
             value = list(dict.fromkeys(value))
@@ -369,7 +381,7 @@ class ConfigKey(NamedTuple):
         return value
 
     def text(self, value: ConfigValue) -> str | None:
-        """Write a value as DescribeConfigs shows it (`ConfigDef.convertToString`); null and passwords are not shown."""
+        """Format a value as in DescribeConfigs (`ConfigDef.convertToString`). Null and passwords become None."""
         if value is None or self.type is ConfigType.PASSWORD:
             return None
         return ",".join(value) if isinstance(value, list) else _java_text(value)
@@ -379,7 +391,11 @@ _BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
 
 
 def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
-    """Read a value of the key `name`; raise ConfigError if it is not one of this type."""
+    """Parse a value of the key `name`.
+
+    Raises:
+        ConfigError: The text is not a value of this type.
+    """
     trimmed = trim(text)
     if kind is ConfigType.BOOLEAN:
         folded = fold(trimmed)
@@ -400,7 +416,7 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
 
 
 def read_int(text: str) -> int | None:
-    """Read an int as Java's `Integer.parseInt` does; None for what is none."""
+    """Parse an int like Java's `Integer.parseInt`, or return None."""
     return parse_integer(text, _BITS[ConfigType.INT])
 
 
@@ -415,7 +431,7 @@ def _java_text(value: ConfigValue) -> str:
 
 
 def _double_text(value: float) -> str:
-    """Write a number as Java's Double.toString: plain from a thousandth up to ten millions, else as 1.0E7."""
+    """Format a number like Java's Double.toString: as 1.0E7 below a thousandth and from ten million on."""
     text = repr(value).replace("inf", "Infinity").replace("nan", "NaN")
     if not value or text[-1] in "yN" or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - the limits just named
         return text
@@ -428,11 +444,11 @@ def _double_text(value: float) -> str:
 
 
 class OffsetReset(NamedTuple):
-    """Where a share group begins in a partition.
+    """The offset at which a share group starts reading a partition.
 
     Attributes:
         kind: EARLIEST, LATEST or BY_DURATION.
-        before_ms: with BY_DURATION, how long before now.
+        before_ms: With BY_DURATION, the time before now, in milliseconds.
     """
 
     kind: str
@@ -440,7 +456,11 @@ class OffsetReset(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "OffsetReset":
-        """The strategy of a text such as "latest" or "by_duration:PT1H"; ValueError."""
+        """Parse a strategy such as "latest" or "by_duration:PT1H".
+
+        Raises:
+            ValueError: The text is not a strategy.
+        """
         lowered = text.lower()
         if lowered in {EARLIEST, LATEST}:
             return cls(lowered)
@@ -458,12 +478,12 @@ class OffsetReset(NamedTuple):
 
 
 class OffsetResetStrategy(Validator):
-    """Where a share group begins (`ShareGroupAutoOffsetResetStrategy.Validator`)."""
+    """The offset at which a share group starts reading (`ShareGroupAutoOffsetResetStrategy.Validator`)."""
 
     __slots__ = ()
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse what is neither a word nor a duration."""
+        """Refuse a text that is not a strategy."""
         assert isinstance(value, str)
         try:
             OffsetReset.of(value)

@@ -1,8 +1,9 @@
-r"""Java's .properties files, as `java.util.Properties.load` reads them: the form of Kafka's server.properties.
+r"""Java's .properties files, such as Kafka's server.properties, read like `java.util.Properties.load`.
 
-A line is `key=value`, `key:value` or `key value`; blanks around the separator do not count. Lines that begin with `#`
-or `!` are comments. A backslash at the end of a line joins the next one to it, without its leading blanks. In keys and
-values `\t`, `\n`, `\r`, `\f` and `\uXXXX` stand for characters; a backslash before anything else means that itself.
+A line is `key=value`, `key:value` or `key value`, and blanks around the separator are ignored. Lines that begin with
+`#` or `!` are comments. A backslash at the end of a line continues it with the next one, without that line's leading
+blanks. In keys and values `\t`, `\n`, `\r`, `\f` and `\uXXXX` stand for characters. A backslash before any other
+character stands for that character.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,15 +16,17 @@ _HEX_DIGITS = 4
 
 
 class PropertiesError(ValueError):
-    """The text is not a .properties file. The message begins with the number of the line."""
+    """The text is not a .properties file. The message begins with the line number."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Read the text of a .properties file; of a key that occurs twice the last value counts, as in Java.
+    r"""Parse the text of a .properties file. The last value of a repeated key counts, as in Java.
 
-    Raises PropertiesError, which names the line, for a `\u` without four hexadecimal digits. Java reads such files as
-    ISO-8859-1; this takes text, so decoding is the caller's choice. A file that ends with a lone backslash has no empty
-    property here, which in Java it may have.
+    Java decodes such files as ISO-8859-1, while this function takes text and leaves decoding to the caller. Unlike in
+    Java, a file that ends with a lone backslash never has an empty property.
+
+    Raises:
+        PropertiesError: A `\u` is not followed by four hexadecimal digits. The message names the line.
     """
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
@@ -36,10 +39,10 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line that says something, joined over its continuations, with the number of its first line from 1."""
+    """Yield each logical line, joined over its continuations, with the number of its first line, starting at 1."""
     joined = ""
     first = 0
-    # Only these three end a line in Java; str.splitlines knows more.
+    # Java recognizes only these line ends, str.splitlines more.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, natural in enumerate(lines, 1):
         line = natural.lstrip(_BLANKS)
@@ -57,7 +60,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[int, int]:
-    """Find where the key ends and where the value begins."""
+    """Return the positions where the key ends and where the value begins."""
     end = 0
     while end < len(line) and line[end] not in "=: \t\f":
         end += 2 if line[end] == "\\" else 1
@@ -75,7 +78,7 @@ def _unescape(text: str) -> str:
     pieces = iter(text.split("\\"))
     out.append(next(pieces))
     for piece in pieces:
-        if not piece:  # Two backslashes in a row: what follows the second is plain.
+        if not piece:  # after two backslashes in a row
             out.append("\\" + next(pieces, ""))
         elif piece[0] == "u":
             digits = piece[1 : 1 + _HEX_DIGITS]
@@ -84,12 +87,12 @@ def _unescape(text: str) -> str:
             out.append(chr(int(digits, 16)) + piece[1 + _HEX_DIGITS :])
         else:
             out.append(_ESCAPES.get(piece[0], piece[0]) + piece[1:])
-    # Java escapes a character beyond U+FFFF as two surrogates, which only together are a character here.
+    # Java escapes a character above U+FFFF as two surrogates, which this combines into one character.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
-    """Text that `parse_properties`, and Java, read as these properties."""
+    """Format properties for `parse_properties` and Java."""
     return "".join(f"{_escape(key, _IN_KEYS)}={_escape(value, '')}\n" for key, value in properties.items())
 
 

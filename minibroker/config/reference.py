@@ -16,7 +16,7 @@ KAFKA_4_DEFAULTS = {
     "remote.log.manager.expiration.thread.pool.size": "10",
     "remote.log.manager.thread.pool.size": "2",
 }
-"""Broker keys whose defaults here are those of Kafka 3.9, and their defaults in Kafka 4.4."""
+"""Defaults in Kafka 4.4 of the broker keys that have the default of Kafka 3.9 here."""
 
 _HEAD = """\
 # Configuration
@@ -91,7 +91,7 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Importance", "Meaning")
 
 
 def render() -> str:
-    """Return the whole page, in Markdown."""
+    """Return the whole page as Markdown."""
     broker = _tables("Broker", BROKER_KEYS.values(), "At run time", lambda key: "yes" if _counts_at_once(key) else "")
     topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _synonyms)
     group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _synonyms)
@@ -108,7 +108,7 @@ def _in_both(default: tuple[str, str]) -> tuple[str, str, str]:
 
 
 def _counts_at_once(key: ConfigKey) -> bool:
-    """Does it change something when it is altered? Others are kept and returned."""
+    """Return whether a change of the key has an effect. Other dynamic keys are only saved and returned."""
     return key.honored and key.is_dynamic and not key.is_per_broker
 
 
@@ -117,7 +117,7 @@ def _synonyms(key: ConfigKey) -> str:
 
 
 def _tables(kind: str, keys: Collection[ConfigKey], last_column: str, last_cell: Callable[[ConfigKey], str]) -> str:
-    """The keys that have an effect, then the others, each with a column of its kind."""
+    """Return a table of the keys that have an effect, and one of the others, with an additional column."""
     head = (*_COLUMNS, last_column)
     with_effect, without = (
         _table(head, [(*_row(key), last_cell(key)) for key in keys if key.honored is honored])

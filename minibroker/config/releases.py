@@ -1,10 +1,16 @@
-"""Kafka's releases, their order, and the configuration keys of each, for `--emulate`.
+"""Kafka's releases in their order, and the configuration keys of each, for `--emulate`.
 
-`release_keys.tsv` has the facts of each release's own `ConfigDef`, from 0.11 on, where DescribeConfigs begins. The
-columns are the kind of resource, the key, the first and the last release with these facts, the type, the default, the
-allowed values, and flags. A default begins with an equals sign; otherwise a dash stands for null and a question mark
-for a required key. An equals sign among the allowed values leaves them to our own table. The flag "i" marks an internal
-key, "d" a key that brokers take at run time. `python -m tests.kafka.release_keys` writes the file from Kafka's jars.
+`release_keys.tsv` has the facts of each release's own `ConfigDef`, starting with 0.11, which added DescribeConfigs. It
+has these columns:
+
+- the type of resource and the key
+- the first and the last release with these facts
+- the type
+- the default, which begins with an equals sign, or a dash for null, or a question mark for a required key
+- the allowed values, or an equals sign for those of `keys.tsv`
+- flags: "i" marks an internal key, "d" a dynamic key
+
+`python -m tests.kafka.release_keys` writes the file from Kafka's jars.
 """
 
 from collections.abc import Mapping
@@ -30,12 +36,12 @@ _OURS: Final = {
     "listeners": "3.0",
     "ssl.enabled.protocols": "2.6",
 }
-"""Keys whose defaults are minibroker's own: in all releases, or before the given one."""
+"""Keys with minibroker's own default: in releases before the given one, or for None in all releases."""
 _tables: dict[tuple[str, str], Mapping[str, ConfigKey]] = {}
 
 
 def release_name(text: str) -> str | None:
-    """Return the entry of `RELEASES` that a user means: "2.0", "2.0.1", "v3.9.x", "0.10" (the last of its line)."""
+    """Return the entry of `RELEASES` for "2.0", "2.0.1", "v3.9.x", "0.10" (its latest one) and the like, or None."""
     numbers = text.strip().removeprefix("v").removesuffix(".x").split(".")
     for count in (3, 2):
         if ".".join(numbers[:count]) in RELEASES:
@@ -50,10 +56,10 @@ def is_before(name: str | None, release: str) -> bool:
 
 
 def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
-    """Return the table of a release's keys: `base`, which names its keys, with the facts of that release.
+    """Return the keys of a release: the table `base` with the facts of that release.
 
-    Keys that the release does not have stay, with `is_known` off, because code reads their values. Without a release,
-    and before 0.11, the result is `base`.
+    Keys that the release does not have stay in the table with `is_known` off, because code reads their values. Without
+    a release, or before 0.11, the result is `base`.
     """
     if release is None or is_before(release, _FIRST):
         return base
@@ -64,7 +70,7 @@ def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey
 
 
 def emulated(properties: Mapping[str, str]) -> str | None:
-    """Return the release that a broker's properties name, or None."""
+    """Return the release that a broker's properties emulate, or None."""
     return release_name(properties.get("minibroker.emulate", ""))
 
 
@@ -87,7 +93,7 @@ def _table(at: int, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, Co
 
 
 def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str, str]) -> ConfigKey:
-    """Return one row. A key that has an effect is parsed as our own table says, whatever type the release reports."""
+    """Return one row. A key that has an effect is parsed with the type in `keys.tsv`, whatever the release reports."""
     type_, default, allowed, flags = facts
     reported = ConfigType[type_]
     if base is None:

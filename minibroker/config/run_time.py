@@ -1,4 +1,4 @@
-"""Which of a broker's keys may be altered while it runs (KIP-226), as `DynamicBrokerConfig` of Kafka 3.9.1 has them."""
+"""The dynamic broker keys (KIP-226) and their validation, like `DynamicBrokerConfig` of Kafka 3.9.1."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +17,7 @@ STORE_KEYS: Final = frozenset(
         *(f"truststore.{setting}" for setting in ("certificates", "location", "password", "type")),
     )
 )
-"""These may be altered for one listener at a time only."""
+"""Keys that can only be altered for one listener at a time."""
 
 _THREADS: Final = frozenset(
     {"background.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"}
@@ -25,17 +25,17 @@ _THREADS: Final = frozenset(
 
 _OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
 _LISTENERS_OF_ALL: Final = frozenset({*_OF_CONNECTIONS, "num.network.threads"})
-"""These may be altered for a listener of all brokers at once (`ClusterLevelListenerConfigs`)."""
+"""Keys that can be altered for a listener of all brokers together (`ClusterLevelListenerConfigs`)."""
 _FIXED_HERE: Final = ("listener.security.protocol.map", "listeners")
-"""Kafka opens new listeners while it runs; minibroker does not."""
+"""Keys that Kafka applies by opening new listeners, which minibroker cannot do while it runs."""
 
 _FIRST_IN_JAVA: Final = "4.3"
-"""The first release whose refusals list keys as Java prints a set; earlier ones print Scala's."""
+"""The first release whose error messages list keys as Java prints a set. Earlier ones print Scala's."""
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 
 def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey | None:
-    """The row of a broker's key; what a listener has for itself (`listener.name.<listener>.`) is as it is for all."""
+    """Return the row of a broker key, ignoring the prefix of a listener (`listener.name.<listener>.`), or None."""
     listener = _of_listener(name)
     base = listener[2] if listener else name
     key = keys.get(base) or DYNAMIC_KEYS.get(base)
@@ -43,27 +43,35 @@ def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey 
 
 
 def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool:
-    """Return whether brokers take a key at run time: of the emulated release, or of any."""
+    """Return whether a key is dynamic in a table of keys."""
     return name in keys and keys[name].is_dynamic
 
 
 def _of_listener(name: str) -> re.Match[str] | None:
-    """The listener and the key of what a listener has for itself; None for other names, which need no expression."""
+    """Match a key with the prefix of a listener, or return None. Other names are ruled out without the expression."""
     return _LISTENER_PREFIX.match(name) if name.startswith(LISTENER) else None
 
 
 def _may_be_known(name: str, before: BrokerConfig) -> bool:
-    """Whether a name is a key's, or a listener's, without the exception by which a look-up would say no."""
+    """Return whether a name may be a known key or a listener's, without raising the exception of a look-up."""
     return before.knows(name) or name in DYNAMIC_KEYS or name.startswith(LISTENER)
 
 
 def check(
     texts: Mapping[str, str], before: BrokerConfig, listeners: Collection[str], *, is_of_one_broker: bool
 ) -> None:
-    """Raise ConfigError unless a broker, or all of them, may have these settings, in the words of Kafka 3.9.1.
+    """Check dynamic settings of a broker, or of all brokers. Unknown keys can have any value.
 
-    `before` is the configuration that counts now, `listeners` are the names of those that there are. What the settings
-    are together with others is not looked at. Keys that a broker does not know may have any value.
+    Each setting is checked by itself, not together with others.
+
+    Args:
+        texts: The settings.
+        before: The current configuration.
+        listeners: The names of the listeners.
+        is_of_one_broker: Whether the settings are for one broker.
+
+    Raises:
+        ConfigError: A setting is not allowed. The message is that of Kafka 3.9.1.
     """
     texts = {name: text for name, text in texts.items() if _may_be_known(name, before)}
     _refuse(
@@ -105,13 +113,13 @@ def _is_per_broker(name: str, keys: Mapping[str, ConfigKey]) -> bool:
 
 
 def _is_of_one_listener(name: str) -> bool:
-    """Is it a listener's, and each broker's own?"""
+    """Return whether a key belongs to a listener and can be altered for one broker at a time only."""
     listener = _of_listener(name)
     return listener is not None and listener[2] not in _LISTENERS_OF_ALL
 
 
 def _check_some(name: str, text: str) -> None:
-    """A broker may start with none at all, but not be altered to that (`ListenerConnectionQuota`)."""
+    """Refuse to set a limit to 0, which is allowed only at the start (`ListenerConnectionQuota`)."""
     number = _integer(name, text)
     if number <= 0:
         raise _refused_by_a_part(f"Invalid {name} {number}")
@@ -124,7 +132,7 @@ def _integer(name: str, text: str) -> int:
 
 
 def _check_threads(name: str, requested: int, current: int) -> None:
-    """A pool grows to twice its size at most, and shrinks to half of it (`DynamicThreadPool`)."""
+    """Refuse more than twice or less than half the current threads (`DynamicThreadPool`)."""
     because = None
     if requested <= 0:
         because = "value should be at least 1"
@@ -137,7 +145,7 @@ def _check_threads(name: str, requested: int, current: int) -> None:
 
 
 def _refused_by_a_part(because: str) -> ConfigError:
-    """The error for a change that a part of Kafka's broker refuses (`processReconfigurable`)."""
+    """Return the error for a change that a component of Kafka's broker refuses (`processReconfigurable`)."""
     error = f"org.apache.kafka.common.config.ConfigException: {because}"
     return ConfigError(f"Invalid value {error} for configuration Invalid dynamic configuration")
 

@@ -1,4 +1,4 @@
-"""A topic's configuration: its own overrides over what the broker gives it."""
+"""The configuration of a topic: its overrides on top of the broker's values."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,11 +16,18 @@ _UNKNOWN: Final = "Unknown topic config name: {}"
 
 
 class TopicConfig(ConfigValues):
-    """The configuration of one topic: an override, else the broker key that stands for it, else Kafka's default.
+    """The configuration of one topic: its overrides, and the broker's values or Kafka's defaults for all other keys.
 
-    Raises ConfigError for a key that no topic has and for a value that is not allowed, on its own or beside the others.
-    `overrides` are kept as they were given. A null override is refused, as in Kafka. With `are_old` they are those of a
-    topic whose broker's configuration has changed, and may no longer go together with it.
+    Args:
+        broker: The configuration of the broker.
+        overrides: The settings of the topic. Null is refused, as in Kafka.
+        are_old: Whether the topic exists. Its overrides may then conflict with a changed configuration of the broker.
+
+    Attributes:
+        overrides: The settings as they were given.
+
+    Raises:
+        ConfigError: A key is unknown, or a value is not allowed by itself or together with the others.
     """
 
     __slots__ = ("_reported", "broker", "overrides")
@@ -39,15 +46,15 @@ class TopicConfig(ConfigValues):
                 self.overrides[name] = text
             if not are_old:
                 _check_together(reported)
-        # What counts differs from what DescribeConfigs shows only where the limits of timestamps are concerned.
+        # Effective values differ from those in DescribeConfigs only for the limits of timestamps.
         limits = timestamp_limits(reported, keys) if "message.timestamp.difference.max.ms" in overrides else None
         super().__init__(keys, {**reported, **limits} if limits else reported)
         self._reported = reported
         self.broker = broker
 
     def entries(self) -> list[ConfigEntry]:
-        """Return the whole configuration, in the order of the table; internal keys come last, where they are set."""
-        # Every answer to CreateTopics has them, so what topics share is worked out once.
+        """Return the whole configuration in the order of the table, with internal keys last, if they are set."""
+        # Every response to CreateTopics contains the entries, so those that topics share are computed once.
         shared = self.broker.topic_entries
         if not shared:
             unset = TopicConfig(self.broker, {})
@@ -56,11 +63,11 @@ class TopicConfig(ConfigValues):
         return entries + [self.entry(name) for name in self.overrides if self.keys[name].is_internal]
 
     def value_text(self, name: str) -> str | None:
-        """Write the value as DescribeConfigs shows it; None for null and for passwords."""
+        """Format a value as in DescribeConfigs, with None for null and passwords."""
         return self.keys[name].text(self._reported[name])
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """List the override, if there is one, and the settings of the broker, as `ConfigHelper` does."""
+        """Return the override and the broker's settings in order of precedence, like `ConfigHelper`."""
         synonyms = self.keys[name].synonyms
         listed = self.broker.value_synonyms(synonyms[0][0]) if synonyms else []
         if name in self.overrides:
@@ -81,7 +88,7 @@ def _check_names(overrides: Mapping[str, str | None], keys: Mapping[str, ConfigK
 
 
 def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> str:
-    """`; did you mean retention.ms?` behind an error of `TopicConfig` about a key that no topic has; else empty."""
+    """Return "; did you mean retention.ms?" or similar for `TopicConfig`'s error about an unknown key, otherwise ""."""
     name = next((name for name in overrides if name not in TOPIC_KEYS), None)
     if name is None or str(error) != _UNKNOWN.format(name):
         return ""
@@ -92,7 +99,7 @@ def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> st
 
 
 def _check_together(values: Mapping[str, ConfigValue]) -> None:
-    """Refuse what `LogConfig.validate` refuses although each value is allowed for itself."""
+    """Refuse values that `LogConfig.validate` refuses although each is allowed by itself."""
     least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     assert isinstance(least, int)
     assert isinstance(most, int)

@@ -1,4 +1,4 @@
-"""Typed getters and the sources of values, common to the configurations of brokers and topics."""
+"""Typed getters and sources of values, shared by all configurations."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -8,7 +8,7 @@ from minibroker.config.keys import ConfigKey, ConfigType, ConfigValue
 
 
 class ConfigSource(IntEnum):
-    """Where a value came from; the numbers are those of DescribeConfigs v1 (KIP-226)."""
+    """The source of a value, with the number of DescribeConfigs v1 (KIP-226)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -21,9 +21,9 @@ class ConfigSource(IntEnum):
 
 
 class ConfigEntry(NamedTuple):
-    """A key as DescribeConfigs and CreateTopics (v5) return it, or a setting that its value could have come from.
+    """A key in DescribeConfigs or CreateTopics (v5), or a setting that determines its value.
 
-    `value` is None for null and for passwords, and only those are sensitive.
+    `value` is None for null and for passwords. Only passwords are sensitive.
     """
 
     name: str
@@ -33,16 +33,16 @@ class ConfigEntry(NamedTuple):
 
 
 class ConfigValues:
-    """Values by key, parsed once; every getter is one look-up.
+    """Parsed values by key. Each getter is one look-up.
 
-    A getter raises KeyError for a key that the table does not have, and TypeError for one whose value is of another
-    type or null: both are mistakes of the caller, never of a user.
+    Getters raise KeyError for a key that is not in the table, and TypeError for a value that is null or of another
+    type. Both are mistakes of the caller, never of a user.
     """
 
     __slots__ = ("_values", "keys")
 
     keys: Mapping[str, ConfigKey]
-    """The table that the values belong to."""
+    """The table with the keys of the values."""
 
     def __init__(self, keys: Mapping[str, ConfigKey], values: Mapping[str, ConfigValue]) -> None:
         self.keys = keys
@@ -60,7 +60,7 @@ class ConfigValues:
         return None if self._values[name] is None else self.integer(name)
 
     def value(self, name: str) -> ConfigValue:
-        """Return a value of whatever type."""
+        """Return a value of any type."""
         return self._values[name]
 
     def boolean(self, name: str) -> bool:
@@ -89,7 +89,7 @@ class ConfigValues:
         return None if self._values[name] is None else self.text(name)
 
     def items(self, name: str) -> list[str]:
-        """Return the items of a LIST. The list is the one that is kept: do not change it."""
+        """Return the items of a LIST. The list is not a copy and must not be changed."""
         value = self._values[name]
         if type(value) is list:
             return value
@@ -100,23 +100,23 @@ class ConfigValues:
         return TypeError(f"{name} is {kind}, ask for it with another getter")
 
     def entry(self, name: str) -> ConfigEntry:
-        """Return the value of one key and where it came from."""
+        """Return the value of a key with its source."""
         is_sensitive = self.keys[name].type is ConfigType.PASSWORD
         return ConfigEntry(name, self.value_text(name), self.value_source(name), is_sensitive)
 
     def entries(self) -> list[ConfigEntry]:
-        """Return the whole configuration, in the order of the table."""
+        """Return the whole configuration in the order of the table."""
         return [self.entry(name) for name in self.keys]
 
     def value_text(self, name: str) -> str | None:
-        """Write the value as DescribeConfigs shows it; None for null and for passwords."""
+        """Format a value as in DescribeConfigs, with None for null and passwords."""
         return self.keys[name].text(self._values[name])
 
     def value_source(self, name: str) -> ConfigSource:
-        """Return where the value came from, as DescribeConfigs does: the source of the first synonym."""
+        """Return the source of a value as in DescribeConfigs, which is that of the first synonym."""
         synonyms = self.value_synonyms(name)
         return synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """List the settings that the value could have come from, the one that counts first (DescribeConfigs v1)."""
+        """Return the settings that determine a value, in order of precedence (DescribeConfigs v1)."""
         raise NotImplementedError

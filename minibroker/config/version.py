@@ -1,3 +1,3 @@
-"""The version of minibroker, which the wheel is built with."""
+"""The version of minibroker, used when building the wheel."""
 
 __version__ = "1.0.0"

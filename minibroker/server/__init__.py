@@ -1,5 +1,6 @@
-"""Sockets: the listeners of nodes, the connections of clients, and the bytes that leave (Kafka's `SocketServer`).
+"""The network side of the broker: listeners, connections of clients, and outgoing bytes (Kafka's `SocketServer`).
 
-`server` starts and stops all nodes, `node_listener` and `acceptor` take connections, `connection` serves one: it cuts
-frames, keeps the order of responses, parks a delayed one. `outbox` sends. `connection_quotas` and `idle` close.
+`server` starts and stops all nodes. `node_listener` and `acceptor` accept connections. A `connection` serves one
+client: it splits the bytes into frames, keeps responses in order and parks delayed requests. `outbox` sends.
+`connection_quotas` limits connections and closes idle ones.
 """

@@ -1,8 +1,8 @@
-"""Acceptors: each takes the connections of one listener while there is room for them (Kafka's `Acceptor`).
+"""Acceptors, which accept the connections of one listener while there is room for them (Kafka's `Acceptor`).
 
-asyncio's own server takes whatever comes, and as many at once as its backlog is long. Here a connection is taken when
-the broker's quotas allow it; while they do not, one waits, and those behind it stay in the kernel's backlog, as with
-Kafka's acceptors. While descriptors are short, all of them stay there.
+asyncio's own server accepts every connection, up to a whole backlog in one turn. Here a connection is accepted only if
+the broker's quotas allow it. Otherwise one accepted connection waits, and later ones stay in the kernel's backlog, as
+with Kafka's acceptors. While descriptors are short, all of them stay there.
 """
 
 import asyncio
@@ -28,16 +28,19 @@ Make = Callable[[ConnectionPermit], Connection]
 
 
 class Acceptor:
-    """Listens at bound sockets, which it owns.
+    """Accepts connections on bound sockets, which it owns.
 
     Args:
-        listener: the name of the one that they belong to.
-        make: makes the connection of a permit.
-        backlog: how many connections may wait in the kernel.
+        sockets: The bound sockets of the listener.
+        listener: The name of the listener.
+        make: Creates the connection for a permit.
+        quotas: The connection quotas of the node.
+        clock: The clock of the delays.
+        backlog: The size of the kernel's backlog.
 
     Attributes:
-        sockets: those that are open.
-        entering: the tasks that make connections.
+        sockets: The open sockets.
+        entering: The tasks that create connections.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class Acceptor:
         self._unbegun: set[socket.socket] = set()
         self._refused: dict[socket.socket, Timer] = {}
         self._held: socket.socket | None = None
-        """The one that waits for its turn, and all others behind it."""
+        """An accepted connection that waits for the quotas, as do all later ones."""
         self._held_until_ms = 0.0
         self._warn_at = 0.0
         for each in sockets:
@@ -69,12 +72,12 @@ class Acceptor:
         self._listen()
 
     def stop(self) -> None:
-        """Take no more; the sockets stay open."""
+        """Stop accepting. The sockets stay open."""
         for each in self.sockets:
             self.loop.remove_reader(each)
 
     def close(self) -> None:
-        """Take no more, and close the sockets. What has been taken still comes through; see `wait_closed`."""
+        """Stop accepting and close the sockets. Accepted connections are still set up, see `wait_closed`."""
         self.stop()
         for each in self.sockets:
             each.close()
@@ -88,7 +91,7 @@ class Acceptor:
             self._held = None
 
     async def wait_closed(self) -> None:
-        """Wait until all connections that were taken are open, or closed."""
+        """Wait until all accepted connections are open or closed."""
         while self.entering:
             await asyncio.wait(self.entering)
 
@@ -120,7 +123,7 @@ class Acceptor:
                 self._let_in(accepted)
 
     def _rest(self, listening: socket.socket, reason: str | None) -> None:
-        """Take none for a moment; the log says so now and then."""
+        """Stop accepting for a moment, and log a warning at most once per minute."""
         now = self.loop.time()
         if now >= self._warn_at:
             self._warn_at = now + _WARN_SECONDS
@@ -144,7 +147,7 @@ class Acceptor:
             self._quotas.wait(self._look_again)
 
     def _look_again(self) -> None:
-        """Time has passed, or there may be room."""
+        """Let the waiting connection in, if its delay has passed and there is room."""
         held = self._held
         if held is None:
             return
@@ -155,12 +158,12 @@ class Acceptor:
         else:
             self._quotas.wait(self._look_again)
 
-    # Coming in
+    # Setting up connections
 
     def _let_in(self, accepted: socket.socket) -> None:
         try:
             address = str(accepted.getpeername()[0])
-        except OSError:  # it has gone
+        except OSError:  # The client has disconnected.
             accepted.close()
             return
         permit = self._quotas.enter(self._listener, address)
@@ -174,7 +177,7 @@ class Acceptor:
             self._refuse(accepted, permit)
 
     def _refuse(self, accepted: socket.socket, refused: Refused) -> None:
-        """Close it after its delay: a client that fails at once tries again at once."""
+        """Close a refused connection after its delay. Without a delay, a client would try again immediately."""
         if refused.wait_ms:
             self._refused[accepted] = self._clock.call_later(refused.wait_ms, lambda: self._close(accepted))
         else:
@@ -185,7 +188,7 @@ class Acceptor:
             refused.close()
 
     async def _enter(self, accepted: socket.socket, permit: ConnectionPermit) -> None:
-        """Make it a connection, which then knows its permit."""
+        """Create the connection, which holds the permit from now on."""
         self._unbegun.discard(accepted)
         connection = self._make(permit)
         try:
@@ -195,16 +198,16 @@ class Acceptor:
                 permit.release()
 
     async def open(self, accepted: socket.socket, connection: Connection) -> None:
-        """Have a connection speak through a socket."""
+        """Connect a connection to its socket."""
         await self.loop.connect_accepted_socket(lambda: connection, accepted)
 
     def _entered(self, accepted: socket.socket, permit: ConnectionPermit, task: asyncio.Task[None]) -> None:
         self.entering.discard(task)
-        if accepted in self._unbegun:  # it was cancelled before it had begun
+        if accepted in self._unbegun:  # The task was canceled before it began.
             self._unbegun.discard(accepted)
             accepted.close()
             permit.release()
         elif not task.cancelled() and (error := task.exception()) is not None:
-            if not isinstance(error, OSError):  # a client that went while it came
+            if not isinstance(error, OSError):  # An OSError means that the client has disconnected.
                 _logger.error("A connection could not be taken", exc_info=error)
             accepted.close()

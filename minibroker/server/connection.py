@@ -1,11 +1,11 @@
-"""The connection of one client: bytes in, answers out in order; a delayed answer is parked here, the next ones wait.
+"""The connection of one client: bytes come in, responses go out in order, and a delayed request is parked.
 
-Kafka's `Processor` and `KafkaChannel`.
+Like Kafka's `Processor` and `KafkaChannel`.
 
-Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
-appends are written, and their answers leave in one piece. A delayed request holds back the requests behind it, as in
-Kafka; a fetch that waits is answered early then. The broker stops reading from a client that does not read its answers.
-So a connection makes the broker hold a limited number of bytes.
+Everything that arrives in one wake-up of the event loop is served together: all complete requests are handled, their
+appends are written, and their responses are sent in one piece. A delayed request delays the requests after it, as in
+Kafka, and a waiting fetch is answered early in that case. If a client does not read its responses, the broker stops
+reading its requests. This limits the bytes that a connection can hold.
 """
 
 import asyncio
@@ -50,31 +50,32 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _WRITE_HIGH_WATER: Final = 0
-"""Any byte that the kernel does not take at once pauses the connection.
+"""Any byte that the kernel does not accept immediately pauses the connection.
 
-What comes next may be a file, which needs the socket free.
+The next bytes may come from a file, which requires an empty transport.
 """
 _WRITE_HIGH_WATER_OF_TLS: Final = 1
-"""The same for asyncio's TLS, which would pause at 0 bytes without an end. No file needs its socket."""
+"""The limit for asyncio's TLS, which with 0 would pause endlessly. No file is sent directly to its socket."""
 
 _TURN_S: Final = 0.005
-"""For so many seconds requests of one connection are served, one after the other, before others have their turn."""
+"""How long requests of one connection are served before other connections have their turn, in seconds."""
 _NOT_COMPOSED: Final = -1
 
 
 class State(Enum):
-    """The states of a connection, by how it treats requests that have arrived.
+    """The states of a connection, by their treatment of requests that have arrived.
 
-    | State   | Requests that have arrived         | The next state                                                  |
-    |---------|------------------------------------|-----------------------------------------------------------------|
-    | READY   | are served at once                 | PARKED: a request is delayed. YIELDED: its turn was long.       |
-    |         |                                    | MUTED: the client is over a quota. CLOSING: a fault.            |
-    | PARKED  | wait for the response of one       | READY or MUTED with that response, YIELDED if more are waiting  |
-    | YIELDED | wait for other connections' turns  | READY in the event loop's next round                            |
-    | MUTED   | wait for a quota to have room      | READY when the time is over                                     |
-    | CLOSING | are dropped                        | none: the connection closes once all answers have left          |
+    | State   | Requests that have arrived      | Next state                                                   |
+    |---------|---------------------------------|--------------------------------------------------------------|
+    | READY   | are served immediately          | PARKED: a request is delayed. YIELDED: its turn was long.    |
+    |         |                                 | MUTED: the client is over a quota. CLOSING: a failure.       |
+    | PARKED  | wait for a delayed response     | READY or MUTED after that response, YIELDED if more arrived  |
+    | YIELDED | wait for other connections      | READY in the next round of the event loop                    |
+    | MUTED   | wait until the quota has room   | READY after the delay                                        |
+    | CLOSING | are dropped                     | none: the connection closes after sending all responses      |
 
-    In each state answers may wait for the client to read them (`Outbox.is_blocked`): then nothing is served or read.
+    In every state, responses may wait for the client to read them (`Outbox.is_blocked`). Nothing is served or read
+    then.
     """
 
     READY = "ready"
@@ -84,7 +85,7 @@ class State(Enum):
     CLOSING = "closing"
 
 
-_READY: Final = State.READY  # An enum's members are looked up each time that they are named.
+_READY: Final = State.READY  # Looking up an enum's member takes time.
 _PARKED: Final = State.PARKED
 
 
@@ -92,7 +93,7 @@ class ConnectionSet(set["Connection"]):
     """The open connections of a server."""
 
     async def abort(self) -> None:
-        """Close all of them at once, and wait until they have said goodbye."""
+        """Abort all connections, and wait until they are closed."""
         for connection in tuple(self):
             connection.abort()
         while self:  # noqa: ASYNC110 - the loop's next round ends them all; an event would have nothing to save
@@ -100,17 +101,17 @@ class ConnectionSet(set["Connection"]):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The asyncio side of a connection; what it says is decided in `dispatch`.
+    """The asyncio protocol of a connection; `dispatch` decides the responses.
 
     Args:
-        services: of the broker that serves.
-        pool: buffers, shared by all connections of the loop.
-        connections: the set of open connections, which this one enters and leaves.
-        node: the one whose listener has taken the connection. Without an advertised address, this client gets the
+        services: The services of the broker.
+        pool: Buffers, shared by all connections of the event loop.
+        connections: The set of open connections, to which this one adds itself while it is open.
+        node: The node whose listener has accepted the connection. Without an advertised address, the client gets the
             address that it has connected to.
-        listener: the name of that listener.
-        permit: its place among the connections of that node.
-        security: its TLS and SASL; None for plaintext.
+        listener: The name of that listener.
+        permit: The connection's permit from that node.
+        security: The TLS and SASL of the listener, or None for plaintext.
     """
 
     __slots__ = (
@@ -152,8 +153,8 @@ class Connection(asyncio.BufferedProtocol):
         self._connections = connections
         self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
         self._state = _READY
-        self._parked: Waiting | None = None  # the delayed request, or what mutes the connection
-        self._stopped = False  # reading is paused: the client has to wait, or to read
+        self._parked: Waiting | None = None  # the delayed request, or the delay of a quota
+        self._stopped = False  # whether reading is paused
         self._listener = listener
         self._security = security
         self._permit = permit
@@ -163,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
         self.node = node
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """Set up the session of a new connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._outbox = Outbox(self._transport, self._touch, self._on_drained)
         permit = self._permit
@@ -192,30 +193,30 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_open(self) -> bool:
-        """Has the client connected, and not gone?"""
+        """Whether the client is connected."""
         return self in self._connections
 
     @property
     def waiting(self) -> Waiting | None:
-        """The request that is delayed; None for none."""
+        """The delayed request, or None."""
         return self._parked
 
     @property
     def client(self) -> str:
-        """The client's address, "HOST:PORT"."""
+        """The client's address as HOST:PORT."""
         return f"{self._session.client_host.removeprefix('/')}:{self._session.client_port}"
 
     def fileno(self) -> int:
-        """Its socket's descriptor, -1 once it is closed."""
+        """Return the socket's descriptor, or -1 after it was closed."""
         found: int = self._transport.get_extra_info("socket").fileno()
         return found
 
     def _touch(self) -> None:
-        """Something has come, or has left."""
+        """Record that bytes have arrived or left."""
         self._permit.active_ms = self._now_ms()
 
     def _secure(self, security: "ListenerSecurity") -> None:
-        """Say who the client is, or have it say so first."""
+        """Set the client's principal from TLS, or require a login first."""
         session = self._session
         session.protocol = security.protocol
         try:
@@ -228,7 +229,8 @@ class Connection(asyncio.BufferedProtocol):
             session.authentication = self._authentication = authentication.Authentication(
                 security, session, self, self._on_authenticated
             )
-            # Before login a client gets no memory ahead of what it sends: strangers must not fill it with lengths.
+            # Before the login, memory grows with the received bytes only, or strangers could exhaust it with large
+            # lengths.
             self._reader.max_size = min(self._reader.max_size, security.max_receive_size)
             self._reader.grant = 0
 
@@ -237,22 +239,22 @@ class Connection(asyncio.BufferedProtocol):
         self._reader.max_size = self._services.core.config.integer("socket.request.max.bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """The client has gone, or we have closed."""
+        """Release everything after the connection was closed."""
         self._connections.discard(self)
         self._permit.release()
         self._state = State.CLOSING
         if self._parked is not None:
             self._parked.delayed.cancel()
             self._parked = None
-        self._session.calls.clear()  # which know the session
+        self._session.calls.clear()  # The calls reference the session.
         if self._chain_version != _NOT_COMPOSED:
-            del self._take  # which knows this connection
+            del self._take  # The interceptors reference this connection.
             self._chain_version = _NOT_COMPOSED
         self._authentication = None
-        del self._session.keep  # which knows the reader
+        del self._session.keep  # The method references the reader.
         if self._session.authentication is not None:
             self._session.authentication.close()
-            self._session.authentication = None  # It knows this connection, and the session may outlive it.
+            self._session.authentication = None  # The session may outlive the connection.
         self._session.close()
         self._outbox.close()
         self._reader.close()
@@ -260,49 +262,49 @@ class Connection(asyncio.BufferedProtocol):
             self._session.origin.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature; frames know better
-        """Where asyncio puts the next bytes."""
+        """Return the buffer for the next bytes."""
         return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have arrived."""
+        """Serve the requests in newly arrived bytes."""
         self._permit.active_ms = self._now_ms()
         self._reader.received(nbytes)
         self._serve()
 
     def pause_writing(self) -> None:
-        """The kernel has not taken all: serve no more until it has."""
+        """Stop serving until the kernel has accepted all outgoing bytes."""
         self._outbox.pause()
 
     def resume_writing(self) -> None:
-        """The kernel has taken all."""
+        """Continue after the kernel has accepted all outgoing bytes."""
         self._outbox.resume()
 
     def close(self) -> None:
-        """Close from our side; what was answered still leaves if the client reads it."""
+        """Close the connection, after sending responses that the client still reads."""
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection immediately."""
         self._transport.abort()
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """The addresses of both ends, ours first."""
+        """The addresses of both ends, the broker's first."""
         return self._transport.get_extra_info("sockname"), self._transport.get_extra_info("peername")
 
     def swallow(self) -> None:
-        """Read on, and do nothing with what comes."""
+        """Continue reading, but ignore everything."""
         self._stopped = False
         self._transport.set_protocol(delayed_by_fault.BlackHole(self))
         self._transport.resume_reading()
 
     def _serve(self) -> None:
-        """Handle all whole requests that are here, write what they append, send their answers."""
+        """Handle all complete requests, write their appends, and send their responses."""
         answers: list[Answer] = []
         fault: Exception | None = None
         reader, services, session = self._reader, self._services, self._session
-        # A fault, a quota or a journal was added or removed. The test costs one comparison a wake-up; a chain that
-        # looks for them at each request would cost every request.
+        # A fault, a quota or a journal was added or removed. This comparison once per wake-up is cheaper than looking
+        # for them in every request.
         if services.chain_version != self._chain_version:
             self._compose()
         take = self._take
@@ -310,13 +312,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while self._state is _READY and (frame := reader.next_frame()) is not None:
                 until = until or (perf_counter() + _TURN_S if reader.pending else 0.0)  # one request needs no clock
-                # A large request is served in slices. What was answered before it must not wait for its end.
+                # A large request is served in slices. Earlier responses must not wait for its end.
                 if answers and comes_apart(frame):
                     if not self._send(answers):
                         return
                     answers = []
                 outcome = take(frame, session)
-                # Kafka mutes the channel: one request of a connection at a time, so that responses keep their order.
+                # Kafka mutes the channel: a connection has one request at a time, which keeps responses in order.
                 if type(outcome) is Answer:
                     answers.append(outcome)
                 elif outcome is not None:
@@ -326,7 +328,8 @@ class Connection(asyncio.BufferedProtocol):
                         self._mute()
                     elif not reader.pending:
                         break
-                    # A client that pipelines thousands of requests must not hold the loop: others come first now.
+                    # A client that pipelines thousands of requests must not hold the loop. Other connections come first
+                    # now.
                     elif perf_counter() > until:
                         self._yield_turn()
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
@@ -334,18 +337,18 @@ class Connection(asyncio.BufferedProtocol):
         self._end_turn(answers, fault)
 
     def _compose(self) -> None:
-        """Have requests pass by the interceptors that there are now."""
+        """Compose the chain of the current interceptors."""
         self._chain_version = self._services.chain_version
         self._take = compose(self._services, self._authentication, self)
 
     def _end_turn(self, answers: Sequence[Answer], fault: Exception | None) -> None:
-        """Send the answers of a wake-up, then read on, or close after a fault."""
+        """Send the responses of a wake-up, then continue reading, or close after a failure."""
         if not self._send(answers):
             return
         if fault is not None:
             self.fail(fault)
             return
-        # Handlers are done with their views by now: the buffer may move its bytes, or go back to the pool.
+        # Handlers no longer use their views, so the buffer can move its bytes or return to the pool.
         reader, parked = self._reader, self._parked
         reader.settle(paused=parked is not None and not reader.awaits_small_frame)
         if parked is not None and reader.pending:
@@ -357,7 +360,7 @@ class Connection(asyncio.BufferedProtocol):
         self._services.core.call_soon(self._resume_turn)
 
     def _resume_turn(self) -> None:
-        """Serve what has arrived, after other connections have had their turn."""
+        """Serve the requests that have arrived, after other connections had their turn."""
         if self._state is State.YIELDED:
             self.release()
 
@@ -370,14 +373,14 @@ class Connection(asyncio.BufferedProtocol):
             delayed.deliver = self._deliver
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
-        """A request that was served in slices has come to its end."""
+        """Conclude a request that was served in slices."""
         self._state, self._parked = _READY, None
         try:
             outcome = outcome_of()
         except Exception as error:  # noqa: BLE001 - as above
             self.fail(error)
             return
-        # A slice may end in a wait, such as a large Fetch that finds too little.
+        # The last slice can result in a wait, for instance of a large Fetch that finds too few records.
         if isinstance(outcome, Waiting):
             self._park(outcome)
             hasten(outcome, self._reader, self._session)
@@ -385,14 +388,14 @@ class Connection(asyncio.BufferedProtocol):
         self._conclude([] if outcome is None else [outcome])
 
     def fail(self, error: Exception) -> None:
-        """Close the connection: what has come is no request, or could not be served."""
+        """Close the connection after bytes that are not a request, or a request that could not be served."""
         level = logging.INFO
         if isinstance(error, DecodeError | UnservedRequestError):
-            if self._advise(error):  # such a client connects again and again, and one line is enough for people
+            if self._advise(error):  # Such a client reconnects again and again, and one line of advice is enough.
                 level = logging.DEBUG
         elif isinstance(error, EncodeError | UnencodableAnswerError):
             _logger.error("An answer cannot be encoded, so its connection closes: %s", error)
-        elif is_shortage(error):  # the modules of an API load with its first request, which takes descriptors
+        elif is_shortage(error):  # An API's modules load with its first request, which takes descriptors.
             _logger.error("A request could not be served, so its connection closes: %s", error)
         else:
             _logger.error("A request could not be served", exc_info=error)
@@ -400,7 +403,7 @@ class Connection(asyncio.BufferedProtocol):
         self.end()
 
     def _advise(self, error: Exception) -> bool:
-        """Give advice about bytes that are no request, or come too early. False without advice for them."""
+        """Log advice about bytes that are not a request, or a request before the login. Return whether there is any."""
         session = self._session
         advice = about_first_bytes(self._reader.peek(4), session.listener)
         if advice is None and session.authentication is not None and session.authentication.is_early(error):
@@ -410,32 +413,32 @@ class Connection(asyncio.BufferedProtocol):
         return advice is not None
 
     def end(self) -> None:
-        """Serve no more; what was answered leaves, then the connection closes."""
+        """Serve no more requests, and close the connection after sending all responses."""
         self._reader.close()
         self._state = State.CLOSING
-        # It closes when all has left (`_on_drained`). A client that does not read is closed by `idle`.
+        # `_on_drained` closes it after sending everything. If the client does not read, the idle timeout closes it.
         if self._outbox.is_blocked:
             self._regulate()
         else:
             self.close()
 
     def _send(self, answers: Sequence[Answer]) -> bool:
-        """Write what was appended, then send the answers. False when one of them has ended the connection."""
+        """Write pending appends, then send the responses. Return False if one of them ended the connection."""
         writes = self._services.core.writes
-        # Appends of this wake-up may complete fetches of others. They look at once if nothing here is delayed.
+        # Appends of this wake-up can complete fetches of other clients, immediately if nothing here is delayed.
         if self._parked is None:
             writes.commit_and_wake()
-        else:  # one that is due may be ours, and its answer belongs behind these
+        else:  # A completed fetch can be this connection's own, and its response must follow these.
             writes.commit()
         return not answers or self._answer(answers)
 
     def _answer(self, answers: Sequence[Answer]) -> bool:
-        """Send answers. False when one of them cannot be encoded: those before it leave, then the connection closes."""
+        """Send responses. If one cannot be encoded, send those before it, close the connection and return False."""
         try:
             data, splices = encode_answers(answers)
         except UnencodableAnswerError as error:
             if error.data:
-                # Answers before the broken one are complete. The client would wait for them in vain.
+                # Responses before the broken one are complete, and the client waits for them.
                 self._outbox.send(error.data, error.splices)
             self.fail(error)
             return False
@@ -443,36 +446,36 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def send(self, data: bytearray, splices: Splices) -> None:
-        """Send encoded answers, or what a fault has made of them, whatever is delayed."""
+        """Send encoded responses, possibly changed by a fault, regardless of delayed requests."""
         self._outbox.send(data, splices)
 
     def _deliver(self, response: Any) -> None:
-        """A delayed request has its response."""
+        """Send the response of the delayed request."""
         if self._state is _PARKED and self._parked is not None:
             answer = self._parked.answer._replace(response=response)
             self._state, self._parked = _READY, None
             self._conclude([answer])
 
     def _conclude(self, answers: Sequence[Answer]) -> None:
-        """Send the answer of a request that was delayed; then serve those behind it, unless the client has to wait."""
+        """Send the response of a delayed request. Then serve the requests after it, unless the client is muted."""
         self._touch()
         if answers and not self._answer(answers):
             return
         if self._session.muted_ms:
             self._mute()
         elif self._reader.pending:
-            self._yield_turn()  # another connection may be in its turn, and the last slice of this one was long
+            self._yield_turn()  # The last slice may have been long.
             return
         self._regulate()
 
     def _mute(self) -> None:
-        """Serve nothing more for a while: the client is over a quota."""
+        """Mute a client that is over a quota."""
         muted = meter.Muted(self._services.core.clock, self._session.muted_ms, self.release)
         self._session.muted_ms = 0
         self._state, self._parked = State.MUTED, Waiting(muted, NO_ANSWER)
 
     def release(self) -> None:
-        """Serve what has arrived while requests had to wait, or read on."""
+        """Serve the requests that have arrived during a delay, or continue reading."""
         if self._state is not State.CLOSING:
             self._state, self._parked = _READY, None
             if self._reader.pending:
@@ -481,7 +484,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._regulate()
 
     def _on_drained(self) -> None:
-        """All answers have left; go on."""
+        """Continue after all responses were sent."""
         if self._state is State.CLOSING:
             self.close()
         elif self._state is _READY and self._reader.pending:
@@ -490,9 +493,9 @@ class Connection(asyncio.BufferedProtocol):
             self._regulate()
 
     def _regulate(self) -> None:
-        """Read on, unless requests are waiting behind a delayed one or answers for a client that does not read."""
-        # Without bytes behind it a delayed request does not stop reading: that is how a closed connection is seen.
-        # The rest of a request that has come in part is read, too: once complete it may end the delay.
+        """Pause reading if requests wait for a delayed one, or responses wait for the client. Otherwise read."""
+        # A delayed request without bytes after it does not stop reading, which is how a closed connection is noticed.
+        # An incomplete request is read to its end, because it may end the delay.
         reader = self._reader
         waits = self._state is not _READY and reader.pending > 0 and not reader.awaits_small_frame
         stop = waits or self._outbox.is_blocked
@@ -500,8 +503,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._stopped = stop
         if stop:
-            # asyncio reports a closed connection only while it reads. If bytes wait behind a delayed request, the loss
-            # of the client is noticed when that request ends, as in Kafka.
+            # asyncio reports a closed connection only while it reads. If bytes wait for a delayed request, the loss of
+            # the client is noticed when that request ends, as in Kafka.
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()

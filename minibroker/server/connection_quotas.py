@@ -1,11 +1,11 @@
-"""Connection quotas: each connection counts from the moment it is accepted (Kafka's `ConnectionQuotas`).
+"""Connection quotas, which count each accepted connection (Kafka's `ConnectionQuotas`).
 
-An acceptor asks here with every connection. It has to wait while the broker or its listener is full, or while
-connections come too fast (KIP-402, KIP-612); a connection from an address that has enough of them is refused. Idle ones
-are closed after `connections.max.idle.ms` (Kafka's `IdleExpiryManager`).
+An acceptor checks them for every connection. It delays the connection while the broker or its listener is full, or
+while connections arrive too fast (KIP-402, KIP-612). If an IP address has too many connections, another one is refused.
+Idle connections are closed after `connections.max.idle.ms` (Kafka's `IdleExpiryManager`).
 
-A listener has limits of its own with `listener.name.<listener>.` before the key; without, those of the broker count for
-it, too (`AbstractConfig.valuesWithPrefixOverride`).
+The prefix `listener.name.<listener>.` sets a key for one listener. Without it, the broker's value applies
+(`AbstractConfig.valuesWithPrefixOverride`).
 """
 
 import logging
@@ -45,18 +45,23 @@ UNLIMITED: Final = INT_MAX
 
 
 class ConnectionLimits:
-    """The limits of one broker. ConfigError for a listener's value that is not allowed.
+    """The limits of one broker.
 
     Args:
-        host_names: looks up the hosts of overrides, where there are any.
+        config: The configuration of the broker.
+        listeners: The names of the listeners.
+        host_names: Returns the resolver for the hosts of overrides.
 
     Attributes:
-        most: connections at once, of all listeners.
-        most_of: the same of a listener, by its name.
-        rate: connections per second, of all listeners.
-        rate_of: the same of a listener, by its name.
-        protected: the listener of the brokers among themselves, which `most` and `rate` do not hold back; None where
-            there is no other one.
+        most: The maximum of open connections of all listeners.
+        most_of: The maximum of open connections by listener.
+        rate: The maximum of new connections per second, of all listeners.
+        rate_of: The maximum of new connections per second, by listener.
+        protected: The listener for traffic between brokers, which is exempt from `most` and `rate`. None if it is the
+            only one.
+
+    Raises:
+        ConfigError: A listener's value is invalid.
     """
 
     def __init__(self, config: BrokerConfig, listeners: Iterable[str], host_names: Callable[[], "HostNames"]) -> None:
@@ -75,11 +80,11 @@ class ConnectionLimits:
                 host_names().look_up(host, partial(self._note, most))
 
     def _note(self, most: int, addresses: Iterable[str]) -> None:
-        """An override counts from when its host is found; a host that is not found has none."""
+        """Add the override of a host that was resolved. Unknown hosts have no override."""
         self._overrides.update(dict.fromkeys(addresses, most))
 
     def most_of_address(self, address: str) -> int:
-        """The most connections that an address may have at once."""
+        """Return the maximum of open connections from an IP address."""
         return self._overrides.get(address, self._of_address)
 
 
@@ -99,17 +104,18 @@ def _of_listener(config: BrokerConfig, listener: str, key: str) -> int:
 _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000
 _STEP_MS: Final = 300
-"""Connections are looked at no more often than that; a network thread of Kafka looks as often."""
+"""The shortest time between two checks of all connections, that of a network thread of Kafka."""
 
 
 class IdleExpiry:
-    """One timer for all connections, at the time when the one that is silent for longest may have to go.
+    """One timer for all connections, set to the time when the longest idle one may expire.
 
-    A connection that waits for an answer is as silent as any other, as in Kafka.
+    Waiting for a response counts as idle, as in Kafka.
 
     Args:
-        longest_ms: how long a connection may be silent; less than nothing is for ever.
-        permits: the connections, as they come and go.
+        clock: The clock of the timer.
+        longest_ms: How long a connection can be idle, in milliseconds. A negative number disables the timer.
+        permits: The permits of the open connections.
     """
 
     def __init__(self, clock: Clock, longest_ms: int, permits: "Collection[ConnectionPermit]") -> None:
@@ -119,12 +125,12 @@ class IdleExpiry:
         self._timer: Timer | None = None
 
     def watch(self) -> None:
-        """There is a connection."""
+        """Start the timer for a new connection."""
         if self._timer is None and self._longest_ms >= 0:
             self._look_after(self._longest_ms)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the timer for good."""
         self._longest_ms = -1
         if self._timer is not None:
             self._timer.cancel()
@@ -150,7 +156,7 @@ class IdleExpiry:
 
     @staticmethod
     def _is_taking(permit: "ConnectionPermit", now_ms: float) -> bool:
-        """Has the client read something of a long answer since the last look?"""
+        """Return whether the client has read part of a long response since the last check."""
         before, permit.seen_unsent = permit.seen_unsent, permit.unsent()
         if not permit.seen_unsent or before == permit.seen_unsent:
             return False
@@ -159,16 +165,16 @@ class IdleExpiry:
 
 
 class ConnectionPermit:
-    """The place of one connection among those that a broker has.
+    """The permit of one open connection.
 
     Attributes:
-        listener: the name of the one that it has come by.
-        address: where it has come from.
-        active_ms: when something was last read or written; the clock's monotonic time. The one attribute that each
-            wake-up writes: a timer for all slots (`idle`) finds the silent ones.
-        abort: closes it at once.
-        unsent: says how many bytes its client has not taken yet.
-        seen_unsent: how many that were when it was last looked at.
+        listener: The name of the listener.
+        address: The IP address of the client.
+        active_ms: The monotonic time of the last read or write, in milliseconds. Each wake-up writes only this
+            attribute, and the timer of `IdleExpiry` checks it.
+        abort: Closes the connection immediately.
+        unsent: Returns the number of bytes that the client has not read yet.
+        seen_unsent: The result of `unsent` in the last check.
     """
 
     __slots__ = ("_quotas", "abort", "active_ms", "address", "listener", "seen_unsent", "unsent")
@@ -183,32 +189,34 @@ class ConnectionPermit:
         self.seen_unsent = 0
 
     def release(self) -> None:
-        """The connection is closed; more than once is once."""
+        """Release the permit of a closed connection. Repeated calls have no effect."""
         quotas, self._quotas = self._quotas, None
         if quotas is not None:
-            self.abort, self.unsent = _nothing, _none  # which know the connection, as it knows this
+            self.abort, self.unsent = _nothing, _none  # This breaks the reference cycle with the connection.
             quotas.leave(self)
 
     def close(self) -> None:
-        """Close the connection, which counts no more."""
+        """Release the permit and close the connection."""
         abort = self.abort
         self.release()
         abort()
 
 
 class Refused(NamedTuple):
-    """A connection that may not come in; it is closed after so long."""
+    """A refused connection, which is closed after `wait_ms` milliseconds."""
 
     wait_ms: int
 
 
 class ConnectionQuotas:
-    """The connections of one broker.
-
-    ConfigError for limits that there cannot be.
+    """The open connections of one broker and their quotas.
 
     Attributes:
-        taken: how many connections there were since the start, and `left` how many of them are closed.
+        taken: The number of connections accepted since the start.
+        left: The number of these that are closed.
+
+    Raises:
+        ConfigError: A limit is invalid.
     """
 
     def __init__(self, services: Services, node_id: int, listeners: tuple[str, ...]) -> None:
@@ -235,36 +243,36 @@ class ConnectionQuotas:
 
     @property
     def rate(self) -> float:
-        """Connections per second, lately."""
+        """The recent rate of new connections per second."""
         return self._rate.measure(self._clock.monotonic_ms())
 
     def stop(self) -> None:
-        """No connection comes any more."""
+        """Stop the timer of idle connections."""
         self._idle.stop()
 
     def reconfigure(self) -> None:
-        """The configuration has changed."""
+        """Apply a changed configuration."""
         try:
             self._limits = ConnectionLimits(self._config(), self._names, lambda: self._services.host_names)
-        except ConfigError as error:  # of what was altered all has been looked at, but files may be written by hand
+        except ConfigError as error:  # Changes were validated, but files can be edited by hand.
             _logger.error("Limits of connections stay as they were: %s", error)  # noqa: TRY400 - it says it all
         self._close_excess()
         self._wake()
 
     def _config(self) -> BrokerConfig:
-        """The broker's own, where it has any."""
+        """Return the configuration of this broker, including its own dynamic keys."""
         configs = self._services.core.configs
         is_altered = bool(configs.all_of(ConfigResourceType.BROKER))
         return configs.of_node(self._node_id) if is_altered else self._services.core.config
 
-    # What an acceptor asks, one after the other
+    # The checks of an acceptor, in their order
 
     def pace_ms(self, listener: str) -> int:
-        """Count a connection that has come: how long it has to wait since too many have come lately; 0 for no time."""
+        """Count a new connection, and return how long it must wait because of the rate of new ones, in milliseconds."""
         now_ms = self._clock.monotonic_ms()
         limits, waits = self._limits, [0]
         for rate, limit in self._paces(listener):
-            # Counted also without a limit: one that is set later has a past to go by.
+            # Count without a limit too, so that a limit set later takes recent connections into account.
             rate.record(1, now_ms)
             if limit != UNLIMITED:
                 waits.append(rate.throttle_ms(limit, now_ms))
@@ -275,15 +283,19 @@ class ConnectionQuotas:
         return wait_ms
 
     def has_descriptors(self, known: int) -> bool:
-        """Whether the process can afford another connection; `known` is any open descriptor. May close log files."""
+        """Return whether the process has descriptors for another connection. May close log files.
+
+        Args:
+            known: Any open descriptor.
+        """
         return self._services.core.files.make_way_for_connection(known)
 
     def has_room(self, listener: str) -> bool:
-        """Is there room for one more? Otherwise it has to wait until others close."""
+        """Return whether another connection can enter. If not, it waits until others close."""
         limits = self._limits
         if self._of_listener[listener] >= limits.most_of[listener]:
             full, most = f"The listener {listener}", limits.most_of[listener]
-        # KIP-402: the listener between brokers is let in beyond the limit, and another connection goes for it.
+        # KIP-402: the listener between brokers can exceed the limit, and another connection is closed instead.
         elif listener != limits.protected and len(self._permits) >= limits.most:
             full, most = "The broker", limits.most
         else:
@@ -293,7 +305,7 @@ class ConnectionQuotas:
         return False
 
     def enter(self, listener: str, address: str) -> ConnectionPermit | Refused:
-        """Let a connection in that has waited for its turn, unless its address has had enough of them."""
+        """Return the permit for a connection, or a refusal if its address has too many."""
         wait_ms = self._pace_of_address(listener, address)
         if wait_ms:
             return Refused(wait_ms)
@@ -313,21 +325,21 @@ class ConnectionQuotas:
         return permit
 
     def leave(self, permit: ConnectionPermit) -> None:
-        """A connection is closed."""
+        """Count a closed connection."""
         del self._permits[permit]
         self._of_listener[permit.listener] -= 1
         held = self._of_address[permit.address] - 1
         if held:
             self._of_address[permit.address] = held
         else:
-            # Clients come from any number of addresses: a zero for each would stay for ever.
+            # Delete counts of zero: clients come from any number of addresses.
             del self._of_address[permit.address]
         self.left += 1
         if self._waiting:
             self._wake()
 
     def wait(self, again: Callable[[], None]) -> None:
-        """Be called when there may be room; once."""
+        """Register a callback that is called once, when there may be room."""
         self._waiting.append(again)
 
     def _wake(self) -> None:
@@ -336,25 +348,25 @@ class ConnectionQuotas:
             again()
 
     def _paces(self, listener: str) -> list[tuple[Rate, int]]:
-        """The rates that count for a listener, each with its limit."""
+        """Return the rates that apply to a listener, each with its limit."""
         limits = self._limits
         of_listener = self._rates[listener], limits.rate_of[listener]
         return [of_listener] if listener == limits.protected else [(self._rate, limits.rate), of_listener]
 
     def _pace_of_address(self, listener: str, address: str) -> int:
-        """The delay before a connection is closed because too many come from its address."""
+        """Return the delay before a connection is closed because its address opens too many, in milliseconds."""
         quotas = self._services.quotas
         wait_ms = 0 if quotas is None else quotas.connected(address, self._node_id)
         if wait_ms:
             now_ms = self._clock.monotonic_ms()
             for rate, _ in self._paces(listener):
-                # It is refused for its address: the listener's rate must not suffer for one noisy client.
+                # A connection refused for its address does not count against the listener's rate.
                 rate.record(-1, now_ms)
             self._services.core.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))
         return wait_ms
 
     def _close_excess(self) -> None:
-        """Close what is too much, those first that have been silent for longest, but none of the protected listener."""
+        """Close the longest idle connections over the limit, except those of the protected listener."""
         excess = len(self._permits) - self._limits.most
         if excess <= 0:
             return
@@ -365,7 +377,7 @@ class ConnectionQuotas:
 
 
 def _nothing() -> None:
-    """A connection that has just begun is not open yet."""
+    """Do nothing, for a connection that is not open yet."""
 
 
 def _none() -> int:

@@ -1,7 +1,7 @@
-"""Watch over an event loop shared with the caller's code: warns when it stands still while clients wait.
+"""A watchdog for an event loop shared with the caller's code: warns if the loop is blocked while clients wait.
 
-`async with Broker()` runs the broker on the caller's loop. A client that blocks there waits for a broker that waits for
-the client: it hangs until its own timeout, or loses its messages without an error.
+`async with Broker()` runs the broker on the caller's loop. If a client blocks that loop, it waits for the broker, and
+the broker waits for the loop. The client hangs until its own timeout, or loses its messages without an error.
 """
 
 import asyncio
@@ -20,16 +20,17 @@ from minibroker.cluster.errors import MinibrokerWarning, is_ours
 _logger: Final = logging.getLogger(LOGGER)
 
 _PAUSE_S: Final = 0.5
-"""Between two looks at a loop that turns."""
+"""Pause between two checks of a running loop, in seconds."""
 _GRACE_S: Final = 1.0
-"""A loop that has not turned for so long stands still."""
+"""How long a loop must not respond to count as blocked, in seconds."""
 
 
 class LoopWatch:
-    """A thread that looks after the running event loop, and warns once.
+    """A thread that watches the running event loop and warns once.
 
     Args:
-        has_waiting_clients: does a client wait for the loop? Called on the thread while the loop stands still.
+        has_waiting_clients: Returns whether a client waits for the loop. Called on the thread while the loop is
+            blocked.
     """
 
     def __init__(self, has_waiting_clients: Callable[[], bool]) -> None:
@@ -42,7 +43,7 @@ class LoopWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._ended.set()
         self._turned.set()
         self._thread.join()
@@ -54,13 +55,13 @@ class LoopWatch:
                 self._loop.call_soon_threadsafe(self._turned.set)
             except RuntimeError:  # the loop is closed
                 return
-            if self._ended.is_set():  # `stop` has come before `clear`
+            if self._ended.is_set():  # `stop` was called before `clear`.
                 return
             if not self._turned.wait(_GRACE_S) and self._has_warned():
                 return
 
     def _has_warned(self) -> bool:
-        """Warn as soon as a client waits; False if the loop turns again before."""
+        """Warn as soon as a client waits. Return False if the loop runs again before that."""
         while True:
             # The one way to see what another thread is at.
             frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as said
@@ -78,14 +79,14 @@ def _warn(line: tuple[str, int]) -> None:
     advice = about_standing_loop()
     try:
         warnings.warn_explicit(advice, MinibrokerWarning, *line)
-    except MinibrokerWarning:  # warnings are errors here, which would not be seen on this thread
+    except MinibrokerWarning:  # Where warnings are errors, nobody would see this one on this thread.
         _logger.warning("%s:%d: %s", *line, advice)
     else:
         _logger.info("%s", advice)
 
 
 def _is_in_broker(frame: FrameType | None) -> bool:
-    """Is the broker itself at work, which may take long and is no mistake of the caller?"""
+    """Return whether the broker's own code is running, which can take long and is not the caller's mistake."""
     while frame is not None:
         if is_ours(frame.f_globals.get("__name__", "")):
             return True
@@ -94,9 +95,9 @@ def _is_in_broker(frame: FrameType | None) -> bool:
 
 
 def _blocking_line(frame: FrameType | None) -> tuple[str, int]:
-    """File and line in the innermost coroutine that the loop runs itself: the call there does not return.
+    """Return file and line of the blocking call in the innermost coroutine that the loop itself runs.
 
-    A client may have coroutines and loops of its own further in, so the search begins at the outer end.
+    A client can have further coroutines and loops inside it, so the search starts with the outermost frame.
     """
     frames: list[FrameType] = []
     while frame is not None:

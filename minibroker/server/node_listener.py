@@ -26,8 +26,8 @@ _BACKLOG: Final = 1024
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> OSError:
-    """The error of an address that cannot be had, in words of ours."""
-    # asyncio's own hold the address as a tuple; a name that is not found has an errno of its own kind.
+    """Return an error that explains why an address cannot be bound."""
+    # asyncio's errors contain the address as a tuple. For an unknown host, the errno is negative.
     reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
     hint = ""
     if error.errno == errno.EADDRINUSE:
@@ -36,7 +36,11 @@ def cannot_listen(host: str, port: int, error: OSError) -> OSError:
 
 
 def check_free(host: str, port: int) -> None:
-    """OSError if the address is taken. A check before the data directory is touched; `listen` decides."""
+    """Check that an address is free, before the data directory is changed. Only `listen` knows for certain.
+
+    Raises:
+        OSError: The address is in use or not permitted.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -49,12 +53,12 @@ def check_free(host: str, port: int) -> None:
                     each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 each.bind(address)
     except OSError as error:
-        if error.errno in {errno.EADDRINUSE, errno.EACCES}:  # others may be of a family that asyncio passes over
+        if error.errno in {errno.EADDRINUSE, errno.EACCES}:  # asyncio skips addresses of families that fail otherwise.
             raise cannot_listen(host, port, error) from None
 
 
 class Kind(NamedTuple):
-    """The kind of a listener: its name, and its TLS if it has any."""
+    """The name of a listener, and its TLS context if it has any."""
 
     name: str
     tls: Callable[[], ssl.SSLContext] | None = None
@@ -70,18 +74,19 @@ class _Opened(NamedTuple):
 
 
 class NodeListener:
-    """The sockets that a node listens on.
+    """The listeners of a node.
 
-    A node that is taken down keeps its ports: they are bound, but do not listen, so that clients are refused
-    and no other program is given them.
+    A stopped node keeps its ports: they stay bound without listening, so clients are refused and no other program gets
+    the ports.
 
     Args:
-        make: a connection in a set and a permit, by the listener of that name.
-        quotas: how many there may be.
-        advised: what was advised before (`Services.advised`).
+        make: Creates a connection for a set of connections, a listener's name and a permit.
+        quotas: The connection quotas of the node.
+        clock: The clock of the delays.
+        advised: The advice already given (`Services.advised`).
 
     Attributes:
-        connections: the open ones.
+        connections: The open connections.
     """
 
     def __init__(
@@ -103,12 +108,12 @@ class NodeListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) that the node listens on, or would, by its first listener."""
+        """(host, port) of the node's first listener, even while the node is stopped."""
         return next(iter(self.addresses.values()))
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """(host, port) of each listener by its name; of several sockets of one the first."""
+        """(host, port) by listener. A listener with several sockets has the address of the first one."""
         found: dict[str, tuple[str, int]] = {}
         open_ones = [(opened.kind, each) for opened in self._servers for each in opened.sockets]
         for kind, each in open_ones or self._held:
@@ -117,13 +122,17 @@ class NodeListener:
         return found
 
     def descriptors(self) -> list[int]:
-        """Of all open sockets: those that it listens on, and its connections'."""
+        """Return the descriptors of all open sockets, both listening and connected ones."""
         listening = [each.fileno() for opened in self._servers for each in opened.sockets]
         connected = [each.fileno() for each in tuple(self.connections)]
         return [each for each in listening + connected if each >= 0]
 
     async def listen(self, kind: Kind, host: str, port: int) -> int:
-        """Listen at one more address; port 0 picks a free one. Returns the port. OSError when it cannot be had."""
+        """Add a listener at an address, and return its port. Port 0 picks a free one.
+
+        Raises:
+            OSError: The address cannot be bound.
+        """
         try:
             opened = await self._serve(kind, host, port)
         except OSError as error:
@@ -141,8 +150,12 @@ class NodeListener:
         return _Opened(kind, tls_server.TlsAcceptor(kind.tls, self._advised, *others))
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
-        """Sockets at all addresses of a host. OSError."""
-        # asyncio finds the addresses and binds the sockets; what comes there is taken otherwise.
+        """Return sockets bound to all addresses of a host.
+
+        Raises:
+            OSError: An address cannot be bound.
+        """
+        # asyncio resolves the host and binds the sockets. An `Acceptor` accepts the connections.
         server = await self._loop.create_server(asyncio.Protocol, host, port, start_serving=False)
         bound: list[socket.socket] = []
         try:
@@ -157,7 +170,7 @@ class NodeListener:
         return bound
 
     async def end(self) -> None:
-        """Close everything; what has been accepted has come through and gone when this returns."""
+        """Close everything. All accepted connections are closed when this returns."""
         await self.settled()
         await self._accept_no_more()
         self._release()
@@ -165,28 +178,28 @@ class NodeListener:
         self.quotas.stop()
 
     def reconfigure(self) -> None:
-        """The configuration has changed."""
+        """Apply a changed configuration."""
         self.quotas.reconfigure()
 
-    # A node that is taken down, and up again
+    # Stopping and restarting a node
 
     def close(self) -> None:
-        """Take no more connections and abort those that there are; see `settled` for when that is through."""
+        """Stop accepting and abort all connections. `settled` waits for the end."""
         self._stop_accepting()
         self._abort()
         self._after(self._close)
 
     def open(self) -> None:
-        """Listen where it was; see `settled` for when that is through."""
+        """Listen at the same addresses again. `settled` waits for the end."""
         self._after(self._open)
 
     async def settled(self) -> None:
-        """Wait until all that was begun with `close` or `open` is done."""
+        """Wait until all calls of `close` and `open` have taken effect."""
         while self._changes is not None and not self._changes.done():
             await asyncio.wait([self._changes])
 
     def _after(self, change: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Have a change made once those before it are through, in their order."""
+        """Schedule a change after the earlier ones."""
         before = self._changes
 
         async def run() -> None:
@@ -201,7 +214,7 @@ class NodeListener:
             (opened.kind, each.family, each.getsockname()) for opened in self._servers for each in opened.sockets
         ]
         await self._accept_no_more()
-        self._abort()  # what had been accepted before and has come through since
+        self._abort()  # connections accepted before, which have opened since
         for kind, family, address in addresses:
             try:
                 held = _bound_again(family, address)
@@ -216,7 +229,7 @@ class NodeListener:
             self._servers.append(await self._serve(kind, held=each))
 
     async def _accept_no_more(self) -> None:
-        """Close the sockets; the connections that they have accepted come through."""
+        """Close the listening sockets, and wait until accepted connections are set up."""
         for opened in self._servers:
             opened.acceptor.close()
         for opened in self._servers:
@@ -239,7 +252,11 @@ class NodeListener:
 
 
 def _bound_again(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """A socket at an address that one has just given up. OSError."""
+    """Return a socket bound to an address that was just closed.
+
+    Raises:
+        OSError: The address cannot be bound.
+    """
     held = socket.socket(family, socket.SOCK_STREAM)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,8 +1,8 @@
-"""The outgoing half of a connection: answers in memory, and file ranges, of which only small ones pass through Python.
+"""The outgoing half of a connection: responses in memory, and file ranges, of which only small ones are copied.
 
-asyncio's transport sends what is in memory. A range of a file is sent with `os.sendfile` on a second descriptor of
-the same socket, while the transport has nothing of its own to send; where `os.sendfile` is missing or refuses, or
-there is no descriptor to be had, the range is read and sent like anything else.
+asyncio's transport sends bytes in memory. `os.sendfile` sends a file range on a second descriptor of the same socket,
+while the transport has nothing of its own to send. If `os.sendfile` is missing or fails, or no descriptor is free, the
+range is read and sent like other bytes.
 """
 
 import asyncio
@@ -21,27 +21,27 @@ from minibroker_storage.files import COPIED, LogSlice
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK: Final = 1 << 18
 _WHOLE: Final = 4 * _CHUNK
-"""A larger answer waits in pieces: asyncio would copy all that the socket does not take at once."""
+"""The most bytes passed to asyncio at once, which would copy all that the socket does not accept immediately."""
 _UNSENT: Final = 128 * 1024
-"""Bytes that the kernel takes beyond those that the client's window has room for.
+"""Bytes that the kernel buffers beyond the client's window.
 
-By default it would take megabytes far ahead of the client, which fall out of the processor's caches before they leave.
-With 32 KiB, readers with small windows come to a halt.
+By default it would buffer megabytes ahead of the client, which leave the processor's caches before they are sent. With
+32 KiB, readers with small windows stall.
 """
 _NOTSENT_LOWAT: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
-"""The flag for the kernel that a file range follows, so that the header gets no packet of its own."""
+"""The flag that tells the kernel that a file range follows, so that the header gets no packet of its own."""
 
 
 class Outbox:
-    """The bytes that one connection has yet to send.
+    """The unsent bytes of one connection.
 
-    `on_moved` is called when the client has taken more of what it did not take at once, `on_drained` when everything
-    has left after `is_blocked` had been true.
+    `on_moved` is called when the client has accepted more of the queued bytes. `on_drained` is called when everything
+    was sent after `is_blocked` was true.
 
     Attributes:
-        is_blocked: something is left to send.
-        sendfile: ranges of files go from the file to the socket without a copy.
+        is_blocked: Whether bytes are queued.
+        sendfile: Whether file ranges are sent without a copy.
     """
 
     __slots__ = (
@@ -66,22 +66,22 @@ class Outbox:
         self._on_drained = on_drained
         self._queue: deque[memoryview | LogSlice] = deque()
         self.is_blocked = False
-        self._paused = False  # the transport still has bytes of its own
-        self._resuming = False  # the transport has none left, and it is soon our turn
-        self._waiting = False  # for the socket to take more of a file
+        self._paused = False  # The transport has buffered bytes.
+        self._resuming = False  # The transport's buffer is empty, and `_go_on` is scheduled.
+        self._waiting = False  # The socket is full, and a file range waits.
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
-        # TLS encrypts in Python's process: the file has to pass through it.
+        # TLS is encrypted in this process, so the file's bytes must pass through it.
         self.sendfile = HAS_SENDFILE and transport.get_extra_info("sslcontext") is None
         if _NOTSENT_LOWAT is not None:
-            with contextlib.suppress(OSError, AttributeError):  # a socket that is no TCP's, or none
+            with contextlib.suppress(OSError, AttributeError):  # Not a TCP socket.
                 transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT)
 
     def send(self, data: bytearray, splices: Splices) -> None:
-        """Send `data` with the splices at their places."""
+        """Send `data`, with each splice inserted at its position."""
         if self._transport.is_closing():
             return
-        # Nothing waits, so the bytes go to the transport as they are. With a queue they would overtake it.
+        # The queue is empty, so the bytes can go directly to the transport. Otherwise they would overtake the queue.
         if not self._queue and (splices or len(data) <= _WHOLE):
             if not splices:
                 self._transport.write(data)
@@ -89,7 +89,7 @@ class Outbox:
             size = 0
             for _, splice in splices:
                 size += splice.size
-            # Small ranges are cheaper copied: `sendfile` needs two system calls and a second descriptor.
+            # Copying small ranges is cheaper: `sendfile` takes two system calls and a second descriptor.
             if size <= COPIED:
                 self._send_joined(data, splices)
                 return
@@ -102,7 +102,7 @@ class Outbox:
             try:
                 part.handle.pin()
             except (OSError, StorageError):
-                # The file cannot be opened, or was deleted by a request behind the fetch: the response cannot be sent.
+                # The file cannot be opened, or a later request has deleted it, so the response cannot be sent.
                 self._transport.abort()
                 return
             self._queue.append(part)
@@ -111,7 +111,7 @@ class Outbox:
         self._pump()
 
     def _send_joined(self, data: bytearray, splices: Splices) -> None:
-        """Send `data` with the bytes of the ranges at their places."""
+        """Send `data` with copies of the file ranges inserted."""
         view = memoryview(data)
         parts: list[memoryview | bytes] = []
         sent = 0
@@ -120,7 +120,7 @@ class Outbox:
                 part = cast("LogSlice", splice)
                 piece = part.read()
                 if len(piece) < part.size:
-                    # The file was truncated meanwhile, and the response's length is sent already.
+                    # The file was truncated after the response's length was encoded.
                     self._transport.abort()
                     return
                 parts += (view[sent:position], piece)
@@ -132,13 +132,13 @@ class Outbox:
         self._transport.write(b"".join(parts))
 
     def pause(self) -> None:
-        """The transport's own buffer has filled."""
+        """Stop sending: the transport's buffer has filled."""
         self.is_blocked = self._paused = True
         self._resuming = False
 
     def resume(self) -> None:
-        """The transport's own buffer is empty."""
-        # Not at once: asyncio reports a lost connection twice when a write fails while it tells us to go on.
+        """Continue sending: the transport's buffer is empty."""
+        # Not immediately: asyncio reports a lost connection twice if a write fails within `resume_writing`.
         self._resuming = True
         self._loop.call_soon(self._go_on)
 
@@ -152,7 +152,7 @@ class Outbox:
             self._on_drained()
 
     def close(self) -> None:
-        """Nothing more will be sent."""
+        """Drop the queue and release its files."""
         self._resuming = False
         self._stop_waiting()
         for item in self._queue:
@@ -175,7 +175,7 @@ class Outbox:
                 if item:
                     self._transport.write(item)
                 continue
-            # It stays in the queue until it has left, so that `close` finds and unpins it whatever happens here.
+            # Keep the range in the queue until it is sent, so that `close` can always unpin it.
             left = self._send_range(item)
             if left is None:
                 queue.popleft()
@@ -185,9 +185,10 @@ class Outbox:
         self.is_blocked = self._paused or bool(queue)
 
     def _send_ahead(self, item: memoryview) -> memoryview:
-        """Send bytes that a file range follows, as one packet with it if may be.
+        """Send bytes before a file range, if possible in one packet with it.
 
-        Returns what the socket did not take.
+        Returns:
+            The bytes that the socket did not accept.
         """
         direct = self._socket()
         if direct is None:
@@ -197,20 +198,20 @@ class Outbox:
         except (BlockingIOError, InterruptedError):
             return item
         except OSError:
-            return item  # the transport meets the same fault and reports it
+            return item  # The transport runs into the same error and reports it.
 
     def _send_range(self, item: LogSlice) -> LogSlice | None:
-        """Send a range as far as the socket takes it; returns what is left."""
+        """Send as much of a range as the socket accepts, and return the remainder, or None."""
         direct = self._socket() if self.sendfile else None
         if direct is None:
             return self._send_copy(item)
         handle, position, size = item
         try:
-            with handle as fd:  # pinned before, so the descriptor is there even if the file was deleted since
+            with handle as fd:  # pinned before, so the descriptor is valid even if the file was deleted
                 while size:
                     sent = os.sendfile(direct.fileno(), fd, position, size)
                     if sent == 0:
-                        # The file was truncated meanwhile, and the response's length is sent already.
+                        # The file was truncated after the response's length was sent.
                         self._transport.abort()
                         return None
                     position += sent
@@ -222,13 +223,13 @@ class Outbox:
             self._transport.abort()
             return None
         except OSError:
-            # Not every file system can do it; what is left goes the other way.
+            # The file system does not support it. The remainder is copied.
             self.sendfile = False
             return item._replace(position=position, size=size)
         return None
 
     def _send_copy(self, item: LogSlice) -> LogSlice | None:
-        """Read a piece and hand it to the transport; returns what is left."""
+        """Read a chunk and write it to the transport. Return the remainder, or None."""
         try:
             with item.handle as fd:
                 piece = os.pread(fd, min(item.size, _CHUNK), item.position)
@@ -242,9 +243,9 @@ class Outbox:
         return left if left.size else None
 
     def _socket(self) -> socket.socket | None:
-        """The second descriptor; None while descriptors are short."""
+        """Return the second descriptor of the socket, or None while descriptors are short."""
         if self._direct is None:
-            # asyncio keeps the transport's own descriptor to itself, so waiting for it needs a second one.
+            # asyncio does not let others watch the transport's own descriptor.
             try:
                 direct: socket.socket = self._transport.get_extra_info("socket").dup()
             except OSError:
@@ -258,8 +259,7 @@ class Outbox:
 
     def _wait(self, direct: socket.socket) -> None:
         if not self._waiting:
-            # asyncio watches the descriptor of its own; the second one gets its own writer, or the loop would refuse
-            # it.
+            # asyncio watches its own descriptor of the socket, and the loop would refuse a second writer for it.
             self._waiting = True
             self._loop.add_writer(direct.fileno(), self._on_writable)
 

@@ -1,4 +1,4 @@
-"""The server: all brokers of one process, from their start to an orderly stop (Kafka's `BrokerServer`)."""
+"""The server: all brokers of one process, from start to orderly stop (Kafka's `BrokerServer`)."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ with lazy:
     from minibroker.security import listener_security
 
 if TYPE_CHECKING:
-    # Most brokers compact nothing, and have no logins.
+    # Most brokers compact nothing and have no logins.
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 
@@ -44,13 +44,17 @@ class Server:
     """Brokers on the running event loop.
 
     Args:
-        listeners: of the first one; the others have the ports behind them, also where they are advertised. Port 0
-            picks a free one for each.
-        brokers: how many there are.
-        racks: the rack of each broker, see `Core`.
+        config: The configuration of the brokers.
+        data_dir: The data directory.
+        given: The listeners of the first broker. The other brokers use the following ports, also where they are
+            advertised. Port 0 picks a free port for each.
+        clock: The clock of the brokers.
+        brokers: The number of brokers.
+        racks: The rack of each broker, see `Core`.
 
-    OSError for a port that is taken, before anything is written.
-    ValueError, OSError for a listener whose TLS, SASL or limits cannot be had as they are configured.
+    Raises:
+        OSError: A port is in use, before anything is written, or a listener's file cannot be read.
+        ValueError: A listener's TLS, SASL or limits are invalid.
     """
 
     def __init__(
@@ -97,20 +101,28 @@ class Server:
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port) that the first broker listens on."""
+        """(host, port) of the first broker."""
         return self._listeners[0].address
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """(host, port) of each broker, also of one that is down."""
+        """(host, port) of each broker, including stopped ones."""
         return [listener.address for listener in self._listeners]
 
     def addresses_of(self, listener: str) -> list[tuple[str, int]]:
-        """(host, port) of each broker by a listener. KeyError."""
+        """Return (host, port) of a listener on each broker.
+
+        Raises:
+            KeyError: There is no such listener.
+        """
         return [each.addresses[listener] for each in self._listeners]
 
     async def start(self) -> None:
-        """Listen. OSError if an address is not available."""
+        """Open the listeners of all brokers.
+
+        Raises:
+            OSError: An address is not available.
+        """
         for number, node in enumerate(self.services.core.cluster.nodes.values()):
             behind = number * self._step
             make, quotas = partial(self._connection, node), self._quotas[node.id]
@@ -126,7 +138,10 @@ class Server:
             advertise(self.services.core, node)
 
     def has_waiting_clients(self) -> bool:
-        """Is a connection to be accepted, or a request to be read? For other threads while the loop stands still."""
+        """Return whether a connection waits to be accepted or a request to be read.
+
+        Other threads call this while the event loop is blocked.
+        """
         poll = select.poll()
         for listener in self._listeners:
             for descriptor in listener.descriptors():
@@ -146,7 +161,7 @@ class Server:
         return Connection(self.services, self._pool, connections, node, listener, permit, self._security[listener])
 
     async def stop(self, *, keep: bool = True) -> None:
-        """Close the listeners and all connections, then the logs; see `Core.closing` for `keep`."""
+        """Close the listeners and all connections, then the logs. See `Core.closing` for `keep`."""
         for listener in self._listeners:
             await listener.end()
         self.services.core.logs.stop_chores()
@@ -156,7 +171,7 @@ class Server:
         with closing(self.services.core.closing(keep=keep)) as steps:
             until = time.perf_counter() + _SLICE_S
             for _ in steps:
-                if time.perf_counter() > until:  # the loop may be that of an application, which goes on
+                if time.perf_counter() > until:  # The loop may belong to an application that continues.
                     await asyncio.sleep(0)
                     until = time.perf_counter() + _SLICE_S
 
@@ -177,7 +192,7 @@ class Server:
         future.add_done_callback(end)
 
     def _aside(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
-        """As `_background`, for work that may never end: neither stop nor exit waits for it."""
+        """Like _background(), but for work that may never end: neither stop nor exit waits for it."""
 
         def run() -> None:
             try:
@@ -192,7 +207,7 @@ class Server:
     def _on_a_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
         try:
             return self._loop.run_in_executor(None, work)
-        except OSError:  # its module loads with its first use, which takes a descriptor: then others wait for the work
+        except OSError:  # No descriptor is free to load the executor.
             done: asyncio.Future[None] = self._loop.create_future()
             try:
                 work()
@@ -205,7 +220,7 @@ class Server:
     def _run_cleaning(
         self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"
     ) -> Callable[[], object]:
-        """Clean in a process of its own; see `RunCleaning`."""
+        """Run a cleaning plan in another process, see `RunCleaning`."""
         task = log_cleaner.start_cleaning(plan, done)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -213,13 +228,13 @@ class Server:
 
 
 def _log_file_limit() -> int:
-    """The most log files that may be open at once: half of what the process may open, the rest is for connections."""
+    """Return the maximum of open log files: half of the process's descriptors. Connections use the other half."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
     if soft < limit:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             soft = limit
-        except (OSError, ValueError):  # macOS has a lower limit of its own
+        except (OSError, ValueError):  # macOS has a lower limit of its own.
             pass
     return max(_LEAST_LOG_FILES, min(soft, _WANTED_FILES) // 2)

@@ -51,34 +51,37 @@ _COORDINATOR_OF: Final = {
     CONSUMER_OFFSETS: "groups",
     SHARE_GROUP_STATE: "share_states",
 }
-"""Topic -> the attribute of `Services` that keeps its state there, in the order of loading."""
+"""The attribute of `Services` that keeps its state in each topic, in the order of loading."""
 _COORDINATORS: Final = (*_COORDINATOR_OF.values(), "share_partitions")
-"""The attributes of `Services` that coordinate; one is there once a request has asked for it."""
+"""The attributes of `Services` that are coordinators. Each is created by the first request for it."""
 _logger = logging.getLogger(__name__)
 
 
 class Services:
-    """The services of one broker; most of them are made when the first request asks for them.
+    """The services of one broker, most of which are created by the first request for them.
 
     Args:
-        aside: as `Core.background`, for work that may never end: nothing waits for it when the broker stops.
-
-    ConfigError for an authorizer that is not served; the core stays open then.
+        core: The core of the broker, which stays open if an exception is raised.
+        release: The release of Kafka that the broker emulates.
+        aside: Like `Core.background`, but for work that may never end. Stopping the broker does not wait for it.
 
     Attributes:
-        core: the ground they stand on.
-        release: the release of Kafka that the broker is taken for; None: it serves whatever any release did.
-        served: API key -> its first and last version, where a broker serves less than the dispatch table has.
-        authorizer: decides who may do what; None where every client may do everything.
-        quotas: holds clients against their quotas; None while there are none.
-        recording: records requests (`minibroker.server.inspection.recording`); None while nobody wants them.
-        faults: the faults that were installed (`minibroker.server.faults.registry`); None before the first one.
-        chain_version: counts how often `quotas`, `recording` or `faults` have changed; connections compose the chain
-            again.
-        misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
-        copying: held while a snapshot is taken or restored, both of which take a while.
-        started_ms: when that was, on the clock's monotonic time.
-        validated_records, fetch_max_bytes, max_elements: settings that the hot paths ask for, looked up once.
+        core: The core of the broker.
+        release: The emulated release of Kafka, or None to serve the APIs of all releases.
+        served: The first and last served version by API key, or None for those of the dispatch table.
+        authorizer: The authorizer, or None if every client may do everything.
+        quotas: The quotas of clients, or None if there are none.
+        recording: The recording of requests (`minibroker.server.inspection.recording`), or None while it is off.
+        faults: The installed faults (`minibroker.server.faults.registry`), or None before the first one.
+        chain_version: The number of changes of `quotas`, `recording` or `faults`. Connections compose their chain again
+            when it changes.
+        misspelt_topics: The topic that a client probably meant, by the name of the topic that its request created.
+        copying: A lock held while a snapshot is created or restored, which takes a while.
+        started_ms: The monotonic time of the start, in milliseconds. validated_records, fetch_max_bytes, max_elements:
+            Settings used in hot paths, looked up once.
+
+    Raises:
+        ConfigError: The authorizer is not supported.
     """
 
     def __init__(self, core: Core, release: "Release | None" = None, aside: "Background | None" = None) -> None:
@@ -100,7 +103,7 @@ class Services:
         self.works_around_clients = config.boolean("minibroker.client.workarounds.enable")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self.max_elements = config.integer("minibroker.request.elements.max")
-        self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join again
+        self._forgotten_groups: set[str] = set()  # consumer groups whose members must join again
         self._closed = False
         self._has_moved_misplaced = False
         core.metadata.subscribe("quotas", self._look_for_quotas)
@@ -111,22 +114,22 @@ class Services:
         core.call_soon(self.resume_coordinators)
 
     def is_before(self, release: str) -> bool:
-        """Does the broker emulate an earlier release than this one of `RELEASES`?"""
+        """Return whether the broker emulates a release before this one of `RELEASES`."""
         return self.release is not None and not self.release.is_at_least(release)
 
     @property
     def checks_messages(self) -> bool:
-        """Whether rights or quotas look at whole messages, so that no request takes the plain shape."""
+        """Whether rights or quotas inspect whole messages, which rules out the plain shape."""
         return self.authorizer is not None or self.quotas is not None
 
     @property
     def is_loading_groups(self) -> bool:
-        """Whether there may be groups in `__consumer_offsets` that are not known yet."""
+        """Whether groups from `__consumer_offsets` may still be loading."""
         groups = self.made_groups
         return groups is not None and groups.store.is_loading
 
     def forget_visits(self) -> None:
-        """No client has sent anything of itself, or set the level of a logger."""
+        """Forget the telemetry and the logger levels that clients have set."""
         if "telemetry" in self.__dict__:
             self.telemetry.forget()
         self._restore_loggers()
@@ -136,7 +139,7 @@ class Services:
             self.loggers.restore()
 
     def forget_coordinators(self) -> None:
-        """All groups and transactions are gone. Clients that wait in a group have to find its coordinator again."""
+        """Forget all groups and transactions. Clients that wait in a group have to find its coordinator again."""
         if self.made_groups is not None:
             self.groups.forget_all()
         self.close_coordinators()
@@ -150,7 +153,7 @@ class Services:
                 self.__dict__[name].close()
 
     def resume_coordinators(self) -> None:
-        """Have the coordinators load what earlier runs have left: members have to expire, transactions to end."""
+        """Load the coordinators' state of earlier runs, so that members can expire and transactions end."""
         if self._closed:
             return
         for topic, name in _COORDINATOR_OF.items():
@@ -158,7 +161,11 @@ class Services:
                 getattr(self, name).store.load_all()
 
     def create_topic(self, name: str) -> Topic:
-        """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
+        """Create a topic with the broker's defaults, or with those of its coordinator.
+
+        Raises:
+            TopicError: The topic cannot be created.
+        """
         coordinator = _COORDINATOR_OF.get(name)
         if coordinator is not None:
             topic: Topic = getattr(self, coordinator).store.log.ensure()
@@ -167,14 +174,14 @@ class Services:
 
     @cached_property
     def quota_table(self) -> "QuotaTable":
-        """All quotas; read when there are any, or the first request asks for them."""
+        """All quotas, read when the first one exists or a request needs them."""
         table = entities.QuotaTable(self.core.metadata, lambda: self._settle_quotas(table))
         self._settle_quotas(table)
         return table
 
     @cached_property
     def host_names(self) -> "HostNames":
-        """Looks up the hosts that quotas and limits name; made when there is one."""
+        """The resolver for host names in quotas and limits, created on first use."""
         return quotas_host_names.HostNames(self.core.clock, self._aside)
 
     def _move_misplaced(self) -> None:
@@ -184,12 +191,12 @@ class Services:
         self._has_moved_misplaced = True
         if any(self.core.topics.get(name) is not None for name in INTERNAL_TOPICS):
             misplaced.move_misplaced(self.core)
-        # Not before: the move writes markers, and no coordinator may be made for them meanwhile.
+        # Only now, because the move writes markers, which must not create a coordinator yet.
         self.core.hooks.marker_written.subscribe(self._on_marker_written)
 
     @cached_property
     def groups(self) -> "GroupCoordinator":
-        """Consumer groups and committed offsets; made when the first request asks for them."""
+        """The group coordinator, with committed offsets, created on first use."""
         self._move_misplaced()
         return groups_coordinator.GroupCoordinator(
             self.core,
@@ -201,53 +208,53 @@ class Services:
 
     @property
     def made_groups(self) -> "GroupCoordinator | None":
-        """The group coordinator, if a request has asked for it."""
+        """The group coordinator, or None before its first use."""
         return self.__dict__.get("groups")
 
     @property
     def made_share_partitions(self) -> "SharePartitions | None":
-        """The share-partitions in use, if a request has asked for them."""
+        """The share-partitions in use, or None before their first use."""
         return self.__dict__.get("share_partitions")
 
     @cached_property
     def transactions(self) -> "TransactionCoordinator":
-        """Transactional ids and their transactions; made when the first request asks for them."""
+        """The transaction coordinator, created on first use."""
         self._move_misplaced()
         return transactions_coordinator.TransactionCoordinator(self.core)
 
     @cached_property
     def share_states(self) -> "ShareCoordinator":
-        """The states of share-partitions; made when the first request asks for them."""
+        """The share coordinator, with the states of share-partitions, created on first use."""
         self._move_misplaced()
         return share_state_coordinator.ShareCoordinator(self.core)
 
     @cached_property
     def share_partitions(self) -> "SharePartitions":
-        """The share-partitions in use, and share sessions; made when the first request asks for them."""
+        """The share-partitions in use, and share sessions, created on first use."""
         return share_partitions_manager.SharePartitions(self.core, self.share_states)
 
     @cached_property
     def loggers(self) -> "BrokerLoggers":
-        """The loggers as clients see them; made when the first request asks for them."""
+        """The loggers that clients can configure, created on first use."""
         return broker_loggers.BrokerLoggers()
 
     @cached_property
     def telemetry(self) -> "Telemetry":
-        """The metrics that clients push; made when the first request asks for it."""
+        """The metrics that clients push, created on first use."""
         return clients.Telemetry(self.core)
 
     @cached_property
     def security(self) -> "SecurityStore":
-        """Credentials and delegation tokens; made at their first use."""
+        """Credentials and delegation tokens, created on first use."""
         return store.SecurityStore(self.core)
 
     def close(self, *, keep: bool = True) -> None:
-        """Close the services, then the core; see `Core.closing`."""
+        """Close the services, then the core, see `Core.closing`."""
         self.stop()
         self.core.close(keep=keep)
 
     def stop(self) -> None:
-        """Stop all work for clients; `core` is still to be closed."""
+        """Stop all work for clients. `core` stays open."""
         self._closed = True
         self.core.slices.stop()
         self._restore_loggers()
@@ -258,7 +265,7 @@ class Services:
             _ = self.quota_table
 
     def _settle_quotas(self, table: "QuotaTable") -> None:
-        """Count what clients use while there are quotas."""
+        """Enforce quotas while there are any."""
         self.chain_version += 1
         if not len(table):
             self.quotas = None
@@ -272,7 +279,7 @@ class Services:
             self.telemetry.resubscribe()
 
     def _on_leader_moved(self, partition: Partition) -> None:
-        """Another node coordinates what is in the partition, or serves the share groups that read it."""
+        """Update coordinators and share-partitions after another node became the leader of a partition."""
         if self.made_share_partitions is not None:
             self.share_partitions.leader_moved(partition)
         name = _COORDINATOR_OF.get(partition.topic.name)
@@ -286,7 +293,7 @@ class Services:
             self.groups.store.complete_transaction(index, producer_id, commit=commit)
 
     def _on_topics_deleted(self, names: Collection[str]) -> None:
-        """Forget what groups have committed for topics. Much of it takes its time, and nobody waits, as in Kafka."""
+        """Forget the committed offsets of topics. This can take long and nothing waits for it, as in Kafka."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
             self.core.slices.run(self.groups.store.topics_deleted(names), lambda _: None, _log_failure)
         if self.made_share_partitions is not None:
@@ -305,7 +312,13 @@ def open_services(
     aside: "Background | None" = None,
     **given: Unpack[Surroundings],
 ) -> Services:
-    """The services of a broker on a core of its own. ReleaseError, ConfigError, and what opening a directory raises."""
+    """Open a core and return its services.
+
+    Raises:
+        ReleaseError: `minibroker.emulate` names an unknown release.
+        ConfigError: The authorizer is not supported.
+        Exception: The data directory cannot be opened.
+    """
     release = _release_of(config)
     features = FEATURES if release is None else release.features
     core = Core(config, data_dir, clock, features=features, **given)
@@ -317,7 +330,11 @@ def open_services(
 
 
 def _release_of(config: BrokerConfig) -> "Release | None":
-    """The release that `minibroker.emulate` names, if it names one. ReleaseError."""
+    """Return the release that `minibroker.emulate` names, or None.
+
+    Raises:
+        ReleaseError: There is no such release.
+    """
     text = config.optional_text("minibroker.emulate")
     if not text:
         return None
@@ -325,14 +342,18 @@ def _release_of(config: BrokerConfig) -> "Release | None":
 
 
 def _served(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[int, int]] | None:
-    """Return the versions that are served by API key, or None for those of the dispatch table."""
+    """Return the served versions by API key, or None for those of the dispatch table."""
     if not unstable:
         return None if release is None else release.served
     return releases.with_unstable_versions(release)
 
 
 def _authorizer(core: Core) -> "Authorizer | None":
-    """The authorizer that is configured. ConfigError."""
+    """Return the configured authorizer, or None.
+
+    Raises:
+        ConfigError: The authorizer is not supported.
+    """
     if not core.config.text("authorizer.class.name"):
         return None
     return authorizer.create_authorizer(core.config, core.metadata)

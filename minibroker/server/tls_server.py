@@ -1,8 +1,8 @@
-"""TLS listeners: a connection begins after its TLS handshake.
+"""TLS listeners, whose connections begin after the TLS handshake.
 
-asyncio's own server says neither why a handshake has failed nor that one is under way, so it is neither advised upon
-nor ended with the broker. Here both is known, and a handshake has a bounded time. What asyncio needs for one, some 0.3
-MB, is not spent on clients that have not yet said hello.
+asyncio's own server does not report failed handshakes or those in progress, so no advice could be given, and the broker
+could not end them when it stops. Both are possible here, and a handshake has a timeout. asyncio allocates some 0.3 MB
+per handshake, but not before the client has sent its first message.
 """
 
 import asyncio
@@ -21,24 +21,24 @@ from minibroker.server.connection import Connection
 _logger: Final = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS: Final = 30.0
-"""The time from the connection to the end of the handshake; after it the connection is closed."""
+"""The timeout of the handshake in seconds, after which the connection is closed."""
 
 _GOODBYE_SECONDS: Final = 1.0
-"""The time that the client has to answer the broker's close_notify."""
+"""How long the client can take to answer the broker's close_notify, in seconds."""
 _LEAST_SECONDS: Final = 0.001
 _HEAD: Final = 5
-"""Bytes of a record's header: what is in it, a version, and a length of two bytes."""
+"""The size of a record header in bytes: its content type, a version and a length of two bytes."""
 _HANDSHAKE: Final = b"\x16\x03"
 _LONGEST_RECORD: Final = 1 << 14
 
 
 class TlsAcceptor(Acceptor):
-    """Takes connections whose clients speak TLS.
+    """Accepts the TLS connections of a listener.
 
     Args:
-        tls: returns the context of the next connection.
-        advised: what was advised before.
-        others: the arguments of `Acceptor`.
+        tls: Returns the context for the next connection.
+        advised: The advice already given.
+        others: The arguments of `Acceptor`.
     """
 
     def __init__(self, tls: Callable[[], ssl.SSLContext], advised: Advised, *others: Any) -> None:
@@ -47,13 +47,13 @@ class TlsAcceptor(Acceptor):
         super().__init__(*others)
 
     def close(self) -> None:
-        """Take no more, and end the handshakes that are under way."""
+        """Stop accepting, and cancel handshakes in progress."""
         super().close()
         for task in self.entering:
             task.cancel()
 
     async def open(self, accepted: socket.socket, connection: Connection) -> None:
-        """Shake hands."""
+        """Perform the handshake."""
         try:
             begin = self.loop.time()
             try:
@@ -64,7 +64,7 @@ class TlsAcceptor(Acceptor):
                 raise
             left = max(_LEAST_SECONDS, HANDSHAKE_SECONDS - (self.loop.time() - begin))
             await self._shake_hands(accepted, connection, left)
-        except OSError as error:  # as those of TLS are
+        except OSError as error:  # TLS errors are OSErrors.
             reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error) or type(error).__name__
             _logger.info("A client did not get through the TLS handshake: %s", reason)
             advice = about_tls_failure(reason)
@@ -72,9 +72,12 @@ class TlsAcceptor(Acceptor):
                 self._advised.advise(SECURITY, advice, advice)
 
     async def _hello(self, accepted: socket.socket) -> None:
-        """Wait until the client's first message is there, or something that cannot be one. OSError.
+        """Wait until the client's first message has arrived, or bytes that cannot be one.
 
-        The kernel keeps it: it says when there is enough.
+        The kernel buffers the message and signals when it is complete.
+
+        Raises:
+            OSError: The client has disconnected.
         """
         start = await self._peek(accepted, _HEAD)
         length = int.from_bytes(start[3:])
@@ -83,7 +86,7 @@ class TlsAcceptor(Acceptor):
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     async def _peek(self, accepted: socket.socket, size: int) -> bytes:
-        """The first bytes that the client has sent, once there are `size` of them, or no more will come."""
+        """Return the first bytes from the client, after `size` bytes or the end of the stream have arrived."""
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
         readable = self.loop.create_future()
         self.loop.add_reader(accepted, _settle, readable)
@@ -99,7 +102,7 @@ class TlsAcceptor(Acceptor):
     async def _shake_hands(self, accepted: socket.socket, connection: Connection, seconds: float) -> None:
         try:
             handshake = _Handshake(self._tls(), accepted.dup())
-        except OSError as error:  # no descriptor is left
+        except OSError as error:  # No descriptor is free.
             accepted.close()
             _logger.warning("A connection could not be taken: %s", error.strerror)
             return
@@ -121,12 +124,12 @@ def _settle(future: "asyncio.Future[None]") -> None:
 
 
 class _WatchedObject(ssl.SSLObject):
-    """Reports when its handshake fails."""
+    """An SSLObject that reports when its handshake fails."""
 
     on_failure: Callable[[], None]
 
     def do_handshake(self) -> None:
-        """Go on with it."""
+        """Continue the handshake."""
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -137,10 +140,10 @@ class _WatchedObject(ssl.SSLObject):
 
 
 class _Handshake:
-    """The context of one connection, as asyncio takes it.
+    """The TLS context of one connection, in the form that asyncio expects.
 
-    It knows what TLS has to say when the handshake fails, which asyncio keeps to itself: without that alert a client
-    sees a connection that ends, and tries again.
+    It sends the alert of a failed handshake, which asyncio does not send. Without the alert a client sees a closed
+    connection and tries again.
     """
 
     def __init__(self, context: ssl.SSLContext, line: socket.socket) -> None:
@@ -149,17 +152,17 @@ class _Handshake:
         self._line = line
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **others: Any) -> ssl.SSLObject:
-        """Begin."""
+        """Begin the handshake."""
         begun = self._context.wrap_bio(incoming, outgoing, **others)
         cast("_WatchedObject", begun).on_failure = partial(self._say_why, outgoing)
         return begun
 
     def _say_why(self, outgoing: ssl.MemoryBIO) -> None:
-        """Send the alert; a client that does not take it at once does without."""
+        """Send the alert. A client that does not accept it immediately does not get it."""
         if outgoing.pending:
             with contextlib.suppress(OSError):
                 self._line.send(outgoing.read())
 
     def close(self) -> None:
-        """It is over, one way or the other."""
+        """Close the socket after the handshake."""
         self._line.close()

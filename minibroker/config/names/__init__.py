@@ -1,4 +1,4 @@
-"""Names that people write: wildcards in them, and suggestions for unknown ones."""
+"""Names that users write: wildcards, and suggestions for unknown names."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -6,11 +6,11 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-_MOST: Final = 3  # names that one suggestion has by their ends
+_MOST: Final = 3  # The most names in a suggestion.
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean NAME?` with the known name that is most like it, or the only one that it begins; else empty."""
+    """Return "; did you mean NAME?" with the most similar known name or the only one with this prefix, or ""."""
     names = list(known)
     longer = [each for each in names if name and each.startswith(name)]
     found = _alike(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
@@ -18,9 +18,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def suggestion_by_end(name: str, known: Iterable[str]) -> str:
-    """`; did you mean NAME or NAME?` with the known names whose last words are most like `name`; empty for over three.
+    """Return "; did you mean NAME or NAME?" with the known names whose last words resemble `name`, otherwise "".
 
-    Words are parted by `_`: TIMEOUT is like the end of REQUEST_TIMED_OUT.
+    More than three names are not suggested. Words are separated by `_`: TIMEOUT resembles the end of REQUEST_TIMED_OUT.
     """
     ends: dict[str, list[str]] = {}
     for each in known:
@@ -33,9 +33,9 @@ def suggestion_by_end(name: str, known: Iterable[str]) -> str:
 
 
 def misspelling(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was probably meant to be; None for names that are alike on purpose.
+    """Return the known name that `name` probably misspells, or None.
 
-    Such are `orders-1` beside `orders-2`, and `orders-retry` beside `orders`.
+    Names that differ on purpose do not count, such as `orders-1` and `orders-2`, or `orders-retry` and `orders`.
     """
     others = [each for each in known if each != name and not _are_kin(name, each)]
     found = _alike(name, others, cutoff=0.8)
@@ -43,7 +43,7 @@ def misspelling(name: str, known: Iterable[str]) -> str | None:
 
 
 def _alike(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
-    """The known names that are most like it, the most similar one first."""
+    """Return the most similar known names, the best one first."""
     import difflib  # noqa: PLC0415 - few names are wrong
 
     return difflib.get_close_matches(name, list(known), n=_MOST, cutoff=cutoff)
@@ -59,16 +59,16 @@ def _are_kin(one: str, other: str) -> bool:
 
 @lru_cache
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tells whether a whole name matches.
+    """Return a function that checks whether a whole name matches a pattern with wildcards.
 
-    Clients choose patterns, so a match must not backtrack: `translate` makes an atomic group of each star.
+    Clients choose patterns, so a match must not backtrack. `translate` makes an atomic group of each star.
     """
     compiled = re.compile(translate(pattern.replace("[", "[[]")))
     return lambda name: compiled.match(name) is not None
 
 
 def api_matcher(pattern: str) -> Callable[[str], bool]:
-    """The same for names of APIs: Produce, PRODUCE, AddPartitionsToTxn or ADD_PARTITIONS_TO_TXN, *Txn*."""
+    """Like matcher(), for names of APIs: Produce, PRODUCE, AddPartitionsToTxn, ADD_PARTITIONS_TO_TXN, *Txn*."""
     matches = matcher(_folded(pattern))
     return lambda name: matches(_folded(name))
 

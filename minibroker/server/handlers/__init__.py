@@ -1,13 +1,14 @@
-"""The handlers of all APIs: functions of a request and its call. The recipe for a new API is here.
+"""The handlers of all APIs: functions of a request and its call.
 
-A handler has the semantics; its docstring says which versions are served, and what is ignored. A new API takes four
-steps:
+A handler implements the semantics of one API. Its docstring names the served versions and the ignored fields. To add an
+API:
 
-1. `minibroker_protocol.api_keys` has its number, as that of all APIs of Kafka.
-2. A module of `minibroker_protocol/messages` declares request and response; `messages/__init__.py` names the module.
-3. The module of the same name here has the handler, and what it declares (`requests.declarations.handles`).
-4. `routing/routes.py` gets a `Route` with the served versions.
+1. Add its number to `minibroker_protocol.api_keys`, which lists all APIs of Kafka.
+2. Declare request and response in a module of `minibroker_protocol/messages`, and name the module in
+   `messages/__init__.py`.
+3. Write the handler in the module of the same name here, with its declarations (`requests.declarations.handles`).
+4. Add a `Route` with the served versions to `routing/routes.py`.
 
 The tests then require a sentence for each field (`fields/meanings.tsv`), rows in `docs/behavior.md` and
-`docs/security.md`, and an attempt without rights (`tests/broker/security/authorization/attempts.py`).
+`docs/security.md`, and a request without rights (`tests/broker/security/authorization/attempts.py`).
 """

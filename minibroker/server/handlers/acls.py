@@ -39,11 +39,11 @@ from minibroker_protocol.messages.acls import (
 
 @handles(ApiKey.DESCRIBE_ACLS, needs=on_cluster(Operation.DESCRIBE))
 def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
-    """DescribeAcls: the access control lists that a filter finds (KIP-140, KIP-290).
+    """DescribeAcls: return the access control lists that match a filter (KIP-140, KIP-290).
 
-    Versions 0-3. SECURITY_DISABLED without an authorizer. A filter with a number 0 closes the connection, as in
-    Kafka, which cannot read the request; other unknown numbers find nothing. Rules come by their resources, in the
-    order in which they were made.
+    Versions 0-3 are served. Without an authorizer the error is SECURITY_DISABLED. A filter with an enum value of 0
+    closes the connection, because Kafka cannot read that request either. Other unknown enum values match nothing.
+    ACLs are grouped by resource, in the order of their creation.
     """
     if 0 in {
         request.resource_type_filter,
@@ -91,12 +91,17 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
 
 @handles(ApiKey.CREATE_ACLS, needs=on_cluster(Operation.ALTER))
 def create_acls(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | DelayedResponse:
-    """CreateAcls: rules about who may do what to which resources (KIP-140, KIP-290).
+    """CreateAcls: create access control lists (KIP-140, KIP-290).
 
-    Versions 0-3. SECURITY_DISABLED without an authorizer. A rule that cannot be is INVALID_REQUEST, with Kafka's
-    reason; the others are made, and one that there is already is not an error. As in Kafka a rule with the number
-    of ANY or MATCH spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 0 closes the
-    connection. POLICY_VIOLATION for each where there are more than 10,000.
+    Versions 0-3 are served. Creating an ACL that exists already is not an error. An ACL with the value of ANY or MATCH
+    fails the whole request, and one with an enum value of 0 closes the connection, both as in Kafka.
+
+    Error codes:
+
+    - SECURITY_DISABLED: there is no authorizer.
+    - INVALID_REQUEST: the ACL is impossible, for Kafka's reason. The other ACLs of the request are created.
+    - UNKNOWN_SERVER_ERROR: for each ACL of a request with ANY or MATCH.
+    - POLICY_VIOLATION: for each ACL of a request with more than 10,000.
     """
     for each in request.creations:
         if 0 in _numbers_of_creation(each):
@@ -161,11 +166,11 @@ def _all_creations(request: CreateAclsRequest, code: ErrorCode, message: str | N
 
 @handles(ApiKey.DELETE_ACLS, needs=on_cluster(Operation.ALTER))
 def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResponse | DelayedResponse]:
-    """DeleteAcls: remove the rules that filters find (KIP-140, KIP-290).
+    """DeleteAcls: delete the access control lists that match filters (KIP-140, KIP-290).
 
-    Versions 0-3. SECURITY_DISABLED without an authorizer. A filter for what is not known is INVALID_REQUEST, with
-    Kafka's reason, and one with a number 0 closes the connection. Each filter returns what it has found, also what
-    another one has removed.
+    Versions 0-3 are served. Without an authorizer the error is SECURITY_DISABLED. A filter for an unknown type or
+    operation is INVALID_REQUEST, with Kafka's reason. A filter with an enum value of 0 closes the connection. Each
+    filter returns all of its matches, including ACLs that another filter deletes.
     """
     for each in request.filters:
         if 0 in _numbers_of_filter(each):

@@ -1,4 +1,4 @@
-"""Handles ApiVersions."""
+"""The handler of ApiVersions."""
 
 import re
 from typing import Final
@@ -37,7 +37,7 @@ _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 
 
 def _refuse_api_versions(_request: ApiVersionsRequest, _version: int, code: ErrorCode) -> ApiVersionsResponse:
-    """The response to an unknown version has the versions in which a client may ask (KIP-511)."""
+    """Refuse a request. For an unknown version, list the supported versions of ApiVersions (KIP-511)."""
     is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
     own_range = [row for row in _ALL if is_unknown and row.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=code, api_keys=own_range)
@@ -45,20 +45,22 @@ def _refuse_api_versions(_request: ApiVersionsRequest, _version: int, code: Erro
 
 @handles(ApiKey.API_VERSIONS, needs=NOTHING, refusal=Refusal(whole=_refuse_api_versions))
 def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:
-    """ApiVersions: the dispatch table, for clients.
+    """ApiVersions: return the supported versions of each API.
 
-    Versions 0-5. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
-    ApiVersions itself (KIP-511), so that the client can ask again. From version 3 on the client's software name and
-    version must look like names, otherwise INVALID_REQUEST. A client of version 5 may say which cluster and node it
-    means to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242).
+    Versions 0-5 are served. The response to a higher version has the form of version 0, with UNSUPPORTED_VERSION and
+    the supported versions of ApiVersions itself (KIP-511), which lets the client try again. Since version 3 the
+    client's software name and version must match Kafka's pattern (INVALID_REQUEST). Since version 5 a client can name
+    the cluster and node that it expects. If it has reached another one, the error is REBOOTSTRAP_REQUIRED (KIP-1242).
 
-    The APIs of client metrics are listed while there is a subscription: clients that see them ask, and some log
-    that they have. Kafka lists them while it has a plugin that takes them.
+    The APIs of client metrics are listed only while there is a subscription. Clients that find them use them, and some
+    write that to their log. Kafka lists them while it has a plugin that collects metrics.
 
-    Feature levels are in versions from 3 on; those that can be turned off, whose first level is 0, count as
-    supported from version 4 on only, since older Java clients cannot read them (KIP-1022).
+    Feature levels are returned since version 3. Features whose first level is 0 can be turned off. They are listed as
+    supported since version 4 only, because older Java clients cannot read them (KIP-1022).
 
-    Answer with the table; `request` is None when the client's version is not known here.
+    Args:
+        request: The request, or None if the client's version is not supported.
+        call: The call of the request.
     """
     release = call.services.release
     table = _table(call)
@@ -97,7 +99,7 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
 
 
 def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
-    """The error for a client that believes in another cluster or node; it names both of them, or neither."""
+    """Return the error for a client that expects another cluster or node. It must name both of them or neither."""
     if (request.cluster_id is None) is not (request.node_id == _NO_NODE):
         return ErrorCode.INVALID_REQUEST
     if request.cluster_id is None:
@@ -107,7 +109,7 @@ def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
 
 
 def _table(call: Call) -> list[ApiVersion]:
-    """The versions of the dispatch table, or those of a release."""
+    """Return the versions of all routes, or those that the emulated release serves."""
     served, configs = call.services.served, call.core.configs
     table = _ALL
     if served is not None:

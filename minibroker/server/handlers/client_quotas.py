@@ -42,11 +42,15 @@ class _FilterError(ValueError):
     ApiKey.DESCRIBE_CLIENT_QUOTAS, needs=on_cluster(Operation.DESCRIBE_CONFIGS), refusal=Refusal({"entries": None})
 )
 def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
-    """DescribeClientQuotas: the limits of users, client ids and addresses that a filter finds (KIP-546).
+    """DescribeClientQuotas: return the quotas of users, client ids and IP addresses that match a filter (KIP-546).
 
-    Versions 0-1. A type of entity that Kafka does not know is UNSUPPORTED_VERSION; one that is named twice, a way
-    of matching that is unknown or does not fit, and addresses together with users or client ids are
-    INVALID_REQUEST.
+    Versions 0-1 are served.
+
+    Error codes:
+
+    - UNSUPPORTED_VERSION: Kafka has no such entity type.
+    - INVALID_REQUEST: an entity type is repeated, a match type is unknown or does not fit, or IP addresses are
+      combined with users or client ids.
     """
     try:
         _check(request.components)
@@ -116,12 +120,15 @@ _LONGEST_SEARCH_MS: Final = 20_000
 
 @handles(ApiKey.ALTER_CLIENT_QUOTAS, needs=on_cluster(Operation.ALTER_CONFIGS), refusal=Refusal(explained=True))
 def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse | DelayedResponse:
-    """AlterClientQuotas: limits of users, client ids and addresses are set and removed (KIP-546).
+    """AlterClientQuotas: set and remove quotas of users, client ids and IP addresses (KIP-546).
 
-    Versions 0-1. They count from the next request on, and outlive the run. Each entry has an outcome of its own: an
-    entity or a key that there is not, and a value that is not above 0, are INVALID_REQUEST. So are hosts that are
-    not found: their names are looked up aside, at most 100 of a request and for at most 20 s. POLICY_VIOLATION for
-    all entries when a request has more than 10,000, or more limits.
+    Versions 0-1 are served. Quotas apply from the next request on, and survive a restart. Each entry has its own
+    result. Unknown hosts are resolved in the background, at most 100 per request and for at most 20 s.
+
+    Error codes:
+
+    - INVALID_REQUEST: the entity or key does not exist, the value is not positive, or the host cannot be resolved.
+    - POLICY_VIOLATION: for all entries of a request with more than 10,000 entries or quotas.
     """
     if sum(max(1, len(entry.ops)) for entry in request.entries) > MAX_RECORDS:
         return AlterClientQuotasResponse(
@@ -143,7 +150,7 @@ def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterC
 
 
 class _Search(DelayedResponse):
-    """A request that waits until its hosts are looked up. A host that is not found by then is none."""
+    """A request delayed until its host names are resolved. Hosts not resolved in time count as unknown."""
 
     def __init__(
         self,
@@ -159,12 +166,12 @@ class _Search(DelayedResponse):
         call.services.host_names.look_up_all(unknown, _LONGEST_SEARCH_MS, self._go_on)
 
     def waits_for(self) -> str:
-        """See `DelayedResponse`."""
+        """Return the reason for the delay."""
         return "the addresses of the hosts that quotas name"
 
     def _go_on(self, found: dict[str, frozenset[str]]) -> None:
         self._addresses.update(found)
-        # A host may be known at once, before a response is possible.
+        # The lookup can finish immediately, but a response cannot be delivered before the handler returns.
         self._call.core.call_soon(self._alter)
 
     def _alter(self) -> None:
@@ -179,7 +186,7 @@ class _Search(DelayedResponse):
             self.deliver(response)
 
     def cancel(self) -> None:
-        """Make the changes all the same, without a response."""
+        """Apply the changes without sending a response."""
         self._is_gone = True
 
 
@@ -212,7 +219,11 @@ def _checked(
     others: Container[Entity],
     addresses: Mapping[str, frozenset[str]],
 ) -> dict[str, float | None]:
-    """The limits to set and to remove. QuotaError."""
+    """Return the quotas to set, with None for those to remove.
+
+    Raises:
+        QuotaError: The entity, a key or a value is invalid or repeated.
+    """
     keys = keys_of(entity, addresses)
     if frozenset(entity) in others:
         raise QuotaError(f"Ignoring duplicate entity {dict(entity)}")

@@ -1,4 +1,4 @@
-"""The cluster: its brokers, controllers and features."""
+"""Handlers for the cluster: its brokers, controllers and features."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -48,13 +48,15 @@ _NOT_ASKED: Final = -(2**31)
 
 @handles(ApiKey.DESCRIBE_CLUSTER, needs=asked_by_handler("DESCRIBE on the cluster, to get the authorized operations"))
 def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
-    """DescribeCluster: the brokers that are up, and which of them is the controller (KIP-700).
+    """DescribeCluster: return the running brokers and the controller (KIP-700).
 
-    Versions 0-2. From version 1 on a client says what it believes to have reached: every node here is a broker, and
-    who asks for controllers gets MISMATCHED_ENDPOINT_TYPE, or UNSUPPORTED_ENDPOINT_TYPE for what is neither
-    (KIP-919). From version 2 on brokers that are down are listed as fenced, if the client wants to know (KIP-1073).
-    Kafka names a broker at random as the controller, which passes on what comes to it; here it is the one in
-    Metadata, too.
+    Versions 0-2 are served. Since version 1 a client names the type of endpoint that it expects (KIP-919). Every node
+    here is a broker: a request for controllers gets MISMATCHED_ENDPOINT_TYPE, any other type
+    UNSUPPORTED_ENDPOINT_TYPE. Since version 2 a client can ask for fenced brokers, which are the stopped ones here
+    (KIP-1073).
+
+    Kafka names a random broker as the controller, and that broker forwards requests. Here the controller is the one
+    that Metadata names.
     """
     if request.endpoint_type == _CONTROLLERS:
         return _refusal(
@@ -89,19 +91,20 @@ def _refusal(code: ErrorCode, message: str) -> DescribeClusterResponse:
 
 
 _RECORD_EVERY_MS: Final = 500
-"""`metadata.max.idle.interval.ms`."""
+"""Kafka's default of `metadata.max.idle.interval.ms`."""
 _LISTENER: Final = "CONTROLLER"
 
 
 @handles(ApiKey.DESCRIBE_QUORUM, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(explained=True))
 def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
-    """DescribeQuorum: the quorum that keeps the cluster's metadata (KIP-595, KIP-836, KIP-853).
+    """DescribeQuorum: describe the quorum of the cluster's metadata (KIP-595, KIP-836, KIP-853).
 
-    Versions 0-2. There is no metadata log. The state instead of it has one copy: the controller is named as the
-    only voter and the leader of `__cluster_metadata`, the brokers beside it that are up as observers that have all
-    of it. Offsets grow as in an idle Kafka, which writes a record every half a second. In place of a controller's
-    listener version 2 has the broker's. UNKNOWN_TOPIC_OR_PARTITION for each partition if a request asks for any
-    other than partition 0 of that topic.
+    Versions 0-2 are served. There is no metadata log, only one copy of the cluster state. The controller is
+    reported as the only voter and the leader of `__cluster_metadata`. The other running brokers are reported as
+    observers that have caught up. Offsets grow as in an idle Kafka cluster, which writes a record every 500 ms. Version
+    2 reports the broker's listener as the controller's.
+
+    If a request names anything but partition 0 of that topic, each of its partitions is UNKNOWN_TOPIC_OR_PARTITION.
     """
     named = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
     if named != [(METADATA_TOPIC, 0)]:
@@ -136,7 +139,7 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Kafka leaves the other fields at 0 then."""
+    """Return UNKNOWN_TOPIC_OR_PARTITION for each partition, with 0 in all other fields, as in Kafka."""
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         error_code=ErrorCode.NONE,
@@ -168,23 +171,23 @@ _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
 _CHANGED_METADATA: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
-"""Levels of metadata.version with records that the level before does not have (`MetadataVersion.didMetadataChange`)."""
+"""Levels of metadata.version that added records to the level before (`MetadataVersion.didMetadataChange`)."""
 _METADATA_FOR_ELR: Final = 23
 _MAX_HASHED: Final = 100_000
-"""Characters."""
+"""The most characters of feature names that are hashed."""
 
 
 class _RefusedError(ValueError):
-    """Why a feature cannot have a level."""
+    """The reason why a feature cannot be set to a level."""
 
 
 @handles(ApiKey.UPDATE_FEATURES, needs=on_cluster(Operation.ALTER))
 def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | DelayedResponse:
     """UpdateFeatures: raise or lower feature levels (KIP-584, KIP-778, KIP-1022).
 
-    Versions 0-2. All or nothing, as in Kafka 4: a feature that cannot be changed refuses them all with
-    INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. The level of metadata.version cannot be
-    lowered beneath one that has changed what metadata looks like, and that of kraft.version not at all.
+    Versions 0-2 are served. As in Kafka 4, either all updates succeed or none: one invalid update fails the request
+    with INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. metadata.version cannot be lowered past
+    a level that changed the metadata records, and kraft.version cannot be lowered at all.
     """
     features = call.core.features
     controller = f"Local controller {call.node.id}"
@@ -220,18 +223,22 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
 
 
 def _in_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
-    """Return updates in the order of Kafka's HashMap, which decides whose error the response has."""
-    # To hash megabytes of names takes long, and no feature has a long name.
+    """Return updates in the order of Kafka's HashMap, which decides which error the response reports."""
+    # Hashing megabytes of names takes long, and no real feature has a long name.
     if sum(len(update.feature) for update in updates) > _MAX_HASHED:
         return updates
     return hash_order(updates, lambda update: string_hash(update.feature))
 
 
 def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:
-    """The level that a feature shall have."""
+    """Return the requested level of a feature.
+
+    Raises:
+        _RefusedError: The feature cannot be set to that level.
+    """
     name, requested = update.feature, update.max_version_level
     current = features.level(name)
-    kind = update.upgrade_type  # in version 0 always a raise: Kafka does not look at `allow_downgrade` any more
+    kind = update.upgrade_type  # Version 0 only upgrades: Kafka ignores `allow_downgrade` now.
     supported = features.supported.get(name)
     if kind not in {_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE}:
         raise _refused(name, requested, "The controller does not support the given upgrade type.")
@@ -263,7 +270,7 @@ def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int
 
 
 def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
-    """Eligible leader replicas need records that metadata has from a certain level on."""
+    """Raise unless metadata.version is high enough for the records of eligible leader replicas."""
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
     if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _METADATA_FOR_ELR:
         raise _refused(
@@ -280,12 +287,11 @@ def _refused(name: str, level: int, reason: str) -> _RefusedError:
 
 @handles(ApiKey.UNREGISTER_BROKER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
 def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> UnregisterBrokerResponse:
-    """UnregisterBroker: forget a broker (KIP-500).
+    """UnregisterBroker: remove a broker from the cluster (KIP-500).
 
-    Version 0. BROKER_ID_NOT_REGISTERED for an unknown one. One that is down is not listed as fenced any more and is
-    given no partitions by hand; those that it keeps, it keeps, as in Kafka. One that is up goes down once the
-    answer has left: a Kafka would stay up but be no part of the cluster. In both cases it is registered again when
-    it is started.
+    Version 0 is served. An unknown broker is BROKER_ID_NOT_REGISTERED. A stopped broker is no longer listed as fenced
+    and cannot be assigned partitions by hand, but keeps those that it has, as in Kafka. A running broker stops after
+    the response, while in Kafka it would keep running outside the cluster. Starting the broker registers it again.
     """
     cluster = call.core.cluster
     node = cluster.nodes.get(request.broker_id)
@@ -301,10 +307,11 @@ def unregister_broker(request: UnregisterBrokerRequest, call: Call) -> Unregiste
 
 @handles(ApiKey.ADD_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
 def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResponse:
-    """AddRaftVoter: have a controller become a voter of the metadata quorum (KIP-853).
+    """AddRaftVoter: refuse to add a controller to the voters of the metadata quorum (KIP-853).
 
-    Versions 0-1. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPORTED_VERSION, after the checks of
-    Kafka's `KafkaRaftClient`: INCONSISTENT_CLUSTER_ID for another cluster's id, INVALID_REQUEST without a voter.
+    Versions 0-1 are served. The voters are fixed, as in a Kafka cluster with kraft.version 0, so the error is
+    UNSUPPORTED_VERSION. The checks of Kafka's `KafkaRaftClient` come first: INCONSISTENT_CLUSTER_ID for the id of
+    another cluster, and INVALID_REQUEST without a voter.
     """
     code, message = _voter_error(request, call, "Add", "adding")
     return AddRaftVoterResponse(error_code=code, error_message=message)
@@ -312,10 +319,11 @@ def add_raft_voter(request: AddRaftVoterRequest, call: Call) -> AddRaftVoterResp
 
 @handles(ApiKey.REMOVE_RAFT_VOTER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
 def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> RemoveRaftVoterResponse:
-    """RemoveRaftVoter: have a controller be a voter of the metadata quorum no more (KIP-853).
+    """RemoveRaftVoter: refuse to remove a controller from the voters of the metadata quorum (KIP-853).
 
-    Version 0. The voters are fixed, as in a Kafka with kraft.version 0: UNSUPPORTED_VERSION, after the checks of
-    Kafka's `KafkaRaftClient`: INCONSISTENT_CLUSTER_ID for another cluster's id, INVALID_REQUEST without a voter.
+    Version 0 is served. The voters are fixed, as in a Kafka cluster with kraft.version 0, so the error is
+    UNSUPPORTED_VERSION. The checks of Kafka's `KafkaRaftClient` come first: INCONSISTENT_CLUSTER_ID for the id of
+    another cluster, and INVALID_REQUEST without a voter.
     """
     code, message = _voter_error(request, call, "Remove", "removing")
     return RemoveRaftVoterResponse(error_code=code, error_message=message)
@@ -324,7 +332,14 @@ def remove_raft_voter(request: RemoveRaftVoterRequest, call: Call) -> RemoveRaft
 def _voter_error(
     request: AddRaftVoterRequest | RemoveRaftVoterRequest, call: Call, verb: str, doing: str
 ) -> tuple[ErrorCode, str]:
-    """Return why the voters do not change, in Kafka's words; `verb` and `doing` name the change."""
+    """Return the error of a request to change the voters, with Kafka's message.
+
+    Args:
+        request: The request to add or remove a voter.
+        call: The call of the request.
+        verb: The change as an imperative, for the message.
+        doing: The change as a gerund, for the message.
+    """
     cluster_id = call.core.cluster.cluster_id
     if request.cluster_id not in {None, cluster_id}:
         message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{cluster_id}"'
@@ -337,10 +352,10 @@ def _voter_error(
 
 @handles(ApiKey.UNREGISTER_CONTROLLER, needs=on_cluster(Operation.ALTER), refusal=Refusal(explained=True))
 def unregister_controller(request: UnregisterControllerRequest, call: Call) -> UnregisterControllerResponse:
-    """UnregisterController: the controller of this cluster stays, and there is no other one (KIP-1312).
+    """UnregisterController: refuse to remove a controller, since the cluster has only one (KIP-1312).
 
-    Version 0. INVALID_REQUEST for the controller, which is the only voter of its quorum;
-    CONTROLLER_ID_NOT_REGISTERED for any other id.
+    Version 0 is served. The controller is the only voter of its quorum, and removing it is INVALID_REQUEST. Any other
+    id is CONTROLLER_ID_NOT_REGISTERED.
     """
     requested, controller = request.controller_id, call.core.cluster.controller
     if controller is not None and requested == controller.id:

@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers and groups."""
+"""Handlers for the configurations of topics, brokers, loggers, client metrics and groups."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -54,14 +54,19 @@ Rows = list[DescribeConfigsResourceResult]
     refusal=Refusal(explained=True),
 )
 def describe_configs(request: DescribeConfigsRequest, call: Call) -> Served[DescribeConfigsResponse]:
-    """DescribeConfigs: the configuration of topics, brokers, loggers, client metrics and groups.
+    """DescribeConfigs: return the configuration of topics, brokers, loggers, client metrics and groups.
 
-    Versions 0-4: synonyms from 1, types and documentation from 3. A broker describes itself (its id as the name)
-    and what was altered for all brokers (an empty name). INVALID_REQUEST for other brokers,
-    UNKNOWN_TOPIC_OR_PARTITION and INVALID_TOPIC_EXCEPTION; a type that does not exist makes the whole request
-    INVALID_REQUEST. Documentation is in our own words. A broker's configuration has the keys of
-    `docs/configuration.md`, and those that it was given beside them. In version 0 `is_default` separates set keys
-    from others; Kafka 3.9 has left it false for all.
+    Versions 0-4 are served, with synonyms since version 1, and types and documentation since version 3. For its own id
+    a broker returns its configuration, and for an empty name the dynamic configuration of all brokers.
+    Documentation is in minibroker's own words. A broker's configuration has the keys of `docs/configuration.md`, and
+    any unknown keys that were set. In version 0 `is_default` is true for keys that are not set, while Kafka 3.9
+    returns false for all keys.
+
+    Error codes:
+
+    - INVALID_REQUEST: the resource is another broker. An unknown resource type fails the whole request.
+    - UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist.
+    - INVALID_TOPIC_EXCEPTION: no topic can have that name.
     """
     if any(not _is_described(each.resource_type, call) for each in request.resources):
         malformed = ResourceError(_INVALID, _INVALID.meaning)
@@ -126,7 +131,7 @@ def _broker(name: str, call: Call) -> Rows:
     check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
     config = call.core.configs.of_node(call.node.id)
     rows = _rows(config, is_read_only=lambda key: not is_alterable(key, config.keys))
-    if config.release is not None:  # no release of Kafka has these keys, however they are set
+    if config.release is not None:  # Releases of Kafka do not have these keys, even if they are set.
         rows = [row for row in rows if not row.name.startswith(_OURS)]
     cluster, broker = config.run_time
     layers = [
@@ -174,7 +179,7 @@ _FIRST_RELEASES: Final[Mapping[int, str]] = {
 
 
 def _is_described(kind: int, call: Call) -> bool:
-    """Return whether the broker, or the release that it emulates, has resources of this type."""
+    """Return whether the broker, or the release that it emulates, describes resources of this type."""
     return kind in _DESCRIBED and not is_before(call.core.config.release, _FIRST_RELEASES.get(kind, RELEASES[0]))
 
 
@@ -191,7 +196,7 @@ def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: 
 
 
 def _unread(layers: Sequence[tuple[Mapping[str, str], ConfigSource]], keys: Mapping[str, ConfigKey]) -> Rows:
-    """Settings as they were given, those that count first in front; an unknown one may be a secret."""
+    """Return settings without parsing them, the effective one of each key first. Unknown keys are hidden as secrets."""
     rows: Rows = []
     for name in dict.fromkeys(name for texts, _ in layers for name in texts):
         key = key_of(name, keys)
@@ -230,11 +235,11 @@ def _row(
     names=config_resources_at("resources"),
 )
 def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse | DelayedResponse:
-    """AlterConfigs: whole configurations instead of the present ones, each resource with its own outcome.
+    """AlterConfigs: replace whole configurations, with a result for each resource.
 
-    Versions 0-2. What is not named goes back to its default. Topics, brokers (an empty name for all of them),
-    client metrics and groups; what may be set, and with which error, is as in IncrementalAlterConfigs. Loggers are
-    refused with INVALID_REQUEST.
+    Versions 0-2 are served. Keys that are not in the request return to their defaults. The resources are topics,
+    brokers (all of them for an empty name), client metrics and groups. Allowed keys and errors are those of
+    IncrementalAlterConfigs. Loggers are refused with INVALID_REQUEST.
     """
     altered = [
         (
@@ -255,13 +260,18 @@ def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespo
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse | DelayedResponse:
-    """IncrementalAlterConfigs: single keys of configurations, each resource with its own outcome (KIP-339).
+    """IncrementalAlterConfigs: alter single keys of configurations, with a result for each resource (KIP-339).
 
-    Versions 0-1. Topics, brokers (an empty name for all of them), loggers (KIP-412), client metrics (KIP-714) and
-    groups (KIP-848). What is altered counts at once and is kept, but the levels of loggers, which end with the
-    broker. INVALID_CONFIG and INVALID_REQUEST are Kafka's, with its sentences; UNKNOWN_TOPIC_OR_PARTITION. Brokers
-    refuse to alter what Kafka calls read-only, and their listeners. An operation that does not exist is
-    INVALID_REQUEST for all resources, where Kafka has UNKNOWN_SERVER_ERROR for most.
+    Versions 0-1 are served. The resources are topics, brokers (all of them for an empty name), loggers (KIP-412),
+    client metrics (KIP-714) and groups (KIP-848). Changes take effect immediately and are saved, except the levels of
+    loggers, which last until the broker stops. Brokers refuse changes of their listeners and of keys that are read-only
+    in Kafka.
+
+    Error codes:
+
+    - INVALID_CONFIG, INVALID_REQUEST: as in Kafka, with its messages. An unknown operation is INVALID_REQUEST for all
+      resources, while Kafka returns UNKNOWN_SERVER_ERROR for most of them.
+    - UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist.
     """
     altered = [
         (
@@ -277,7 +287,7 @@ def incremental_alter_configs(
 def _altered(
     altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
 ) -> list[AlterConfigsResourceResponse]:
-    """Alter resources (`configs.changes.alter`), and return the result of each."""
+    """Alter resources, and return the result of each (see `configs.changes.alter`)."""
     return [
         AlterConfigsResourceResponse(
             error_code=code, error_message=message, resource_type=resource.kind, resource_name=resource.name
@@ -288,10 +298,11 @@ def _altered(
 
 @handles(ApiKey.LIST_CONFIG_RESOURCES, needs=on_cluster(Operation.DESCRIBE_CONFIGS))
 def list_config_resources(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
-    """ListConfigResources: the names of what has a configuration (KIP-1142).
+    """ListConfigResources: list the names of resources that have a configuration (KIP-1142).
 
-    Versions 0-1. Version 0 is Kafka 3.9's ListClientMetricsResources. Client metrics and groups are those that have
-    something set, brokers and their loggers those that are up. UNSUPPORTED_VERSION for a type that does not exist.
+    Versions 0-1 are served. Version 0 is Kafka 3.9's ListClientMetricsResources. The response has client metrics and
+    groups with a configuration, all topics, and the brokers that are running, also as loggers. An unknown resource type
+    is UNSUPPORTED_VERSION.
     """
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])

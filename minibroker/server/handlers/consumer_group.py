@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848): heartbeats and descriptions."""
+"""Handlers for consumer groups (KIP-848): heartbeats and descriptions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,7 +37,7 @@ _NOT_SAID: Final = -1
 
 
 def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCode:
-    """A member may only subscribe to topics that it may describe."""
+    """Return the error of a missing right. Subscribing to a topic takes the right to describe it."""
     return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
 
 
@@ -46,16 +46,21 @@ def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCod
     needs=checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
 )
 def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
-    """ConsumerGroupHeartbeat: join a group of the consumer protocol, be assigned, stay, leave (KIP-848).
+    """ConsumerGroupHeartbeat: join, stay in or leave a group of the consumer protocol (KIP-848).
 
-    Versions 0-1. From version 1 on the client makes the member id, and may subscribe by a regular expression
-    (INVALID_REGULAR_EXPRESSION). Its topics are looked up after the response, and come with the group's next epoch.
-    They are looked up again at each heartbeat while topics or rights come and go, where Kafka looks in the
-    background. As there, an expression means no topic that the member may not describe whose heartbeat has it
-    looked up. As in Kafka 4 a member may join with an empty list of topics. What does not fit together is
-    INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
+    Versions 0-1 are served. The response is immediate, since no member waits for another
+    (`GroupMetadataManager.consumerGroupHeartbeat`). As in Kafka 4 a member can join without topics.
 
-    Answer at once: no member waits for another (`GroupMetadataManager.consumerGroupHeartbeat`).
+    Since version 1 the client creates the member id and can subscribe with a regular expression. Its topics are
+    resolved after the response, and arrive with the next group epoch. While topics or rights change, they are resolved
+    again at each heartbeat; Kafka does that in the background. As in Kafka, an expression never matches topics that the
+    member whose heartbeat resolves it cannot describe.
+
+    Error codes:
+
+    - INVALID_REQUEST: fields contradict each other.
+    - INVALID_REGULAR_EXPRESSION: the regular expression is invalid.
+    - UNSUPPORTED_VERSION: `group.coordinator.rebalance.protocols` lacks "consumer".
     """
     coordinator = call.services.groups
     consumers = coordinator.consumers
@@ -75,13 +80,17 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call)
         return _refused(error.code, error.message)
     if request.member_epoch < 0:
         return _response(answer, 0)
-    # Requests without an ApiVersions before them are of tests that compare the interval, Kafka's own among them.
+    # Tests, such as Kafka's own, compare the exact interval. They send no ApiVersions first, unlike real clients.
     is_short = call.session.waited_fetches is not None
     return _response(answer, consumers.heartbeat_interval_ms(request.group_id, is_short_at_first=is_short))
 
 
 def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> None:
-    """Raise GroupRefusedError for an invalid request."""
+    """Check the fields of a request.
+
+    Raises:
+        GroupRefusedError: The request is invalid.
+    """
     epoch = request.member_epoch
     wrong = None
     unnamed = {JOINING, AWAY} if consumers.rules.since_4_0 else {JOINING}
@@ -109,7 +118,7 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
 
 
 def _is_blank(text: str | None) -> bool:
-    """Return whether a text is there and has nothing but blanks."""
+    """Return whether a text is set but consists of blanks only."""
     return text is not None and not text.strip()
 
 
@@ -157,14 +166,18 @@ _REFUSED: Final = partial(DescribedGroup, assignor_name="")
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, call: Call
 ) -> ForEach[ConsumerGroupDescribeResponse]:
-    """ConsumerGroupDescribe: groups of the consumer protocol, what members read and are to read (KIP-848).
+    """ConsumerGroupDescribe: describe groups of the consumer protocol, with current and target assignments (KIP-848).
 
-    Versions 0-1; from version 1 on it has the protocol of each member (KIP-1099). GROUP_ID_NOT_FOUND for what is no
-    such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED for a group with a topic that the
-    client may not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
-    Since Kafka 4.3 a member has what it has to give up until it has done so.
+    Versions 0-1 are served, with the protocol of each member since version 1 (KIP-1099). Groups are described one by
+    one (`GroupMetadataManager.consumerGroupDescribe`). As in Kafka 4.3, a member's assignment includes partitions that
+    it has not revoked yet.
 
-    Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`).
+    Error codes:
+
+    - GROUP_ID_NOT_FOUND: there is no consumer group with this id.
+    - INVALID_GROUP_ID: the id is empty.
+    - TOPIC_AUTHORIZATION_FAILED: the client cannot describe all topics of the group.
+    - UNSUPPORTED_VERSION: `group.coordinator.rebalance.protocols` lacks "consumer".
     """
     groups = call.services.groups.consumers
     return described_groups(
@@ -223,7 +236,7 @@ def _member(member: ConsumerMember, held: Sequence[Partitions], target: Partitio
 
 
 def _assignment(several: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
-    """Partitions one set after the other, with the names of their topics; without topics that are gone."""
+    """Concatenate sets of partitions and add topic names. Deleted topics are left out."""
     found: dict[bytes, list[int]] = {}
     for partitions in several:
         for topic_id, indexes in partitions.items():

@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48)."""
+"""Handlers for delegation tokens (KIP-48)."""
 
 from typing import Final
 
@@ -27,11 +27,11 @@ from minibroker_protocol.messages.delegation_tokens import (
 )
 
 _NO_TIME: Final = -1
-"""In place of a time where there is no token."""
+"""The timestamp in responses without a token."""
 
 
 def _may_ask(call: Call) -> bool:
-    """Whether the client has proved who it is, and that not with a token."""
+    """Return whether the client has authenticated, and not with a token."""
     session = call.session
     if session.protocol == PLAINTEXT or (session.protocol == "SSL" and session.principal == ANONYMOUS):
         return False
@@ -39,12 +39,12 @@ def _may_ask(call: Call) -> bool:
 
 
 def _named(kind: str | None, name: str | None) -> Principal | None:
-    """A principal of a request; None where it names none."""
+    """Return the principal that a request names, or None."""
     return Principal(kind or "", name) if name else None
 
 
 def _find(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode, DelegationToken | None]:
-    """The token that a client wants to change, or the error that speaks against it."""
+    """Return the token with this HMAC, or the error why the client cannot change it."""
     tokens = call.services.security.tokens
     if not _may_ask(call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None
@@ -78,11 +78,15 @@ def _find(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode,
 def create_delegation_token(
     request: CreateDelegationTokenRequest, call: Call
 ) -> CreateDelegationTokenResponse | DelayedResponse:
-    """CreateDelegationToken: a name and a password for a client that has proved who it is (KIP-48).
+    """CreateDelegationToken: create a token with which an authenticated client can log in (KIP-48).
 
-    Versions 0-3; from version 3 on a token may be for another user (KIP-373). Over plaintext, and from clients that
-    have come with a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED. Without `delegation.token.secret.key`:
-    DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYPE).
+    Versions 0-3 are served. Since version 3 a token can belong to another user (KIP-373).
+
+    Error codes:
+
+    - DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: the listener is plaintext, or the client logged in with a token.
+    - DELEGATION_TOKEN_AUTH_DISABLED: `delegation.token.secret.key` is not set.
+    - INVALID_PRINCIPAL_TYPE: a renewer is not a user.
     """
     requester = call.principal
     owner = _named(request.owner_principal_type, request.owner_principal_name) or requester
@@ -134,11 +138,15 @@ def _refusal(code: ErrorCode, owner: Principal, requester: Principal) -> CreateD
 def renew_delegation_token(
     request: RenewDelegationTokenRequest, call: Call
 ) -> RenewDelegationTokenResponse | DelayedResponse:
-    """RenewDelegationToken: put a token's end off, at most until its longest life is over (KIP-48).
+    """RenewDelegationToken: extend the life of a token, up to its maximum lifetime (KIP-48).
 
-    Versions 0-2. The owner and the renewers may do it (DELEGATION_TOKEN_OWNER_MISMATCH for others); a token is
-    named by its HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed
-    (DELEGATION_TOKEN_EXPIRED).
+    Versions 0-2 are served. The HMAC identifies the token.
+
+    Error codes:
+
+    - DELEGATION_TOKEN_OWNER_MISMATCH: the client is neither the owner nor a renewer.
+    - DELEGATION_TOKEN_NOT_FOUND: no token has this HMAC.
+    - DELEGATION_TOKEN_EXPIRED: the token has expired.
     """
     code, token = _find(request.hmac, call)
     if token is None:
@@ -156,9 +164,9 @@ def renew_delegation_token(
 def expire_delegation_token(
     request: ExpireDelegationTokenRequest, call: Call
 ) -> ExpireDelegationTokenResponse | DelayedResponse:
-    """ExpireDelegationToken: bring a token's end nearer, or have it end at once with a negative period (KIP-48).
+    """ExpireDelegationToken: shorten the life of a token, or with a negative period expire it immediately (KIP-48).
 
-    Versions 0-2. Who may do it, and the errors, are those of RenewDelegationToken.
+    Versions 0-2 are served. Rights and errors are those of RenewDelegationToken.
     """
     period_ms = request.expiry_time_period_ms
     code, token = _find(request.hmac, call)
@@ -179,12 +187,11 @@ def expire_delegation_token(
     ),
 )
 def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Call) -> DescribeDelegationTokenResponse:
-    """DescribeDelegationToken: the tokens of some owners, or all that the client may see (KIP-48, KIP-373).
+    """DescribeDelegationToken: return the tokens of some owners, or all that the client may see (KIP-48, KIP-373).
 
-    Versions 0-3. A user sees the tokens that it owns or may renew; others need DESCRIBE of the token or
-    DESCRIBE_TOKENS of its owner. An empty list of owners has no tokens, null has those of all. Errors are those of
-    CreateDelegationToken. Deviation: expired tokens are not returned, while Kafka returns them until it removes
-    them.
+    Versions 0-3 are served. Users see the tokens that they own or can renew. Other tokens require DESCRIBE on the token
+    or DESCRIBE_TOKENS on its owner. Null owners select all tokens, an empty list none. Errors are those of
+    CreateDelegationToken. Unlike Kafka, which returns expired tokens until it removes them, minibroker leaves them out.
     """
     tokens = call.services.security.tokens
     if not _may_ask(call):

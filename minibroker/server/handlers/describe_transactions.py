@@ -1,4 +1,4 @@
-"""Transactions and producers for administrators (KIP-664)."""
+"""Handlers that describe transactions and producers to administrators (KIP-664)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,9 +39,9 @@ from minibroker_storage.log import Log
     names=transactional_ids_at("transactional_ids"),
 )
 def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> ForEach[DescribeTransactionsResponse]:
-    """DescribeTransactions: the transactions of transactional ids (KIP-664).
+    """DescribeTransactions: describe the current transaction of each transactional id (KIP-664).
 
-    Version 0. INVALID_REQUEST for an empty id, TRANSACTIONAL_ID_NOT_FOUND for one that is not known.
+    Version 0 is served. An empty id is INVALID_REQUEST, and an unknown one TRANSACTIONAL_ID_NOT_FOUND.
     """
     return ForEach(
         request.transactional_ids,
@@ -85,11 +85,16 @@ def _describe_transaction(transactional_id: str, call: Call) -> TransactionState
 def list_transactions(
     request: ListTransactionsRequest, call: Call
 ) -> ListTransactionsResponse | Steps[ListTransactionsResponse]:
-    """ListTransactions: the transactional ids that the broker coordinates (KIP-664).
+    """ListTransactions: list the transactional ids that the broker coordinates (KIP-664).
 
-    Versions 0-2. Version 1 also filters by how long the transactions have run (KIP-994). Version 2 also filters by
-    a regular expression, which the whole transactional id has to match (KIP-1152; INVALID_REGULAR_EXPRESSION, see
-    `minibroker.config.names.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
+    Versions 0-2 are served. Version 1 adds a filter by the age of the transaction (KIP-994). Version 2 adds a filter by
+    a regular expression that matches the whole transactional id (KIP-1152). See
+    `minibroker.config.names.regular_expressions`.
+
+    Error codes:
+
+    - INVALID_REGULAR_EXPRESSION: the regular expression is invalid.
+    - COORDINATOR_LOAD_IN_PROGRESS: the coordinator has not loaded all transactional ids yet.
     """
     store = call.services.transactions.store
     if store.is_loading:
@@ -159,10 +164,15 @@ def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transact
     names=topics_at("topics.name", "partition_indexes"),
 )
 def describe_producers(request: DescribeProducersRequest, call: Call) -> ForEach[DescribeProducersResponse]:
-    """DescribeProducers: the producers that partitions know (KIP-664).
+    """DescribeProducers: describe the active producers of partitions (KIP-664).
 
-    Version 0. INVALID_TOPIC_EXCEPTION for a name that no topic can have, UNKNOWN_TOPIC_OR_PARTITION,
-    NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
+    Version 0 is served.
+
+    Error codes:
+
+    - INVALID_TOPIC_EXCEPTION: no topic can have that name.
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
+    - NOT_LEADER_OR_FOLLOWER: the broker has no replica of the partition.
     """
     return for_each_partition(
         request.topics,

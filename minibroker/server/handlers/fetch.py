@@ -1,4 +1,4 @@
-"""Handles Fetch."""
+"""The handler of Fetch."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -26,11 +26,11 @@ from minibroker_protocol.schema import first_version
 
 _FIRST_PLAIN: Final = max(first_version(FetchRequest, "session_id"), FIRST_WITH_ZSTD)
 _MAX_PARTITIONS_AT_ONCE: Final = 500
-"""The logs of a fetch of more partitions are opened in slices."""
+"""A fetch of more partitions opens their logs in slices."""
 
 
 def _held_by_session(request: FetchRequest, call: Call) -> tuple[Target, ...]:
-    """An incremental fetch is about all partitions of its session, in which seldom anything changes."""
+    """Return the partitions of the request's session. They are cached, since sessions rarely change."""
     session = call.node.fetch_sessions.get(request.session_id)
     if session is None or request.session_epoch <= 0:
         return ()
@@ -57,7 +57,7 @@ def _name_of(named: str | bytes, call: Call) -> str | None:
 
 
 def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None:  # noqa: PLR0911 - calls would cost more than what they do
-    """Serve a fetch of one partition that finds enough, by a consumer without session, rack and transactions."""
+    """Serve a consumer's fetch of one partition if its records are ready, without session, rack and transactions."""
     if call.api_version < _FIRST_PLAIN:
         return None
     (
@@ -112,7 +112,7 @@ def _as_they_are(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
-    """From version 13 on clients look at the error of the whole alone."""
+    """Refuse a request. Since version 13 clients read only the error of the whole response."""
     topics = [] if version >= FIRST_WITH_IDS else request.topics
     return FetchResponse(
         error_code=code,
@@ -134,40 +134,42 @@ def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> Fetch
     plain=PlainShape(_handle_plain, _as_they_are),
 )
 def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedResponse]:
-    """Fetch: ranges of the log, sent from file to socket. Sessions: `cluster.fetch_sessions`, waits: `requests.fetch`.
+    """Fetch: return ranges of logs, which are sent from file to socket.
 
-    Versions 0-18. Each version adds to the ones before:
+    Versions 0-18 are served. `cluster.fetch_sessions` has the sessions, and `requests.fetch` the delayed fetches. Each
+    version adds to the ones before:
 
-    - 0 to 3: records come in message format v0 or v1, converted where needed (UNSUPPORTED_VERSION with
-      `message.downconversion.enable=false`). Before version 3 the limits are hard and cut the first batch, too.
-    - 4: readers of committed data get the records below the last stable offset, and the aborted transactions among them
-      (KIP-98). Batches that producers have compressed with zstd are sent from here on.
-    - 7: fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
-    - 9: the leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
-    - 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below). Kafka 4 sends
-      such a topic in all versions that it serves, 4 and later.
-    - 11: a replica that does not lead serves consumers, too (KIP-392). A broker without a replica answers
-      NOT_LEADER_OR_FOLLOWER. With `replica.selector.class` the leader sends a consumer with a rack to a replica in that
-      rack, at once and without records.
-    - 12: of a last fetched epoch that ended before the fetch offset the end is answered, and no records (KIP-595).
-    - 13: topics go by their ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id. INCONSISTENT_TOPIC_ID: the session
-      knew the id, and its name belongs to another topic now. FETCH_SESSION_TOPIC_ID_ERROR: the session began with
-      names, and the request has ids, or the other way round.
+    - 0 to 3: Records are converted to message format v0 or v1. With `message.downconversion.enable=false` a fetch that
+      needs a conversion is UNSUPPORTED_VERSION. Before version 3 the limits are strict and cut even the first batch.
+    - 4: Readers of committed data get the records below the last stable offset, and the aborted transactions among them
+      (KIP-98). Since this version, batches that producers compressed with zstd are returned.
+    - 7: Fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
+    - 9: The leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+    - 10: Topics with the `compression.type` zstd require this version (KIP-110), and are UNSUPPORTED_COMPRESSION_TYPE
+      in earlier ones. Kafka 4 returns them in all versions that it serves, 4 and later.
+    - 11: Followers serve consumers (KIP-392). A broker without a replica returns NOT_LEADER_OR_FOLLOWER. With
+      `replica.selector.class` the leader refers a consumer to a replica in the consumer's rack. That response is
+      immediate and has no records.
+    - 12: If the last fetched epoch ended before the fetch offset, the response has the end of that epoch and no records
+      (KIP-595).
+    - 13: Topics are identified by id (KIP-516). An unknown id is UNKNOWN_TOPIC_ID. If the session has the id but the
+      topic's name now belongs to another topic, the error is INCONSISTENT_TOPIC_ID. A session that began with names
+      cannot continue with ids, nor the reverse (FETCH_SESSION_TOPIC_ID_ERROR).
     - 16: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader and its address (KIP-951).
 
-    A fetch reads from the start of the batch that holds the fetch offset. It reads at most `partition_max_bytes` of
-    each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). A
-    later partition whose first batch does not fit gets no records: clients fail over a set without a whole batch
-    (`ReplicaManager.readFromLog`). Where the index knows the start of a batch, a range ends there. Elsewhere it may
-    end within a batch, which clients pass over.
+    A fetch starts at the batch that contains the fetch offset. It reads at most `partition_max_bytes` per partition and
+    `max_bytes` (and `fetch.max.bytes`) in total, but at least one whole batch (KIP-74). A later partition whose first
+    batch does not fit gets no records, because clients fail on a record set without a whole batch
+    (`ReplicaManager.readFromLog`). A range ends at the start of a batch if the index has it. Otherwise it can end
+    within a batch, which clients skip.
 
-    With fewer than `min_bytes` a fetch waits for appends, at most `max_wait_ms`, and costs nothing meanwhile. Bytes
-    behind the range count, too, since waiting would not bring more (Kafka's `DelayedFetch`).
+    With fewer than `min_bytes` available, a fetch waits for appends, for at most `max_wait_ms` and without using CPU
+    time. Bytes after the range count too, since waiting would not add more (Kafka's `DelayedFetch`).
 
-    Partitions are answered in the order of the request, or of the session, and get their share of `max_bytes` in
-    it. Those that do not exist or may not be read come last.
+    The response has partitions in the order of the request or session, and `max_bytes` is spent in that order.
+    Partitions that do not exist or that the client may not read come last.
 
-    Ignored: the state of replicas.
+    The replica state of the request is ignored.
     """
     if request.isolation_level not in ISOLATION_LEVELS:
         return _refuse_fetch(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,4 +1,4 @@
-"""Groups: their coordinators, the classic protocol of members, and what administrators ask of all groups."""
+"""Handlers for groups: coordinators, the classic protocol of members, and the APIs for administrators."""
 
 import re
 from typing import Any, Final
@@ -58,12 +58,12 @@ from minibroker_protocol.schema import first_version
 _FIRST_WITH_KEYS: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
 _FIRST_WITH_SHARE: Final = 6
 _SUCCESS: Final = "NONE"
-"""The error message of a success before version 4."""
+"""The error message of a successful response before version 4."""
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
 _SHARE_PARTITION: Final = re.compile(r".+:[\w-]{22}:\d{1,10}", re.ASCII | re.DOTALL)
-"""The key of a share-partition: its group, the id of its topic, and its number (`SharePartitionKey.validate`)."""
+"""The key of a share-partition: group, topic id and partition (`SharePartitionKey.validate`)."""
 _NO_PORT: Final = -1
 
 
@@ -75,15 +75,17 @@ _NO_PORT: Final = -1
     refusal=Refusal({"node_id": -1, "port": -1}, explained=True),
 )
 def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Served[FindCoordinatorResponse]:
-    """FindCoordinator: which broker keeps a group or a transactional id: the leader of its partition.
+    """FindCoordinator: return the broker that leads the coordinator's partition for a group or a transactional id.
 
-    Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The
-    coordinator's topic is made if need be. Kafka has it made in the background and answers
-    COORDINATOR_NOT_AVAILABLE meanwhile; here the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while
-    the partition has no leader. From version 6 on keys of share-partitions are known, too (KIP-932): "group:topic
-    id:partition", else INVALID_REQUEST.
+    Versions 0-6 are served: transactional ids since version 1, several keys per request since version 4 (KIP-699), and
+    keys of share-partitions since version 6 (KIP-932). See `KafkaApis.handleFindCoordinatorRequest`. The coordinator's
+    topic is created first if necessary. Kafka creates it in the background and returns COORDINATOR_NOT_AVAILABLE in the
+    meantime, while here the first response already has the coordinator.
 
-    Return each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`).
+    Error codes:
+
+    - COORDINATOR_NOT_AVAILABLE: the partition has no leader.
+    - INVALID_REQUEST: a key of a share-partition is not of the form "group:topic id:partition".
     """
     keys = request.coordinator_keys if call.api_version >= _FIRST_WITH_KEYS else [request.key]
     joiner = call.session.early_joiner
@@ -123,7 +125,7 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
 
 
 def _log(key_type: int, call: Call) -> CoordinatorLog | None:
-    """The log of the coordinator for keys of a kind; None for a kind that the version does not have."""
+    """Return the coordinator's log for a type of key, or None if the request's version lacks the type."""
     services = call.services
     if key_type == _GROUP:
         return services.groups.store.log
@@ -134,7 +136,7 @@ def _log(key_type: int, call: Call) -> CoordinatorLog | None:
 
 
 def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
-    """The coordinator, whose topic is made if need be; what is wrong if there can be none."""
+    """Return the coordinator of a key, or an error and its message. Create the coordinator's topic if necessary."""
     log = _log(key_type, call)
     if log is None or (key_type == _SHARE and not _SHARE_PARTITION.fullmatch(key)):
         return None, ErrorCode.INVALID_REQUEST, "" if key_type == _SHARE else ErrorCode.INVALID_REQUEST.meaning
@@ -152,21 +154,20 @@ def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, Erro
 
 @handles(ApiKey.JOIN_GROUP, needs=on_group(Operation.READ))
 def join_group(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply:
-    """JoinGroup: become a member of a group, and wait for its next generation.
+    """JoinGroup: join a group and wait for its next generation.
 
-    Versions 0-9. Before version 1 the session timeout is the rebalance timeout, too. From version 4 on a dynamic
-    member is first given its id (MEMBER_ID_REQUIRED) and joins with it, so that a lost answer leaves no ghost
-    behind (KIP-394).
+    Versions 0-9 are served (`GroupCoordinatorService.joinGroup`). The response is immediate if no other member has to
+    join. Before version 1 the session timeout is also the rebalance timeout. Since version 4 a dynamic member first
+    gets its id (MEMBER_ID_REQUIRED) and joins with it. A lost response then leaves no unused member in the group
+    (KIP-394).
 
-    Static members from version 5 on (KIP-345): one that comes back without its member id takes its old place,
-    without a rebalance where the group is stable and agrees on the same protocol as before; its former self is
-    fenced. A static leader that came back so leads without assigning from version 9 on (KIP-814); before, the
-    response says that its former self leads.
+    Static members exist since version 5 (KIP-345). A static member that returns without its member id replaces its
+    former self, which is fenced. There is no rebalance if the group is stable and keeps its protocol. Since version 9 a
+    static leader that returns this way leads without assigning (KIP-814). Before, the response names its former member
+    id as the leader.
 
-    Unlike Kafka, a second JoinGroup of a member ends the first one, with REBALANCE_IN_PROGRESS: Kafka never answers
-    that.
-
-    Answer immediately if no other member has to join (`GroupCoordinatorService.joinGroup`).
+    Unlike in Kafka, a second JoinGroup of a member ends the first one with REBALANCE_IN_PROGRESS. Kafka never responds
+    to the first one.
     """
     session = call.session
     client = JoiningClient(
@@ -177,7 +178,7 @@ def join_group(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Rep
         joins_early=session.early_joiner is not None,
         backs_off=call.services.works_around_clients and backs_off(session.software, call.client_id),
     )
-    # The metadata outlives the receive buffer.
+    # Copy the metadata, because the receive buffer is reused.
     protocols = [Protocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]
     return call.services.groups.classic.join(request, protocols, client)
 
@@ -186,7 +187,7 @@ _FIRST_WITH_PROTOCOL: Final = first_version(SyncGroupRequest, "protocol_type")
 
 
 def _right_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
-    """A request without its protocol is refused for that, from any member."""
+    """Return the error of a missing right. A request without its protocol gets that error instead, from any member."""
     if call.api_version >= _FIRST_WITH_PROTOCOL and None in {request.protocol_type, request.protocol_name}:
         return ErrorCode.NONE
     return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
@@ -194,22 +195,22 @@ def _right_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
 
 @handles(ApiKey.SYNC_GROUP, needs=checked(_right_error, "READ on the group"))
 def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
-    """SyncGroup: the leader hands in the assignments, and every member is given its own.
+    """SyncGroup: receive the assignments from the leader, and return each member's own.
 
-    Versions 0-5. Members wait for their leader. The assignments are in the log before any response has them. From
-    version 5 on a member says which protocol it believes in, and has to (INCONSISTENT_GROUP_PROTOCOL, KIP-559).
+    Versions 0-5 are served (`GroupCoordinatorService.syncGroup`). The leader, and members of a stable group, get an
+    immediate response. Other members wait for the leader. Assignments are in the log before any response has them.
+    Since version 5 a member must send its protocol type and name (KIP-559). If they are missing or wrong, the error is
+    INCONSISTENT_GROUP_PROTOCOL.
 
-    Unlike Kafka, a second SyncGroup of a member ends the first one, with REBALANCE_IN_PROGRESS, and a member that
-    leaves is answered UNKNOWN_MEMBER_ID: Kafka never answers those.
-
-    Answer immediately to the leader, and to members of a stable group (`GroupCoordinatorService.syncGroup`).
+    Unlike in Kafka, a second SyncGroup of a member ends the first one with REBALANCE_IN_PROGRESS, and a member that
+    leaves gets UNKNOWN_MEMBER_ID. Kafka never responds to these requests.
     """
     if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     coordinator = call.services.groups
     code = coordinator.status(request.group_id, call.node)
     if code:
-        # What is loading has forgotten its rebalance. Old clients do not know the code that says so.
+        # A loading group has lost its rebalance, and old clients do not support COORDINATOR_LOAD_IN_PROGRESS.
         loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return sync_error(ErrorCode.REBALANCE_IN_PROGRESS if loading else code)
     return coordinator.classic.sync(request)
@@ -217,11 +218,10 @@ def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Rep
 
 @handles(ApiKey.HEARTBEAT, needs=on_group(Operation.READ))
 def heartbeat(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
-    """Heartbeat: a member of a group is alive, and learns that the group rebalances.
+    """Heartbeat: restart a member's session, and report whether the group rebalances.
 
-    Versions 0-4. While the coordinator loads, every heartbeat is answered NONE, as by Kafka.
-
-    Restart the member's session (`GroupCoordinatorService.heartbeat`).
+    Versions 0-4 are served (`GroupCoordinatorService.heartbeat`). While the coordinator loads, every heartbeat gets
+    NONE, as in Kafka.
     """
     coordinator = call.services.groups
     code = coordinator.status(request.group_id, call.node)
@@ -235,12 +235,11 @@ _FIRST_WITH_MEMBERS: Final = first_version(LeaveGroupRequest, "members")
 
 @handles(ApiKey.LEAVE_GROUP, needs=on_group(Operation.READ))
 def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    """LeaveGroup: members leave a group, or an operator removes them.
+    """LeaveGroup: remove members from a group, at their own request or an operator's.
 
-    Versions 0-5: one member up to version 2, from version 3 on any number of them, each with an outcome of its own
-    (KIP-345). A static member can be named by its instance id alone. The reason (version 5) is not looked at.
-
-    Remove the members; the others have to join again (`GroupCoordinatorService.leaveGroup`).
+    Versions 0-5 are served (`GroupCoordinatorService.leaveGroup`). The remaining members have to join again. Since
+    version 3 a request can name any number of members, each with its own result (KIP-345). A static member can be named
+    by its instance id alone. The reason, in version 5, is ignored.
     """
     coordinator = call.services.groups
     many = call.api_version >= _FIRST_WITH_MEMBERS
@@ -264,13 +263,12 @@ _FIRST_WITH_UNKNOWN_GROUPS: Final = first_version(DescribedGroup, "error_message
 
 @handles(ApiKey.DESCRIBE_GROUPS, needs=on_each(Operation.DESCRIBE, ResourceType.GROUP), names=groups_at("groups"))
 def describe_groups(request: DescribeGroupsRequest, call: Call) -> ForEach[DescribeGroupsResponse]:
-    """DescribeGroups: the state and the members of groups.
+    """DescribeGroups: describe the state and the members of groups.
 
-    Versions 0-6: instance ids from version 4 on. A group that is not known is described as Dead, without an error
-    before version 6 and as GROUP_ID_NOT_FOUND from there on (KIP-1043). What members offer and were given is
-    returned for stable groups only. From version 3 on a client can ask for its authorized operations.
-
-    Describe each group by itself (`GroupCoordinator.handleDescribeGroup`).
+    Versions 0-6 are served, with instance ids since version 4. Groups are described one by one
+    (`GroupCoordinator.handleDescribeGroup`). An unknown group is described as Dead: before version 6 without an error,
+    since then as GROUP_ID_NOT_FOUND (KIP-1043). Metadata of members is returned for stable groups only, and before
+    Kafka 4.0 so are their assignments. Since version 3 a client can request its authorized operations.
     """
 
     def describe(group_id: str) -> DescribedGroup:
@@ -323,11 +321,11 @@ def _member(group: Group, member: Member, *, shows_assignment: bool) -> Describe
 
 @handles(ApiKey.LIST_GROUPS, needs=asked_by_handler("DESCRIBE on the cluster, or on each group, or it is hidden"))
 def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsResponse]:
-    """ListGroups: every group that the broker keeps.
+    """ListGroups: list the groups that the broker coordinates.
 
-    Versions 0-5: filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848). The types are
-    "classic" and "consumer". Names of states and types may be written in any case; a name that says nothing lets
-    nothing through. The order is that of Kafka's hash tables.
+    Versions 0-5 are served, with filters by state since version 4 (KIP-518) and by type since version 5 (KIP-848). The
+    types are "classic" and "consumer". States and types are case-insensitive, and unknown ones match no group. The
+    order is that of Kafka's hash tables.
     """
     store = call.services.groups.store
     store.load_all()
@@ -360,7 +358,7 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsRes
 
 
 def _in_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
-    """Return the groups in the order of Kafka's hash tables: one for each partition, or one for all before 4.0."""
+    """Return groups in the order of Kafka's hash tables: one table per partition, or before 4.0 one for all groups."""
     groups, log = tuple(store.groups()), store.log
     table = table_size((len(groups) if is_before_4_0 else log.partition_count) + 1)
     tables: dict[int, dict[str, AnyGroup]] = {}
@@ -379,12 +377,16 @@ def _in_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
 
 @handles(ApiKey.DELETE_GROUPS, needs=on_each(Operation.DELETE, ResourceType.GROUP), names=groups_at("groups_names"))
 def delete_groups(request: DeleteGroupsRequest, call: Call) -> ForEach[DeleteGroupsResponse]:
-    """DeleteGroups: forget groups that have no members, with their offsets (KIP-229).
+    """DeleteGroups: delete groups without members, with their offsets (KIP-229).
 
-    Versions 0-3. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for one that is not known. Kafka
-    answers NONE also when the deletion could not be written; here that is an error and the group stays.
+    Versions 0-3 are served. Groups are deleted one by one, and a repeated group once
+    (`GroupCoordinator.handleDeleteGroups`). If a deletion cannot be written, the group stays and the response has an
+    error. Kafka returns NONE then.
 
-    Delete each group by itself; one that is named twice is deleted once (`GroupCoordinator.handleDeleteGroups`).
+    Error codes:
+
+    - NON_EMPTY_GROUP: the group has members.
+    - GROUP_ID_NOT_FOUND: the group does not exist.
     """
 
     def delete(group_id: str) -> Any:
@@ -394,7 +396,7 @@ def delete_groups(request: DeleteGroupsRequest, call: Call) -> ForEach[DeleteGro
 
 
 def _delete(group_id: str, call: Call) -> Any:
-    """Delete a group. Return the error, or the work that has it in the end."""
+    """Delete a group. Return an error code, or work that results in one."""
     store = call.services.groups.store
     code = store.readiness(group_id, call.node)
     if code:

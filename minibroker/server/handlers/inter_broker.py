@@ -1,4 +1,4 @@
-"""Requests between brokers and controllers, most of them of clusters with ZooKeeper."""
+"""Handlers for requests between brokers and controllers, most of them for clusters with ZooKeeper."""
 
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ _FIRST_WITH_TOPIC_ERRORS: Final = first_version(LeaderAndIsrResponse, "topics")
 
 
 def _refuse_leader_and_isr(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:
-    """The error stands at each partition, which the versions before 5 list without their topics."""
+    """Refuse a request with an error for each partition. Versions before 5 list partitions without topics."""
     if version >= _FIRST_WITH_TOPIC_ERRORS:
         topics = [
             LeaderAndIsrTopicError(
@@ -53,11 +53,10 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, version: int, code: Err
     ApiKey.LEADER_AND_ISR, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(whole=_refuse_leader_and_isr)
 )
 def leader_and_isr(request: LeaderAndIsrRequest, call: Call) -> Any:
-    """LeaderAndIsr: a controller assigns a broker the partitions to lead and to follow, in clusters with ZooKeeper.
+    """LeaderAndIsr: refuse a controller that assigns leaders and followers, for clusters with ZooKeeper.
 
-    Versions 0-7. Only this broker controls its cluster, so a client that sends this is an outdated controller:
-    STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
-    connection.
+    Versions 0-7 are served. This broker alone controls its cluster, so the sender must be an outdated controller. It
+    gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
     return _refuse_leader_and_isr(request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
 
@@ -67,7 +66,7 @@ def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionErro
 
 
 def _refuse_stop_replica(request: StopReplicaRequest, _version: int, code: ErrorCode) -> StopReplicaResponse:
-    """The error stands at each partition; the versions list them in three ways."""
+    """Refuse a request with an error for each partition. Versions list their partitions in three ways."""
     named = [(each.topic_name, each.partition_index) for each in request.ungrouped_partitions]
     named += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     for topic in request.topic_states:
@@ -80,62 +79,59 @@ def _refuse_stop_replica(request: StopReplicaRequest, _version: int, code: Error
 
 @handles(ApiKey.STOP_REPLICA, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(whole=_refuse_stop_replica))
 def stop_replica(request: StopReplicaRequest, call: Call) -> Any:
-    """StopReplica: a controller takes replicas from a broker, in clusters with ZooKeeper.
+    """StopReplica: refuse a controller that removes replicas, for clusters with ZooKeeper.
 
-    Versions 0-4. Only this broker controls its cluster, so a client that sends this is an outdated controller:
-    STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
-    connection.
+    Versions 0-4 are served. This broker alone controls its cluster, so the sender must be an outdated controller. It
+    gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
     return _refuse_stop_replica(request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 @handles(ApiKey.UPDATE_METADATA, needs=on_cluster(Operation.CLUSTER_ACTION))
 def update_metadata(_request: UpdateMetadataRequest, _call: Call) -> UpdateMetadataResponse:
-    """UpdateMetadata: a controller sends a broker the metadata for clients, in clusters with ZooKeeper.
+    """UpdateMetadata: refuse a controller that sends metadata for clients, for clusters with ZooKeeper.
 
-    Versions 0-8. Only this broker controls its cluster, so a client that sends this is an outdated controller:
-    STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
-    connection.
+    Versions 0-8 are served. This broker alone controls its cluster, so the sender must be an outdated controller. It
+    gets STALE_CONTROLLER_EPOCH, as from Kafka up to 3.9. Kafka without ZooKeeper closes the connection.
     """
     return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 @handles(ApiKey.CONTROLLED_SHUTDOWN, needs=on_cluster(Operation.CLUSTER_ACTION))
 def controlled_shutdown(_request: ControlledShutdownRequest, _call: Call) -> ControlledShutdownResponse:
-    """ControlledShutdown: a broker asks its controller to be stopped, in clusters with ZooKeeper.
+    """ControlledShutdown: refuse a broker that wants to be shut down, for clusters with ZooKeeper.
 
-    Versions 0-3; version 0 has no client id in its header. No broker of this cluster asks over the network, and
-    none is the controller of another one: STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers where the controller
-    is elsewhere. Kafka without ZooKeeper closes the connection.
+    Versions 0-3 are served; version 0 has no client id in its header. Brokers of this cluster never send it, and this
+    broker is not the controller of another cluster. The error is STALE_CONTROLLER_EPOCH, which Kafka up to 3.9 returns
+    if it is not the controller. Kafka without ZooKeeper closes the connection.
     """
     return ControlledShutdownResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH, remaining_partitions=[])
 
 
 @handles(ApiKey.ALTER_PARTITION, needs=on_cluster(Operation.CLUSTER_ACTION))
 def alter_partition(_request: AlterPartitionRequest, _call: Call) -> AlterPartitionResponse:
-    """AlterPartition: refused, as what no broker of this cluster has sent.
+    """AlterPartition: refuse the request, which brokers of this cluster never send.
 
-    Versions 0-3. The nodes of this cluster need not ask each other, so a client that asks is none:
-    STALE_BROKER_EPOCH, with which a Kafka controller answers a broker that is not registered with the epoch that it
-    says.
+    Versions 0-3 are served. The sender is not a node of this cluster, so the error is STALE_BROKER_EPOCH. A Kafka
+    controller returns it to a broker that is not registered with the epoch of its request.
     """
     return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])
 
 
 @handles(ApiKey.ENVELOPE, needs=on_cluster(Operation.CLUSTER_ACTION))
 def envelope(_request: EnvelopeRequest, _call: Call) -> EnvelopeResponse:
-    """Envelope: refused, as by any Kafka broker that is asked by a client (KIP-590).
+    """Envelope: refuse the request, as any Kafka broker does for a client (KIP-590).
 
-    Version 0. Envelopes are for controllers, from brokers that they know: CLUSTER_AUTHORIZATION_FAILED, whatever is
-    inside.
+    Version 0 is served. Brokers send envelopes to controllers that know them. The error is
+    CLUSTER_AUTHORIZATION_FAILED, whatever the envelope contains.
     """
     return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 @handles(ApiKey.ALLOCATE_PRODUCER_IDS, needs=on_cluster(Operation.CLUSTER_ACTION))
 def allocate_producer_ids(_request: AllocateProducerIdsRequest, _call: Call) -> AllocateProducerIdsResponse:
-    """AllocateProducerIds: refused, as what no broker of this cluster has sent.
+    """AllocateProducerIds: refuse the request, which brokers of this cluster never send.
 
-    Version 0. See AlterPartition. Producers ask with InitProducerId.
+    Version 0 is served, with the error of AlterPartition. Producers use InitProducerId.
     """
     return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, producer_id_start=0, producer_id_len=0)

@@ -1,4 +1,4 @@
-"""Log directories, and the replicas in them (KIP-113)."""
+"""Handlers for log directories and the replicas in them (KIP-113)."""
 
 import os
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from minibroker_protocol.messages.log_dirs import (
 def _refuse_describe_log_dirs(
     _request: DescribeLogDirsRequest, _version: int, code: ErrorCode
 ) -> DescribeLogDirsResponse:
-    """No directory is listed, also in the versions before 3, which have no error of the whole."""
+    """Refuse a request without listing directories. Versions before 3 lack an error for the whole response."""
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
@@ -36,13 +36,12 @@ def _refuse_describe_log_dirs(
     ApiKey.DESCRIBE_LOG_DIRS, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(whole=_refuse_describe_log_dirs)
 )
 def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> ForEach[DescribeLogDirsResponse]:
-    """DescribeLogDirs: where the replicas of a broker are, and how many bytes they take (KIP-113).
+    """DescribeLogDirs: return the directories of a broker's replicas, and their sizes in bytes (KIP-113).
 
-    Versions 0-5. There is one log directory, the data directory, which all brokers of a cluster share; each returns
-    the partitions that it keeps. A partition that it does not keep, or that there is not, is left out, as in Kafka.
-    A size is that of the log's segments without their indexes. Nothing lags behind and nothing is moved between
-    directories. From version 4 on the response has the bytes of the volume (KIP-827). The directory is never
-    cordoned (version 5, KIP-1066).
+    Versions 0-5 are served. All brokers of a cluster share one log directory, the data directory. Each broker returns
+    the partitions of which it is a replica. Other and unknown partitions are left out, as in Kafka. A size counts the
+    log's segments but not their indexes. Replicas never lag and are never moved between directories. Since version 4
+    the response has the size of the volume (KIP-827). The directory is never cordoned (version 5, KIP-1066).
     """
     named: dict[str, set[int]] | None = None
     if request.topics is not None:
@@ -82,7 +81,7 @@ def _log_dirs(replicas: Sequence[Partition], sizes: Sequence[int], call: Call) -
 
 
 def _size(partition: Partition) -> int:
-    """The bytes of its segments; looking into the directory leaves an unused log closed."""
+    """Return the size of a partition's segments in bytes. A closed log is not opened for this."""
     if partition.opened_log is not None:
         return partition.opened_log.size
     try:
@@ -93,14 +92,14 @@ def _size(partition: Partition) -> int:
 
 
 _FUTURE_SUFFIX_SIZE: Final = 40
-"""Kafka moves a log by way of a directory with a UUID and "-future" after its name."""
+"""The length of the UUID and "-future" that Kafka appends to the directory of a log being moved."""
 _MAX_FILE_NAME: Final = 255
 
 
 def _refuse_alter_replica_log_dirs(
     request: AlterReplicaLogDirsRequest, _version: int, code: ErrorCode
 ) -> AlterReplicaLogDirsResponse:
-    """The response lists the topics of all directories."""
+    """Refuse a request with an error for each partition, in the topics of all directories."""
     results = [
         AlterReplicaLogDirTopicResult(
             topic_name=topic.name,
@@ -123,9 +122,14 @@ def _refuse_alter_replica_log_dirs(
 def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
     """AlterReplicaLogDirs: move replicas to another log directory of their broker (KIP-113).
 
-    Versions 0-2. There is one log directory: to be moved there is no change and succeeds, everything else is
-    LOG_DIR_NOT_FOUND. INVALID_TOPIC_EXCEPTION for a name that leaves no room for the suffix of Kafka's directories.
-    UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a partition that other brokers keep.
+    Versions 0-2 are served. There is only one log directory, and moving a replica to it succeeds without a change.
+
+    Error codes:
+
+    - LOG_DIR_NOT_FOUND: any other directory.
+    - INVALID_TOPIC_EXCEPTION: the topic's name is too long for the suffix of Kafka's directories.
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
+    - REPLICA_NOT_AVAILABLE: only other brokers are replicas of the partition.
     """
     ours = os.path.abspath(call.core.topics.data_dir)
     results: dict[str, dict[int, ErrorCode]] = {}

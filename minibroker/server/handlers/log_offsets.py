@@ -1,4 +1,4 @@
-"""The offsets of logs: by timestamp, by leader epoch, and the start that DeleteRecords moves."""
+"""Handlers for the offsets of logs: by timestamp, by leader epoch, and the log start offset of DeleteRecords."""
 
 import os
 from collections import Counter
@@ -43,11 +43,11 @@ _EARLIEST: Final = -2
 _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
-"""The timestamps that ask for a place in the log, and the first versions that know them."""
+"""The special timestamps of requests, and the first version that supports each."""
 _READ_COMMITTED: Final = 1
 _ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
 _DEBUGGER: Final = -2
-"""The replica id of a client that asks any replica."""
+"""The replica id of a client that accepts a response from any replica."""
 
 
 @handles(
@@ -56,22 +56,28 @@ _DEBUGGER: Final = -2
     names=topics_at("topics.name", "partitions.partition_index"),
 )
 def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsetsResponse]:
-    """ListOffsets: where a partition's log starts and ends, and which offset belongs to a moment.
+    """ListOffsets: look up the start and end of logs, and offsets by timestamp.
 
-    Versions 0-11. The timestamp of a partition in the request selects its offset:
+    Versions 0-11 are served. The timestamp of a partition in the request selects its offset:
 
-    - -1 is the end. For a reader of committed data that is the last stable offset.
-    - -2 is the start.
+    - -1 is the end of the log. For readers of committed data it is the last stable offset.
+    - -2 is the log start offset.
     - -3 is the first record with the largest timestamp (version 7, KIP-734).
-    - -4 is the start of the local log (version 8). There is no tiered storage, so it is the start.
-    - -5 is the last tiered offset (version 9), -6 the first one to be tiered (version 11). Neither exists.
-    - Any other is the first record at or after it. Without such a record the answer is offset -1 and timestamp -1.
+    - -4 is the start of the local log (version 8). Without tiered storage it is the log start offset.
+    - -5 is the last tiered offset (version 9), and -6 the first one waiting to be tiered (version 11). Neither exists.
+    - Any other timestamp selects the first record at or after it. Without such a record, offset and timestamp are -1.
 
-    Version 0 answers with the start offsets of segments, newest first, as Kafka's `legacyFetchOffsetsBefore`: for a
-    moment, those last written before it. The leader epoch (version 4) is that of the batch that was found, or of
-    the first one; for the end, the leader's. A partition that is asked for twice is INVALID_REQUEST each time. Only
-    the leader answers (NOT_LEADER_OR_FOLLOWER), or with replica id -2 any replica, and only a client that knows its
-    epoch (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+    Version 0 returns start offsets of segments, newest first, like Kafka's `legacyFetchOffsetsBefore`. A timestamp
+    selects the segments last written before it.
+
+    The leader epoch of the response (version 4) is that of the batch of the offset. For the start it is that of the
+    first batch, and for the end the leader's. Only the leader responds, or any replica for replica id -2.
+
+    Error codes:
+
+    - INVALID_REQUEST: a partition is requested more than once. Each occurrence gets this error.
+    - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
+    - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the client has a different leader epoch.
     """
     twice = _named_twice(request) if call.api_version > 0 else ()
 
@@ -95,7 +101,7 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
 
 
 def _named_twice(request: ListOffsetsRequest) -> Collection[TopicPartition]:
-    """Return the partitions that are asked for more than once, which only version 0 allows."""
+    """Return the partitions that a request names more than once, which only version 0 allows."""
     counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     return {partition for partition, count in counts.items() if count > 1}
 
@@ -107,7 +113,7 @@ def _look_up(
     call: Call,
     response: ListOffsetsPartitionResponse,
 ) -> Any:
-    """Look one partition up, and put the result into its response. Return that, or work that returns it."""
+    """Look up the offset of a partition and set it in `response`. Return `response`, or work that returns it."""
     try:
         work = _begin_look_up(topic_name, requested, request, call, response)
     except MAPPED as error:
@@ -127,12 +133,12 @@ def _begin_look_up(
     call: Call,
     response: ListOffsetsPartitionResponse,
 ) -> Any:
-    """Look one partition up; return work where many records may have to be read."""
+    """Look up the offset of a partition. Return work if that can take reading many records, otherwise None."""
     timestamp = requested.timestamp
     topic = call.core.topics.get(topic_name)
     partition = topic.partition(requested.partition_index) if topic is not None else None
     if call.api_version > 0 > timestamp and call.api_version < _FIRST_WITH.get(timestamp, call.api_version + 1):
-        response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka checks this before the partition.
         return None
     if partition is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -168,7 +174,7 @@ def _begin_look_up(
 
 
 def _epoch_of_start(partition: Partition) -> int:
-    """The leader epoch of the first record. Of an empty log, the leader's own, which notes it when it takes over."""
+    """Return the leader epoch of the first record. An empty log has the epoch that its leader recorded on election."""
     log = partition.log
     if log.log_start_offset >= log.high_watermark:
         return partition.leader_epoch
@@ -176,7 +182,7 @@ def _epoch_of_start(partition: Partition) -> int:
 
 
 def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> list[int]:
-    """Start offsets of segments and the log's end, newest first; see Kafka's `UnifiedLog.legacyFetchOffsetsBefore`."""
+    """Return start offsets of segments and the log end, newest first (`UnifiedLog.legacyFetchOffsetsBefore`)."""
     known = [(max(segment.base_offset, log.log_start_offset), _written_ms(log, segment)) for segment in log.segments]
     if log.segments[-1].size:
         known.append((log.high_watermark, now_ms))
@@ -191,7 +197,11 @@ def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> 
 
 
 def _written_ms(log: Log, segment: LogSegment) -> int:
-    """When a segment was last written; one that has no file yet, when it was begun. OSError."""
+    """Return when a segment was last written, or when it was created if it has no file yet.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
     return os.stat(segment.log.path).st_mtime_ns // 1_000_000 if log.has_directory else segment.created_ms
 
 
@@ -201,14 +211,16 @@ def _written_ms(log: Log, segment: LogSegment) -> int:
     names=topics_at("topics.topic", "partitions.partition"),
 )
 def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) -> ForEach[OffsetForLeaderEpochResponse]:
-    """OffsetForLeaderEpoch: where the epoch of a leader has ended, for consumers that look for truncation (KIP-320).
+    """OffsetForLeaderEpoch: return where leader epochs end, for consumers that check for truncation (KIP-320).
 
-    Versions 0-4. The answer is the largest epoch that is not above the one asked for, and the offset at which it
-    ended; for the current one the log's end, and -1 for both where the log knows none. Only the leader answers
-    (NOT_LEADER_OR_FOLLOWER), who from version 2 on is held against the epoch that the client believes in
-    (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+    Versions 0-4 are served. Partitions are looked up one by one (`ReplicaManager.lastOffsetForLeaderEpoch`). The
+    response has the largest epoch that is not above the requested one, and its end offset. The current epoch ends at
+    the log end offset. If the log has no such epoch, both are -1.
 
-    Look every partition up by itself (`ReplicaManager.lastOffsetForLeaderEpoch`).
+    Error codes:
+
+    - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
+    - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: since version 2, the client has a different leader epoch.
     """
     return for_each_partition(
         request.topics,
@@ -244,12 +256,18 @@ _HIGH_WATERMARK: Final = -1
     names=topics_at("topics.name", "partitions.partition_index"),
 )
 def delete_records(request: DeleteRecordsRequest, call: Call) -> ForEach[DeleteRecordsResponse]:
-    """DeleteRecords: the log start offset of partitions moves up.
+    """DeleteRecords: raise the log start offset of partitions.
 
-    Versions 0-2. Offset -1 is the high watermark. The answer's low watermark is the new log start offset, since
-    there are no other replicas. Whole segments below it go at once, and the offset is on disk before that. Only
-    topics whose `cleanup.policy` has `delete` lose records this way: others are POLICY_VIOLATION, Kafka's own
-    topics INVALID_TOPIC. A broker that does not lead the partition answers NOT_LEADER_OR_FOLLOWER.
+    Versions 0-2 are served. Offset -1 means the high watermark. The low watermark in the response is the new log start
+    offset, since there are no other replicas. Whole segments below it are deleted immediately, after the offset is on
+    disk.
+
+    Error codes:
+
+    - POLICY_VIOLATION: the topic's `cleanup.policy` lacks `delete`.
+    - INVALID_TOPIC_EXCEPTION: the topic is one of Kafka's internal topics.
+    - OFFSET_OUT_OF_RANGE: the offset is outside the log.
+    - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
     """
     moved: dict[Partition, LogShape] = {}
     offsets = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}

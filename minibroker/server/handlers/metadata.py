@@ -1,4 +1,4 @@
-"""The brokers and topics of the cluster: Metadata, and DescribeTopicPartitions page by page."""
+"""Handlers that describe brokers and topics: Metadata, and DescribeTopicPartitions with its pages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -39,18 +39,18 @@ from minibroker_protocol.primitives import ZERO_UUID
 
 _FIRST_WITH_IDS: Final = 12
 _MAX_ADVISED: Final = 100
-"""Where a request creates more topics, their names are not compared with those of other topics."""
+"""A request that creates more topics than this gets no warnings about misspelled names."""
 
 
 def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
-    """A request without topics is about all of them."""
+    """Return all topics for a request that names none."""
     if request.topics or (call.api_version > 0 and request.topics is not None):
         return ()
     return tuple(Target(topic.name) for topic in call.core.topics)
 
 
 def _refuse_metadata(request: MetadataRequest, _version: int, code: ErrorCode) -> MetadataResponse:
-    """The error stands at the top and at each topic; a topic that is named by its id alone has an empty name."""
+    """Refuse a request with an error for the response and each topic. Topics named by id alone have an empty name."""
     topics = [
         MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
         for each in request.topics or ()
@@ -67,15 +67,18 @@ def _refuse_metadata(request: MetadataRequest, _version: int, code: ErrorCode) -
     refusal=Refusal(whole=_refuse_metadata),
 )
 def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | DelayedResponse:
-    """Metadata: the brokers that are up, and the topics with their partitions.
+    """Metadata: return the running brokers, and topics with their partitions.
 
-    Versions 0-13. Topics are asked by name, or by id from version 12 on (KIP-516), where an id counts more than a
-    name; versions 10 and 11 have a place for the id but refuse it (INVALID_REQUEST for every topic, as Kafka). A
-    topic that does not exist is created when the client allows it (always, before version 4) and
-    `auto.create.topics.enable` says so; unlike Kafka, the answer to that very request has its partitions already,
-    so that no client waits for its second try. What a client may not describe is left out of all topics, and
-    TOPIC_AUTHORIZATION_FAILED where it is asked for, whether it exists or not; so is what would have to be created,
-    unless the client may create it.
+    Versions 0-13 are served. Since version 12 topics can be requested by id, which takes precedence over the name
+    (KIP-516). Versions 10 and 11 have a field for the id but refuse it with INVALID_REQUEST for every topic, as in
+    Kafka.
+
+    An unknown topic is created if the client allows it (always before version 4) and `auto.create.topics.enable` is
+    set. Unlike in Kafka, the response to that request already has the topic's partitions, which saves clients a retry.
+
+    A request for all topics omits those that the client may not describe. A request by name gets
+    TOPIC_AUTHORIZATION_FAILED for them, whether they exist or not. Topics that the client may not create get the same
+    error.
     """
     requested = request.topics or []
     joiner = call.session.early_joiner
@@ -126,7 +129,7 @@ def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, cal
 
 
 def _without(made: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
-    """The response with errors for the topics that it has made: the disk has refused them."""
+    """Replace created topics in the response by errors, after the disk refused them."""
     for number, topic in enumerate(response.topics):
         if isinstance(made.get(topic.name or ""), Topic):
             response.topics[number] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
@@ -136,7 +139,7 @@ def _without(made: Mapping[str, Topic | ErrorCode], response: MetadataResponse) 
 def _find(
     requested: MetadataRequestTopic, request: MetadataRequest, call: Call, *, creates: bool
 ) -> Topic | ErrorCode | str:
-    """The topic that is asked for, the error, or the name of the topic that has to be made."""
+    """Return a requested topic, an error, or the name of a topic to create."""
     topics = call.core.topics
     by_id = requested.name is None or requested.topic_id != ZERO_UUID
     known = topics.with_id(requested.topic_id) if by_id else topics.get(requested.name or "")
@@ -160,7 +163,7 @@ def _refused(
 
 
 def _creatable(name: str, request: MetadataRequest, call: Call, *, creates: bool) -> ErrorCode | str:
-    """The name of a topic that does not exist, if it may be made now."""
+    """Return the name of an unknown topic if it can be created, or an error."""
     if creates and not _may_create(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic_name_error(name) is not None:
@@ -173,10 +176,10 @@ def _creatable(name: str, request: MetadataRequest, call: Call, *, creates: bool
 
 
 def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]:
-    """Create topics, all that can be created together."""
+    """Create topics together, and return each topic or its error."""
     core = call.core
-    # A client that looks whether a topic is gone makes it again by looking, but must not find it. (Kafka never tells a
-    # client of a topic that this very request has made.)
+    # A client that polls until a topic is deleted creates it again with its request, but must not find it. Kafka never
+    # returns a topic that the same request has created.
     gone = {name for name in names if core.topics.was_deleted(name)}
     others = [topic.name for topic in core.topics if not topic.is_internal] if len(names) <= _MAX_ADVISED else []
     made: dict[str, Topic | ErrorCode] = {}
@@ -202,7 +205,7 @@ def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]
 
 
 def _code_of(error: TopicError) -> ErrorCode:
-    """Kafka's broker asks the controller for the topic, and does not wait for its refusal."""
+    """Return the error of a failed creation. Kafka's broker does not wait for the controller's refusal."""
     is_of_controller = error.code in {ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION}
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_of_controller else error.code
 
@@ -229,14 +232,14 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
 
 
 def _operations(name: str, request: MetadataRequest, call: Call) -> int:
-    """The operations that the client may do on a topic, whether it exists or not, if the request asks for them."""
+    """Return the client's authorized operations on a topic if requested, even if the topic does not exist."""
     if not request.include_topic_authorized_operations:
         return NO_AUTHORIZED_OPERATIONS
     return authorized_operations(call, ResourceType.TOPIC, name)
 
 
 def _brokers(call: Call) -> list[MetadataResponseBroker]:
-    """The brokers that are up, at the addresses where this client can find them."""
+    """Return the running brokers, with the addresses that this client can reach."""
     brokers: list[MetadataResponseBroker] = []
     for node in call.core.cluster.up:
         host, port = call.address_of(node)
@@ -245,7 +248,7 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
 
 
 def _reported(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
-    """As the topic describes them; version 0 only has replicas that are up, and an error if some are not."""
+    """Adapt partitions to the request's version. Version 0 omits stopped replicas and has an error for them."""
     if call.api_version > 0 or all(not each.offline_replicas for each in partitions):
         return partitions
     nodes = call.core.cluster.nodes
@@ -272,7 +275,7 @@ def _error(code: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> Me
 def _refuse_describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, _version: int, code: ErrorCode
 ) -> DescribeTopicPartitionsResponse:
-    """The error stands at each topic."""
+    """Refuse a request with an error for each topic."""
     topics = [
         DescribeTopicPartitionsResponseTopic(error_code=code, name=each.name, topic_id=ZERO_UUID, partitions=[])
         for each in request.topics
@@ -289,13 +292,15 @@ def _refuse_describe_topic_partitions(
 def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, call: Call
 ) -> Steps[DescribeTopicPartitionsResponse]:
-    """DescribeTopicPartitions: the partitions of topics, page by page (KIP-966).
+    """DescribeTopicPartitions: return the partitions of topics in pages (KIP-966).
 
-    Version 0. Topics come in the order of their names; without any, all that the client may see. A page has as many
-    partitions as the client wants, but no more than `max.request.partition.size.limit`. A cursor says with which
-    partition the page begins, and the answer's says with which the next one will. INVALID_REQUEST for a cursor
-    whose topic is not among those asked for, or whose partition is below 0. A partition without a leader is not an
-    error. The lists of eligible leader replicas are empty: replicas share one log, so all that are up are in sync.
+    Version 0 is served. Topics are sorted by name. Without topics the request selects all that the client may describe.
+    A page has at most the requested number of partitions, and at most `max.request.partition.size.limit`. The request's
+    cursor names the first partition of the page, and the response's cursor that of the next page. A partition without a
+    leader is not an error. The lists of eligible leader replicas are empty: replicas share one log, so all running ones
+    are in sync.
+
+    A cursor is INVALID_REQUEST if its partition is negative or its topic is not requested.
     """
     cursor = request.cursor
     names = _names(request, call)
@@ -327,7 +332,7 @@ def describe_topic_partitions(
 
 
 def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
-    """The names that the page may have, in order, from that of the cursor on."""
+    """Return the topic names of this and later pages in order, starting with the cursor's."""
     first = "" if request.cursor is None else request.cursor.topic_name
     if request.topics:
         named = {topic.name for topic in request.topics}
@@ -362,7 +367,7 @@ def _page_of(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPar
 
 
 def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
-    """The refusal of a topic that the client may not describe, whether it exists or not."""
+    """Return the error for a topic that the client may not describe, whether it exists or not."""
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         name=name,

@@ -1,4 +1,4 @@
-"""The offsets that groups commit."""
+"""Handlers for the committed offsets of groups."""
 
 from collections.abc import Callable, Collection, Iterable
 from collections.abc import Set as AbstractSet
@@ -61,19 +61,22 @@ _FIRST_COMMIT_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "t
     names=topics_at("topics.name", "partitions.partition_index"),
 )
 def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
-    """OffsetCommit: how far a group has read.
+    """OffsetCommit: commit offsets of a group.
 
-    Versions 0-10. Version 0, which older Kafkas kept in ZooKeeper and newer ones refuse, is served as any other. A
-    partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and one of an unknown topic id UNKNOWN_TOPIC_ID
-    (version 10 names topics by their ids); metadata beyond `offset.metadata.max.bytes` is
-    OFFSET_METADATA_TOO_LARGE. Over the rest the group decides: a member is held against its generation
-    (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION), and gets REBALANCE_IN_PROGRESS while assignments
-    are made; a client without a generation may commit while the group has no members. For a group that does not
-    exist a generation is GROUP_ID_NOT_FOUND from version 9 on, as in Kafka 4, and ILLEGAL_GENERATION otherwise. A
-    commit counts as a heartbeat. The retention that versions 2-4 may ask for is kept to, up to the last moment that
-    there is; version 1 may set the time of the commit.
+    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases and is refused by newer ones, but works
+    here like the others. Since version 10 topics are named by id. Offsets are written to `__consumer_offsets` before
+    the response. A commit counts as a heartbeat. A client without a generation can commit while the group has no
+    members. Versions 2-4 can set the retention, up to the largest timestamp, and version 1 the time of the commit.
 
-    Write the offsets to `__consumer_offsets`; they are in the file when the answer leaves.
+    Error codes:
+
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
+    - UNKNOWN_TOPIC_ID: no topic has this id.
+    - OFFSET_METADATA_TOO_LARGE: the metadata exceeds `offset.metadata.max.bytes`.
+    - UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION: the member or its generation does not match.
+    - REBALANCE_IN_PROGRESS: the group waits for assignments.
+    - GROUP_ID_NOT_FOUND: a generation of an unknown group, since version 9, as in Kafka 4. Earlier versions get
+      ILLEGAL_GENERATION.
     """
     core = call.core
     store = call.services.groups.store
@@ -117,15 +120,20 @@ _P = TypeVar("_P")
     refusal=Refusal({"committed_offset": -1, "metadata": ""}),
 )
 def offset_fetch(request: OffsetFetchRequest, call: Call) -> Served[OffsetFetchResponse]:
-    """OffsetFetch: how far groups have read.
+    """OffsetFetch: return the committed offsets of groups.
 
-    Versions 0-10. Version 0, which older Kafkas answered from ZooKeeper, is served as any other. Null topics
-    (version 2) ask for all that a group has committed; version 8 asks for several groups (KIP-709); the member of
-    version 9 matters to no classic group. Partitions are not held against the topics that there are; offset -1 says
-    that nothing is committed. With `require_stable` (version 7, KIP-447) a partition that an open transaction may
-    change is UNSTABLE_OFFSET_COMMIT. An error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, stands at
-    each of its partitions before version 2. Version 10 names topics by their ids: an unknown one is
-    UNKNOWN_TOPIC_ID, and of all that a group has committed, offsets of topics that are gone are not returned.
+    Versions 0-10 are served. Version 0 used ZooKeeper in older Kafka releases, but works here like the others. Null
+    topics (version 2) select all committed offsets of a group, and version 8 adds several groups per request (KIP-709).
+    The member in version 9 is ignored for classic groups. Partitions do not have to exist. Without a committed offset
+    the offset is -1. Version 10 names topics by id, and omits offsets of deleted topics when a request selects all
+    topics.
+
+    Before version 2 the error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, is set on each partition.
+
+    Error codes:
+
+    - UNSTABLE_OFFSET_COMMIT: with `require_stable`, an open transaction may change the offset (version 7, KIP-447).
+    - UNKNOWN_TOPIC_ID: no topic has this id.
     """
     stable = request.require_stable
     if call.api_version < _FIRST_WITH_GROUPS:
@@ -157,7 +165,7 @@ def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool
 
 
 def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
-    """Return the results whose topics have an id."""
+    """Set the topic ids of results, and return the results of existing topics."""
     known: list[OffsetFetchResponseTopics] = []
     for result in results:
         topic = call.core.topics.get(result.name)
@@ -197,7 +205,7 @@ def _fetch(
     *,
     stable: bool,
 ) -> tuple[ErrorCode, list[_T]]:
-    """Return the error of a group and its topics, made by the classes of the version."""
+    """Return the error of a group, and its topics in the classes of the request's version."""
     code, offsets = _offsets_of(requested, call)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
@@ -205,7 +213,7 @@ def _fetch(
         topics = topics or ()
     if topics is None:
         topics = [(name, tuple(indexes)) for name, indexes in offsets.committed.items() if _may_describe(name, call)]
-    # Before Kafka 4.0 a topic and a partition that are named twice are answered once, and no topic without partitions.
+    # Before Kafka 4.0, repeated topics and partitions are merged, and topics without partitions are left out.
     named = _once(topics).items() if call.services.is_before("4.0") else topics
     results: list[_T] = []
     for name, indexes in named:
@@ -219,7 +227,7 @@ def _fetch(
 
 
 def _once(topics: _Topics) -> dict[str, dict[int, None]]:
-    """Return each topic with its partitions, without repetitions."""
+    """Merge repeated topics and partitions, and drop topics without partitions."""
     named: dict[str, dict[int, None]] = {}
     for name, indexes in topics:
         if indexes:
@@ -265,11 +273,16 @@ _DELETED_PER_STEP: Final = 5_000
     names=topics_at("topics.name", "partitions.partition_index"),
 )
 def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDeleteResponse]:
-    """OffsetDelete: forget how far a group has read some partitions (KIP-496).
+    """OffsetDelete: delete committed offsets of a group (KIP-496).
 
-    Version 0. A group without members lets go of any; one of consumers keeps what its members are subscribed to
-    (GROUP_SUBSCRIBED_TO_TOPIC), and any other one everything (NON_EMPTY_GROUP). GROUP_ID_NOT_FOUND without the
-    group. Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
+    Version 0 is served. Offsets of a group without members can always be deleted.
+
+    Error codes:
+
+    - GROUP_SUBSCRIBED_TO_TOPIC: members of a consumer group are subscribed to the topic.
+    - NON_EMPTY_GROUP: the group has members and is not one of consumers.
+    - GROUP_ID_NOT_FOUND: the group does not exist.
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
     """
     group, code = _group(request.group_id, call)
     if group is None:
@@ -308,7 +321,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
 
 
 class _Deletion:
-    """The deletion of offsets as far as members let go of them; they may come and go meanwhile."""
+    """The deletion of offsets of topics without subscribers. Members can join and leave while it runs."""
 
     def __init__(self, group: AnyGroup, partitions: list[TopicPartition], call: Call) -> None:
         self._group = group
@@ -317,16 +330,16 @@ class _Deletion:
         self._call = call
         self._store = call.services.groups.store
         self._code = ErrorCode.NONE
-        self._kept: set[str] = set()  # the topics that a member was subscribed to
+        self._kept: set[str] = set()  # Topics to which a member was subscribed at some time.
 
     def parts(self) -> list[list[TopicPartition]]:
-        """Return the partitions that have offsets, in parts of as many as are deleted in a step."""
+        """Return the partitions with offsets, in lists of at most `_DELETED_PER_STEP`."""
         known = self._group.offsets.known(self._partitions)
         self._subscribed()
         return [known[start : start + _DELETED_PER_STEP] for start in range(0, len(known) or 1, _DELETED_PER_STEP)]
 
     def forget(self, part: list[TopicPartition]) -> Any:
-        """Delete the offsets of some partitions. Return the error that ends the deletion, or work that returns it."""
+        """Delete offsets of some partitions. Return the error that ends the deletion, or work that returns it."""
         if self._code:
             return self._code
         removes_empty = isinstance(self._group, Group)
@@ -335,7 +348,7 @@ class _Deletion:
         )
 
     def kept_in(self, outcomes: Outcomes) -> Outcomes:
-        """Return outcomes with an error for the topics whose offsets have stayed."""
+        """Return outcomes with an error for the topics whose offsets were not deleted."""
         unknown, subscribed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         return [
             (name, [(index, code if code is unknown else subscribed) for index, code in results])
@@ -349,13 +362,13 @@ class _Deletion:
         return code
 
     def _subscribed(self) -> AbstractSet[str] | None:
-        """Return the topics that members are subscribed to; None if that cannot be read."""
+        """Return the topics to which members are subscribed, or None if that cannot be determined."""
         subscribed = set[str]() if self._group.is_empty else self._group.subscribed_topics()
         self._kept |= self._named if subscribed is None else self._named & subscribed
         return subscribed
 
     def _choose(self, part: list[TopicPartition]) -> list[TopicPartition] | ErrorCode:
-        """Return the partitions whose offsets go."""
+        """Return the partitions whose offsets can be deleted, or an error."""
         group, code = _group(self._group.group_id, self._call)
         if group is None or group is not self._group:
             return code or ErrorCode.GROUP_ID_NOT_FOUND
@@ -364,7 +377,7 @@ class _Deletion:
 
 
 def _group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
-    """Return the group, or the reason why no offsets of it may be deleted."""
+    """Return a group, or the error why its offsets cannot be deleted."""
     store = call.services.groups.store
     code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id, call.node)
     if code:

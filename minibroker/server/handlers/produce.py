@@ -1,4 +1,4 @@
-"""Handles Produce."""
+"""The handler of Produce."""
 
 from collections.abc import Callable
 from functools import partial
@@ -42,12 +42,12 @@ _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
 _ACKS: Final = frozenset({-1, 0, 1})
 _ANSWERED_ACKS: Final = frozenset({-1, 1})
 _MAX_BATCHES_AT_ONCE: Final = 4
-"""Each batch may be unpacked, and walked record by record, and its log may have to be opened."""
+"""Each batch can require decompression, validation record by record, and opening its log."""
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def _transaction_error(request: ProduceRequest, call: Call) -> ErrorCode:
-    """Transactional records need the right to their transaction (`RequestUtils.hasTransactionalRecords`)."""
+    """Return the error of transactional records without the right to write (`RequestUtils.hasTransactionalRecords`)."""
     if not any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
         return ErrorCode.NONE
     transactional_id = request.transactional_id
@@ -68,7 +68,7 @@ def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[str, bytes, Part
 
 def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
     name, topic_id, outcome = plain
-    if outcome.error_code:  # the write may have failed after the append
+    if outcome.error_code:  # The write can fail after the append.
         topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
         return ProduceResponse(responses=[topic])
     offset, time_ms, start = outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
@@ -84,38 +84,39 @@ def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[A
     plain=PlainShape(_handle_plain, _plain_values),
 )
 def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | DelayedResponse | None]:
-    """Produce: batches are checked, stamped with their offsets and appended.
+    """Produce: validate batches, assign their offsets and append them.
 
-    Versions 0-13. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing).
-    Below version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic
-    whose configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they
-    come; all else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7
-    (KIP-110). Version 13 names topics by their ids (KIP-516): an unknown one is UNKNOWN_TOPIC_ID. A partition that
-    is named twice gets the records that come last, and has one outcome, as in Kafka. Each partition has its own
-    outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP and
-    so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
+    Versions 0-13 are served. A partition gets exactly one batch of format v2. Before version 3 it can also be a message
+    set of format v0 or v1, or empty, which does nothing. Since version 3 the older formats are INVALID_RECORD. If the
+    topic's configuration has no special codec, timestamps, message format or keys, v2 batches are appended unchanged.
+    All others pass the log validator, which converts, recompresses and stamps them. zstd requires version 7 (KIP-110).
 
-    Idempotent producers (KIP-98, KIP-360): sequence numbers must follow one another; a batch that is among the last
-    five of its producer is answered with its first offset and not appended again.
+    Version 13 names topics by id (KIP-516), and an unknown one is UNKNOWN_TOPIC_ID. If a partition is repeated, its
+    last records count, and it has one result, as in Kafka. Each partition has its own result:
+    UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP and others. The
+    topics of coordinators are INVALID_TOPIC_EXCEPTION.
 
-    Transactional batches (KIP-98): one that begins a transaction in the log is verified with the coordinator
-    (KIP-890). When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what
-    another try may mend is NOT_ENOUGH_REPLICAS, as in Kafka. From version 12 on the batch itself adds its
-    partition, and CONCURRENT_TRANSACTIONS is returned as it is. Without transactional id it is
+    Idempotent producers (KIP-98, KIP-360): sequence numbers must be consecutive. A batch that is among the last five of
+    its producer is not appended again, and gets its original offset.
+
+    Transactional batches (KIP-98): the first batch of a transaction in a log is verified with the coordinator
+    (KIP-890). If its partition was not added, the error is TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version
+    11. Retriable errors become NOT_ENOUGH_REPLICAS, as in Kafka. Since version 12 the batch itself adds its partition,
+    and CONCURRENT_TRANSACTIONS is returned unchanged. Without a transactional id the error is
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
-    A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and
-    where it is (KIP-951).
+    A broker that does not lead a partition returns NOT_LEADER_OR_FOLLOWER, since version 10 with the leader and its
+    address (KIP-951).
 
-    `acks`: 0 has no response, and an error then closes the connection, as Kafka's does. -1 wants
-    `min.insync.replicas` of the replicas in sync (NOT_ENOUGH_REPLICAS); they share the log, so that it has nothing
-    more to wait for than 1 has. The answer leaves when the batch is in the log file, or, once `flush.messages`
-    records have come together, when it is on disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by
-    then. The timeout has nothing to wait for.
+    `acks`: For 0 there is no response, and an error closes the connection, as in Kafka. For -1 at least
+    `min.insync.replicas` must be in sync (NOT_ENOUGH_REPLICAS). Replicas share the log, which makes -1 as fast as 1.
+    The response is sent when the batch is in the log file, or on disk if `flush.messages` records are due. If another
+    broker leads the partition by then, the error is NOT_LEADER_OR_FOLLOWER. The timeout is ignored, since nothing waits
+    for other replicas.
     """
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         request.topic_data = _without_repetitions(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
-    # A long request takes steps; topics may come and go between them.
+    # Long requests are served in slices, between which topics can be created and deleted.
     if _is_long(request, call):
         return _append(_kept(request), call, call.core.slices.large)
     response: ProduceResponse | DelayedResponse | None = drain(steps_of(_append(request, call, drain)))
@@ -125,7 +126,7 @@ def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | Del
 def _append(
     request: ProduceRequest, call: Call, validate: Callable[[Steps[Any]], Any]
 ) -> ForEach[ProduceResponse | DelayedResponse | None]:
-    """Append the records of all partitions; `validate` takes the steps of a validation."""
+    """Append the records of all partitions. `validate` runs the generator of a validation."""
     refusal = None
     if request.acks not in _ACKS:
         refusal = RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
@@ -157,7 +158,7 @@ def _append(
 
 
 def _is_long(request: ProduceRequest, call: Call) -> bool:
-    """Return whether there are many batches, or many records to be validated."""
+    """Return whether a request has many batches, or many records to validate."""
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
     count = 0
     for asked in request.topic_data:
@@ -177,7 +178,7 @@ def _is_long(request: ProduceRequest, call: Call) -> bool:
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:
-    """Return the request with records that stay as they are when the receive buffer is used again."""
+    """Copy the records of a request, because the receive buffer is reused."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             if isinstance(data.records, memoryview):
@@ -186,7 +187,7 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
 
 
 def _without_repetitions(topics: list[TopicProduceData], *, by_id: bool) -> list[TopicProduceData]:
-    """Return the topics that have partitions, each once. Of a partition's repeated records the last ones count."""
+    """Merge repeated topics and drop empty ones. The last records of a repeated partition count."""
     merged: dict[str | bytes, dict[int, PartitionProduceData]] = {}
     for topic in topics:
         if topic.partition_data:
@@ -208,7 +209,7 @@ def _outcome_of(
     flushed: list[tuple[Topic, PartitionProduceResponse]],
     call: Call,
 ) -> ProduceResponse | DelayedResponse | None:
-    """The response, once all is appended: perhaps after a flush, and none for acks=0."""
+    """Return the response after all appends, delayed if a flush is due. There is none for acks=0."""
     core = call.core
     if request.acks and not flushed and core.cluster.is_single:
         return response
@@ -227,7 +228,7 @@ def _outcome_of(
 def _flush(
     appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
 ) -> DelayedResponse | None:
-    """Have the logs brought to disk that hold `flush.messages` records which are not; None when nothing is due."""
+    """Flush the logs that have reached `flush.messages`, and return the delayed response, or None if none has."""
     core = call.core
     core.writes.commit()
     due: dict[Partition, list[PartitionProduceResponse]] = {}
@@ -244,7 +245,7 @@ def _flush(
 
 
 def _hint(response: ProduceResponse, call: Call) -> None:
-    """Name the leader to producers that have asked another broker (KIP-951)."""
+    """Add the leader for producers that sent to another broker (KIP-951)."""
     if call.api_version < _FIRST_WITH_LEADERS:
         return
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS

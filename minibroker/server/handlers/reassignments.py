@@ -1,4 +1,4 @@
-"""Reassignments of partitions (KIP-455), and elections of their leaders (KIP-460)."""
+"""Handlers for partition reassignments (KIP-455) and leader elections (KIP-460)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -42,13 +42,18 @@ from minibroker_protocol.messages.reassignments import (
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, call: Call
 ) -> AlterPartitionReassignmentsResponse | DelayedResponse:
-    """AlterPartitionReassignments: give partitions other replicas (KIP-455).
+    """AlterPartitionReassignments: change the replicas of partitions (KIP-455).
 
-    Versions 0-1. Brokers share one log, so that a new replica has everything at once: a reassignment is over when
-    the answer leaves. So there is never one to be taken back (NO_REASSIGNMENT_IN_PROGRESS). As in Kafka's
-    `ReplicationControlManager`: INVALID_REPLICA_ASSIGNMENT for no replicas, for brokers that are named twice or
-    that there are not, here also when none of them is up; from version 1 on INVALID_REPLICATION_FACTOR for another
-    number of replicas, if the client forbids that (KIP-860); UNKNOWN_TOPIC_OR_PARTITION.
+    Versions 0-1 are served. Brokers share one log, and a new replica is in sync immediately: a reassignment is complete
+    before the response. The rules are those of Kafka's `ReplicationControlManager`.
+
+    Error codes:
+
+    - NO_REASSIGNMENT_IN_PROGRESS: the client cancels a reassignment.
+    - INVALID_REPLICA_ASSIGNMENT: there are no replicas, or a broker is repeated or unknown. Unlike in Kafka, also if no
+      broker is running.
+    - INVALID_REPLICATION_FACTOR: since version 1, the number of replicas changes against the client's wish (KIP-860).
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
     """
     may_resize = request.allow_replication_factor_change
     responses: list[ReassignableTopicResponse] = []
@@ -62,7 +67,7 @@ def alter_partition_reassignments(
         AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_resize,
             error_code=ErrorCode.NONE,
-            error_message=None if request.topics else "",  # as Kafka says without asking its controller
+            error_message=None if request.topics else "",  # Kafka's text without its controller.
             responses=responses,
         ),
         request,
@@ -107,7 +112,11 @@ def _reassign(name: str, requested: ReassignablePartition, call: Call, *, may_re
 
 
 def _check(cluster: Cluster, replicas: Sequence[int]) -> None:
-    """TopicError unless these can be a partition's replicas, also on a broker that is alone."""
+    """Check the replicas of a partition, even if the cluster has one broker.
+
+    Raises:
+        TopicError: The list is empty, or a broker is unknown or repeated.
+    """
     if not replicas:
         raise _refusal("The manual partition assignment includes an empty replica list.")
     for node_id in sorted(replicas):
@@ -126,7 +135,7 @@ def _refusal(message: str) -> TopicError:
 def _refuse_list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, _version: int, code: ErrorCode
 ) -> ListPartitionReassignmentsResponse:
-    """The partitions stand there without an error of their own."""
+    """Refuse a request. Its partitions are listed without errors of their own."""
     topics = [
         OngoingTopicReassignment(
             name=topic.name,
@@ -150,9 +159,9 @@ def _refuse_list_partition_reassignments(
 def list_partition_reassignments(
     _request: ListPartitionReassignmentsRequest, _call: Call
 ) -> ListPartitionReassignmentsResponse:
-    """ListPartitionReassignments: which partitions are on their way to other brokers (KIP-455).
+    """ListPartitionReassignments: return no partitions, since none is ever being reassigned (KIP-455).
 
-    Version 0. None ever is: brokers share one log, so that a reassignment is over at once.
+    Version 0 is served. Brokers share one log, and a reassignment is complete immediately.
     """
     return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None, topics=[])
 
@@ -164,7 +173,7 @@ _UNCLEAN: Final = 1
 def _refuse_elect_leaders(
     request: ElectLeadersRequest, _version: int, code: ErrorCode, message: str | None = None
 ) -> ElectLeadersResponse:
-    """Refuse every election with the same error."""
+    """Refuse all elections with the same error."""
     results = [
         ReplicaElectionResult(
             topic=topic.topic,
@@ -186,13 +195,17 @@ def _refuse_elect_leaders(
     deadline="topic_partitions",
 )
 def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | DelayedResponse:
-    """ElectLeaders: have partitions led by their preferred replica, or by any that is alive (KIP-183, KIP-460).
+    """ElectLeaders: elect the preferred replica of partitions, or any live one, as the leader (KIP-183, KIP-460).
 
-    Versions 0-2; version 0 knows preferred replicas only. As in Kafka's `ReplicationControlManager`:
-    ELECTION_NOT_NEEDED for a partition that the preferred replica leads, or, where a leader at any price is wanted
-    (type 1), that has one; PREFERRED_LEADER_NOT_AVAILABLE if the preferred replica is not in sync,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE if none is alive. Asked for all partitions, the response has those that needed an
-    election. INVALID_REQUEST for another type.
+    Versions 0-2 are served; version 0 elects preferred replicas only. A request for all partitions returns those that
+    needed an election. The rules are those of Kafka's `ReplicationControlManager`.
+
+    Error codes:
+
+    - ELECTION_NOT_NEEDED: the preferred replica leads already, or for an unclean election (type 1) there is a leader.
+    - PREFERRED_LEADER_NOT_AVAILABLE: the preferred replica is not in sync.
+    - ELIGIBLE_LEADERS_NOT_AVAILABLE: no replica is alive.
+    - INVALID_REQUEST: the election type is unknown.
     """
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
         message = f"Unknown election type {request.election_type}"

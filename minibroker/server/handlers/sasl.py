@@ -1,4 +1,4 @@
-"""Logins with SASL (KIP-43, KIP-152)."""
+"""Handlers for SASL authentication (KIP-43, KIP-152)."""
 
 from minibroker.cluster.advice import SECURITY, about_needless_login
 from minibroker.cluster.routing.outcomes import DelayedResponse
@@ -17,12 +17,15 @@ from minibroker_protocol.messages.sasl import (
 
 @handles(ApiKey.SASL_HANDSHAKE, needs=NOTHING)
 def sasl_handshake(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse | DelayedResponse:
-    """SaslHandshake: which SASL mechanism a client will use.
+    """SaslHandshake: select the SASL mechanism of a client.
 
-    Versions 0-1: after version 0 its tokens come bare, after version 1 in SaslAuthenticate requests. A mechanism
-    that is not enabled is answered with UNSUPPORTED_SASL_MECHANISM and the list of those that are, and the
-    connection closes. Where no authentication is under way (a listener without SASL, or a client that is known
-    already): ILLEGAL_SASL_STATE.
+    Versions 0-1 are served. After version 0 the client sends raw tokens, after version 1 SaslAuthenticate requests.
+
+    Error codes:
+
+    - UNSUPPORTED_SASL_MECHANISM: the mechanism is not enabled. The response lists the enabled mechanisms, and the
+      connection closes.
+    - ILLEGAL_SASL_STATE: the listener has no SASL, or the client is authenticated already.
     """
     authentication = call.session.authentication
     if authentication is None:
@@ -37,12 +40,16 @@ _DONE = "SaslAuthenticate request received after successful authentication"
 
 @handles(ApiKey.SASL_AUTHENTICATE, needs=NOTHING)
 def sasl_authenticate(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse | DelayedResponse:
-    """SaslAuthenticate: one token of the exchange that SaslHandshake v1 has begun.
+    """SaslAuthenticate: process a token of the exchange that SaslHandshake v1 began.
 
-    Versions 0-2. From version 1 on the answer to the last token says how long the session lasts (KIP-368). A client
-    that fails gets SASL_AUTHENTICATION_FAILED, late, and the connection closes. Where no authentication is under
-    way: ILLEGAL_SASL_STATE. Deviation: another request between SaslHandshake and its token closes the connection,
-    while Kafka first answers it with ILLEGAL_SASL_STATE.
+    Versions 0-2 are served. Since version 1 the last response has the lifetime of the session (KIP-368). Unlike in
+    Kafka, any other request between SaslHandshake and its token closes the connection. Kafka first returns
+    ILLEGAL_SASL_STATE.
+
+    Error codes:
+
+    - SASL_AUTHENTICATION_FAILED: the login failed. The response is delayed, and the connection closes.
+    - ILLEGAL_SASL_STATE: no authentication is in progress.
     """
     authentication = call.session.authentication
     if authentication is None:

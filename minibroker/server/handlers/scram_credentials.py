@@ -1,4 +1,4 @@
-"""SCRAM credentials of users (KIP-554)."""
+"""Handlers for the SCRAM credentials of users (KIP-554)."""
 
 from collections import Counter
 from typing import Final
@@ -38,7 +38,7 @@ from minibroker_protocol.messages.scram_credentials import (
 def _refuse_describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, _version: int, code: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
-    """Kafka adds a result without a name for each user."""
+    """Refuse a request with a nameless result for each user, as in Kafka."""
     results = [
         DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None, credential_infos=[])
         for _ in request.users or ()
@@ -54,10 +54,10 @@ def _refuse_describe_user_scram_credentials(
 def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, call: Call
 ) -> DescribeUserScramCredentialsResponse:
-    """DescribeUserScramCredentials: the mechanisms for which users have SCRAM credentials, with iterations (KIP-554).
+    """DescribeUserScramCredentials: return the SCRAM mechanisms and iterations of users (KIP-554).
 
-    Version 0. Null or an empty list asks for all users that have any. A user that has none is RESOURCE_NOT_FOUND,
-    one that is named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` are not returned.
+    Version 0 is served. A null or empty list selects all users with credentials. Users from a `sasl.jaas.config` are
+    not returned. A user without credentials is RESOURCE_NOT_FOUND, a repeated one DUPLICATE_RESOURCE.
     """
     stored = call.services.security.scram
     named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
@@ -86,7 +86,7 @@ _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 _Refusal = tuple[ErrorCode, str | None]
 _LONGEST: Final = 1 << 16
 _FIRST_LEVEL: Final = 11
-"""The level of metadata.version since which there are SCRAM credentials: 3.5-IV2."""
+"""The first level of metadata.version with SCRAM credentials, 3.5-IV2."""
 _TOO_EARLY: _Refusal = (ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
@@ -94,7 +94,7 @@ _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be a
 def _refuse_alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, _version: int, code: ErrorCode
 ) -> AlterUserScramCredentialsResponse:
-    """One error for each user, however many changes there are to it."""
+    """Refuse a request with one error per user, even if a user has several changes."""
     users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
     results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users]
     return AlterUserScramCredentialsResponse(results=results)
@@ -108,14 +108,19 @@ def _refuse_alter_user_scram_credentials(
 def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, call: Call
 ) -> AlterUserScramCredentialsResponse | DelayedResponse:
-    """AlterUserScramCredentials: store and remove SCRAM credentials; passwords never come here (KIP-554).
+    """AlterUserScramCredentials: store and remove SCRAM credentials, which never contain passwords (KIP-554).
 
-    Version 0. The rules are those of `ScramControlManager`: a user may be named once in a request
-    (DUPLICATE_RESOURCE), needs a name and 4096 to 16384 iterations (UNACCEPTABLE_CREDENTIAL) and a mechanism that
-    is known (UNSUPPORTED_SASL_MECHANISM); what is removed has to be there (RESOURCE_NOT_FOUND). A metadata.version
-    before 3.5-IV2 has no credentials (UNSUPPORTED_VERSION). Users without an error are altered whatever others
-    have. More than 10,000 changes are refused (UNKNOWN_SERVER_ERROR), as are more than 10,000 records in Kafka.
-    Unlike in Kafka a salt or a salted password of more than 65,536 bytes is UNACCEPTABLE_CREDENTIAL.
+    Version 0 is served. The rules are those of `ScramControlManager`. An error of one user does not affect the others.
+
+    Error codes:
+
+    - DUPLICATE_RESOURCE: a user is repeated.
+    - UNACCEPTABLE_CREDENTIAL: the name is empty, or the iterations are not between 4096 and 16384. Unlike in Kafka,
+      also for a salt or salted password of more than 65,536 bytes.
+    - UNSUPPORTED_SASL_MECHANISM: the mechanism is unknown.
+    - RESOURCE_NOT_FOUND: the credential to remove does not exist.
+    - UNSUPPORTED_VERSION: metadata.version is before 3.5-IV2, which added credentials.
+    - UNKNOWN_SERVER_ERROR: the request has more than 10,000 changes. Kafka refuses more than 10,000 records.
     """
     if len(request.deletions) + len(request.upsertions) > MAX_RECORDS:
         return _refuse_alter_user_scram_credentials(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -170,7 +175,7 @@ def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
     if change.iterations > MAX_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
     if not change.salted_password:
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka stumbles over an empty key
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka fails on an empty key.
     if max(len(change.salt), len(change.salted_password)) > _LONGEST:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, f"The salt or the salted password has more than {_LONGEST} bytes"
     return None

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): heartbeats, descriptions and offsets."""
+"""Handlers for share groups (KIP-932): heartbeats, descriptions and offsets."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -50,7 +50,7 @@ _LONGEST_MEMBER_ID: Final = 36
 
 
 def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
-    """A member may only subscribe to topics that it may describe."""
+    """Return the error of a missing right. Subscribing to a topic takes the right to describe it."""
     return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
 
 
@@ -59,14 +59,18 @@ def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
     needs=checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
 )
 def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
-    """ShareGroupHeartbeat: join a share group, be assigned, stay, leave (KIP-932).
+    """ShareGroupHeartbeat: join, stay in or leave a share group (KIP-932).
 
-    Version 1. The client makes the member id, of at most 36 characters. A partition is assigned once its state is
-    there, which is made after the heartbeat that brings its topic, as in Kafka: a member hears of it with a later
-    heartbeat. INVALID_REQUEST for what does not fit together, GROUP_ID_NOT_FOUND for a group of another kind,
-    UNSUPPORTED_VERSION while the feature share.version is off.
+    Version 1 is served. The response is immediate, since no member waits for another
+    (`GroupMetadataManager.shareGroupHeartbeat`). The client creates the member id, of at most 36 characters. A
+    partition is assigned once its state exists. As in Kafka, the state is created after the first heartbeat with the
+    partition's topic, and the member gets the partition in a later response.
 
-    Answer immediately: no member waits for another (`GroupMetadataManager.shareGroupHeartbeat`).
+    Error codes:
+
+    - INVALID_REQUEST: fields contradict each other.
+    - GROUP_ID_NOT_FOUND: the group is of another type.
+    - UNSUPPORTED_VERSION: the feature share.version is off.
     """
     coordinator = call.services.groups
     shares = coordinator.shares
@@ -99,7 +103,7 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
 
 
 def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
-    """Find what is invalid in a request."""
+    """Return why a request is invalid, or None."""
     if not request.member_id or len(request.member_id) > _LONGEST_MEMBER_ID:
         return f"A member id has 1 to {_LONGEST_MEMBER_ID} characters."
     texts = {"MemberId": request.member_id, "GroupId": request.group_id, "RackId": request.rack_id}
@@ -127,13 +131,16 @@ _REFUSED: Final = partial(DescribedGroup, assignor_name="")
     names=groups_at("group_ids"),
 )
 def share_group_describe(request: ShareGroupDescribeRequest, call: Call) -> ForEach[ShareGroupDescribeResponse]:
-    """ShareGroupDescribe: share groups, and what their members read (KIP-932).
+    """ShareGroupDescribe: describe share groups, with the assignments of their members (KIP-932).
 
-    Version 1. GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name,
-    TOPIC_AUTHORIZATION_FAILED for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while
-    the feature share.version is off.
+    Version 1 is served. Groups are described one by one (`GroupMetadataManager.shareGroupDescribe`).
 
-    Describe each group by itself (`GroupMetadataManager.shareGroupDescribe`).
+    Error codes:
+
+    - GROUP_ID_NOT_FOUND: there is no share group with this id.
+    - INVALID_GROUP_ID: the id is empty.
+    - TOPIC_AUTHORIZATION_FAILED: the client cannot describe all topics of the group.
+    - UNSUPPORTED_VERSION: the feature share.version is off.
     """
     groups = call.services.groups.shares
     return described_groups(
@@ -193,13 +200,12 @@ _NO_TOPIC: Final = bytes(16)
 def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, call: Call
 ) -> ForEach[DescribeShareGroupOffsetsResponse]:
-    """DescribeShareGroupOffsets: the offsets at which share groups begin, and how far they are behind (KIP-932).
+    """DescribeShareGroupOffsets: return the start offsets and the lag of share groups (KIP-932).
 
-    Versions 0-1: the lag comes with version 1 (KIP-1226). Null topics are all that have a state. What a group has not
-    begun to read, or that the share coordinator fails to read, has offset -1 and no error, as in Kafka.
-    UNSUPPORTED_VERSION while the feature share.version is off.
-
-    Describe each group by itself (`GroupCoordinatorService.describeShareGroupOffsets`).
+    Versions 0-1 are served, with the lag since version 1 (KIP-1226). Groups are described one by one
+    (`GroupCoordinatorService.describeShareGroupOffsets`). Null topics select all that have a state. If a group has not
+    read a partition, or the share coordinator cannot read its state, the offset is -1 without an error, as in Kafka.
+    While the feature share.version is off, the error is UNSUPPORTED_VERSION.
     """
     return ForEach(
         request.groups,
@@ -212,7 +218,7 @@ class _NamedTopic(NamedTuple):
     """A topic to describe.
 
     Attributes:
-        known: the topic, if it exists and the client may describe it.
+        known: The topic, if it exists and the client may describe it.
     """
 
     name: str
@@ -271,7 +277,7 @@ def _topics_of(
 
 
 def _merged(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call) -> list[tuple[str, list[int]]]:
-    """Return the partitions of each topic; each partition of a topic that exists once, as Kafka's share coordinator."""
+    """Return the partitions of each topic. Existing topics are merged, as by Kafka's share coordinator."""
     found: list[tuple[str, list[int]]] = []
     known: dict[str, dict[int, None]] = {}
     for each in topics:
@@ -303,12 +309,16 @@ def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsRespo
 def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, call: Call
 ) -> AlterShareGroupOffsetsResponse | Steps[AlterShareGroupOffsetsResponse]:
-    """AlterShareGroupOffsets: set the offsets at which an empty share group begins (KIP-932).
+    """AlterShareGroupOffsets: set the start offsets of an empty share group (KIP-932).
 
-    Version 0. A group that is not known is made. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for
-    one of another kind, UNSUPPORTED_VERSION while the feature share.version is off.
+    Version 0 is served. The states of the partitions begin again (`GroupCoordinatorService.alterShareGroupOffsets`). An
+    unknown group is created.
 
-    Begin the states of the partitions again (`GroupCoordinatorService.alterShareGroupOffsets`).
+    Error codes:
+
+    - NON_EMPTY_GROUP: the group has members.
+    - GROUP_ID_NOT_FOUND: the group is of another type.
+    - UNSUPPORTED_VERSION: the feature share.version is off.
     """
     code = _status(request.group_id, call)
     if code:
@@ -326,7 +336,7 @@ def alter_share_group_offsets(
 
 
 def _status(group_id: str, call: Call) -> ErrorCode:
-    """Return whether the offsets of a share group may be changed."""
+    """Return the error that prevents a change of a share group's offsets, or NONE."""
     groups = call.services.groups
     return groups.status(group_id, call.node) if groups.shares.is_enabled else ErrorCode.UNSUPPORTED_VERSION
 
@@ -359,13 +369,17 @@ def _refused_alteration(code: ErrorCode, message: str | None = None) -> AlterSha
 def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, call: Call
 ) -> DeleteShareGroupOffsetsResponse | Steps[DeleteShareGroupOffsetsResponse]:
-    """DeleteShareGroupOffsets: forget how far an empty share group has read some topics (KIP-932).
+    """DeleteShareGroupOffsets: delete the offsets of topics for an empty share group (KIP-932).
 
-    Version 0. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for what is not a share group. A topic
-    that the group has no offsets of is UNKNOWN_TOPIC_OR_PARTITION. UNSUPPORTED_VERSION while the feature
-    share.version is off.
+    Version 0 is served. The states of all partitions of the topics are deleted
+    (`GroupCoordinatorService.deleteShareGroupOffsets`).
 
-    Delete the states of all partitions of the topics (`GroupCoordinatorService.deleteShareGroupOffsets`).
+    Error codes:
+
+    - NON_EMPTY_GROUP: the group has members.
+    - GROUP_ID_NOT_FOUND: there is no share group with this id.
+    - UNKNOWN_TOPIC_OR_PARTITION: the group has no offsets for the topic.
+    - UNSUPPORTED_VERSION: the feature share.version is off.
     """
     code = _status(request.group_id, call)
     if code:

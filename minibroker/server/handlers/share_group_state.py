@@ -1,4 +1,4 @@
-"""The share coordinator's states of share-partitions, for group coordinators and leaders (KIP-932)."""
+"""Handlers for the state of share-partitions, which group coordinators and leaders keep here (KIP-932)."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ def _answer_each(
     *,
     may_be_empty: bool = False,
 ) -> Served[R]:
-    """Serve each share-partition of a request. As in Kafka there are no results for a request without a group.
+    """Serve each share-partition of a request. Without a group there are no results, as in Kafka.
 
     Args:
         request: A request with a `group_id` and `topics`.
@@ -72,14 +72,17 @@ def _answer_each(
 def initialize_share_group_state(
     request: InitializeShareGroupStateRequest, call: Call
 ) -> Served[InitializeShareGroupStateResponse]:
-    """InitializeShareGroupState: begin the state of share-partitions, as the group coordinator asks (KIP-932).
+    """InitializeShareGroupState: initialize the state of share-partitions for the group coordinator (KIP-932).
 
-    Version 0. A state that exists is begun again, unless its epoch is higher (FENCED_STATE_EPOCH). Errors of all
-    these APIs: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and COORDINATOR_NOT_AVAILABLE;
-    UNKNOWN_TOPIC_OR_PARTITION and, for a negative number, INVALID_REQUEST. A request without a group has an empty
-    answer, as in Kafka.
+    Version 0 is served (`ShareCoordinatorService.initializeState`). An existing state is initialized again, unless its
+    epoch is higher (FENCED_STATE_EPOCH). A request without a group gets an empty response, as in Kafka.
 
-    Begin each state (`ShareCoordinatorService.initializeState`).
+    Error codes of all APIs of this module:
+
+    - NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE: the coordinator is not here or not
+      ready.
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
+    - INVALID_REQUEST: the partition is negative.
     """
     states, node = call.services.share_states, call.node
 
@@ -94,13 +97,11 @@ def initialize_share_group_state(
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
 def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> Served[ReadShareGroupStateResponse]:
-    """ReadShareGroupState: read the state of share-partitions, as the leader of a partition asks (KIP-932).
+    """ReadShareGroupState: return the state of share-partitions to the leader of a partition (KIP-932).
 
-    Version 0. The leader's epoch is noted: an earlier one is FENCED_LEADER_EPOCH from then on. INVALID_REQUEST
-    where no state was begun. A request without a group, or with a topic without partitions, has an empty answer, as
-    in Kafka.
-
-    Return each state (`ShareCoordinatorService.readState`).
+    Version 0 is served (`ShareCoordinatorService.readState`). The leader epoch is saved, and earlier ones get
+    FENCED_LEADER_EPOCH from then on. Without an initialized state the error is INVALID_REQUEST. A request without a
+    group, or with a topic without partitions, gets an empty response, as in Kafka.
     """
     states, node = call.services.share_states, call.node
 
@@ -129,20 +130,18 @@ def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> S
 
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
 def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) -> Served[WriteShareGroupStateResponse]:
-    """WriteShareGroupState: change the state of share-partitions, as the leader of a partition asks (KIP-932).
+    """WriteShareGroupState: change the state of share-partitions for the leader of a partition (KIP-932).
 
-    Versions 0-1. FENCED_STATE_EPOCH and FENCED_LEADER_EPOCH for epochs lower than the state's; -1 is not compared.
-    INVALID_REQUEST where no state was begun. A request without a group, or with a topic without partitions, has an
-    empty answer, as in Kafka.
-
-    Change each state (`ShareCoordinatorService.writeState`).
+    Versions 0-1 are served (`ShareCoordinatorService.writeState`). Epochs lower than the state's get FENCED_STATE_EPOCH
+    or FENCED_LEADER_EPOCH, but -1 is not compared. Without an initialized state the error is INVALID_REQUEST. A request
+    without a group, or with a topic without partitions, gets an empty response, as in Kafka.
     """
     states, node = call.services.share_states, call.node
 
     def write(key: SharePartitionKey, asked: WrittenPartition) -> PartitionResult:
         batches = [
             StoredBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
-            for batch in asked.state_batches[: MAX_BATCHES + 1]  # with more than that the whole is refused
+            for batch in asked.state_batches[: MAX_BATCHES + 1]  # A longer list is refused as a whole.
         ]
         change = Change(asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
         code, message = states.write(key, asked.state_epoch, change, node)
@@ -155,12 +154,10 @@ def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) ->
 def delete_share_group_state(
     request: DeleteShareGroupStateRequest, call: Call
 ) -> Served[DeleteShareGroupStateResponse]:
-    """DeleteShareGroupState: delete the state of share-partitions, as the group coordinator asks (KIP-932).
+    """DeleteShareGroupState: delete the state of share-partitions for the group coordinator (KIP-932).
 
-    Version 0. NONE also where there is no state. A request without a group, or with a topic without partitions, has
-    an empty answer, as in Kafka.
-
-    Delete each state (`ShareCoordinatorService.deleteState`).
+    Version 0 is served (`ShareCoordinatorService.deleteState`). Deleting a state that does not exist is not an error. A
+    request without a group, or with a topic without partitions, gets an empty response, as in Kafka.
     """
     states, node = call.services.share_states, call.node
 
@@ -177,13 +174,11 @@ def delete_share_group_state(
 def read_share_group_state_summary(
     request: ReadShareGroupStateSummaryRequest, call: Call
 ) -> Served[ReadShareGroupStateSummaryResponse]:
-    """ReadShareGroupStateSummary: read the offsets of share-partitions, as the group coordinator asks (KIP-932).
+    """ReadShareGroupStateSummary: return the offsets of share-partitions to the group coordinator (KIP-932).
 
-    Versions 0-1. Offsets are -1 where no state was begun. From version 1 on it returns how many offsets are done
-    with (KIP-1226). A request without a group, or with a topic without partitions, has an empty answer, as in
-    Kafka.
-
-    Return the offsets of each state (`ShareCoordinatorService.readStateSummary`).
+    Versions 0-1 are served (`ShareCoordinatorService.readStateSummary`). Without an initialized state, offsets are -1.
+    Version 1 adds the number of offsets whose delivery is complete (KIP-1226). A request without a group, or with a
+    topic without partitions, gets an empty response, as in Kafka.
     """
     states, node = call.services.share_states, call.node
 

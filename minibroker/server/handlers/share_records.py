@@ -1,4 +1,4 @@
-"""The records of share groups: to fetch and to acknowledge them (KIP-932)."""
+"""Handlers that fetch and acknowledge the records of share groups (KIP-932)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -38,7 +38,7 @@ _OF_RENEWAL: Final = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
 
 
 def _held_by_session(request: ShareFetchRequest, call: Call) -> tuple[Target, ...]:
-    """A fetch in a session is about all partitions of the session."""
+    """Return the partitions of the request's session."""
     group_id, member_id = request.group_id, request.member_id
     if not group_id or not member_id or request.share_session_epoch <= INITIAL_EPOCH:
         return ()
@@ -56,7 +56,7 @@ def _held_by_session(request: ShareFetchRequest, call: Call) -> tuple[Target, ..
 
 
 def _refuse_share_fetch(request: ShareFetchRequest, version: int, code: ErrorCode) -> ShareFetchResponse:  # noqa: ARG001 - as all such functions
-    """A response with nothing but the error of the whole request."""
+    """Refuse a request with an error for the whole response."""
     return ShareFetchResponse(error_code=code, responses=[], node_endpoints=[])
 
 
@@ -67,21 +67,26 @@ def _refuse_share_fetch(request: ShareFetchRequest, version: int, code: ErrorCod
     refusal=Refusal(whole=_refuse_share_fetch),
 )
 def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResponse | DelayedResponse]:
-    """ShareFetch: acquire records for a member of a share group, acknowledge earlier ones (KIP-932).
+    """ShareFetch: acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
 
-    Versions 1-2. A member's session names the partitions once: epoch 0 opens it, -1 closes it and gives back what
-    the member has acquired, and so does the loss of the connection that has opened it. SHARE_SESSION_NOT_FOUND,
-    INVALID_SHARE_SESSION_EPOCH; SHARE_SESSION_LIMIT_REACHED after `max_wait_ms`. Acknowledgements are written
-    before records are acquired. Records come in the log's own batches, with the offsets in them that the member has
-    acquired. Fewer than `min_bytes` wait for appends, and for records that others give back, at most `max_wait_ms`.
-    From version 2 on a member may ask for no more than `max_records` (KIP-1206), and renew its locks (KIP-1222),
-    which fetches nothing.
+    Versions 1-2 are served (`KafkaApis.handleShareFetchRequest`). Acknowledgements are written before records are
+    acquired. Records are returned in the log's own batches, with the offsets that the member has acquired. With fewer
+    than `min_bytes` available, a fetch waits for appends and released records, for at most `max_wait_ms`. Since version
+    2 a member can limit the records strictly to `max_records` (KIP-1206) and renew its locks (KIP-1222). A renewal
+    fetches nothing.
 
-    A group begins where `share.auto.offset.reset` says. With by_duration and no record that young it begins at the
-    log's end, where Kafka answers OFFSET_NOT_AVAILABLE until there is one. While the coordinator loads the state,
-    the answer has no records.
+    A member's session saves its partitions. Epoch 0 opens the session, and -1 closes it and releases the acquired
+    records. Losing the connection that opened the session also closes it.
 
-    Acknowledge, then acquire; park while there is too little (`KafkaApis.handleShareFetchRequest`).
+    A group starts reading at `share.auto.offset.reset`. If by_duration finds no record that recent, the group starts at
+    the end of the log. Kafka returns OFFSET_NOT_AVAILABLE until there is such a record. While the share coordinator
+    loads the state, the response has no records.
+
+    Error codes:
+
+    - SHARE_SESSION_NOT_FOUND: the member has no session.
+    - INVALID_SHARE_SESSION_EPOCH: the epoch is not the session's next one.
+    - SHARE_SESSION_LIMIT_REACHED: there are too many sessions. This response is sent after `max_wait_ms`.
     """
     is_renewal = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
     try:
@@ -112,7 +117,11 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
 
 
 def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
-    """Return the session that the request opens, continues, or ends. ShareSessionError."""
+    """Open, continue or end the session of a request, and return it.
+
+    Raises:
+        ShareSessionError: The session does not exist, has another epoch, or cannot be opened.
+    """
     manager = call.services.share_partitions
     sessions = manager.sessions(call.node)
     named = dict.fromkeys(
@@ -127,7 +136,7 @@ def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Share
     if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
         raise ShareSessionError(ErrorCode.INVALID_REQUEST)
     session = sessions.open(member, (), call.session)
-    session.partitions = named  # as it is: to copy 200,000 partitions takes 15 ms
+    session.partitions = named  # Not copied, because copying 200,000 partitions takes 15 ms.
     if not call.session.ends:  # once for all sessions of the connection
         call.session.ends = (partial(manager.connection_lost, call.node, call.session),)
     return session
@@ -140,7 +149,7 @@ def _answer(
     outcomes: Mapping[TopicIdPartition, ErrorCode],
     results: Mapping[TopicIdPartition, PartitionData],
 ) -> ShareFetchResponse:
-    """Make the response of what was acquired (`results`) and acknowledged (`outcomes`)."""
+    """Return the response with acquired records (`results`) and acknowledgements (`outcomes`)."""
     is_first = request.share_session_epoch == INITIAL_EPOCH
     reported: dict[TopicIdPartition, PartitionData] = {}
     for key, data in results.items():
@@ -167,13 +176,13 @@ def _answer(
         node_endpoints=list(leaders.values()),
     )
     quotas = call.services.quotas
-    if quotas is not None:  # the connection rests when there are too many bytes
+    if quotas is not None:  # mutes the connection after too many bytes
         quotas.share_fetched(response, call.session, call.client_id, call.api_version)
     return response
 
 
 class _IdleShareFetch(DelayedResponse):
-    """A refusal that keeps a client waiting, which would ask again at once."""
+    """A delayed refusal, for a client that would otherwise retry immediately."""
 
     def __init__(self, refused: ShareFetchResponse, wait_ms: int, call: Call) -> None:
         self._timer = call.core.clock.call_later(wait_ms, lambda: self.deliver(refused))
@@ -188,7 +197,7 @@ def _refuse_share_acknowledge(
     version: int,  # noqa: ARG001 - as all such functions
     code: ErrorCode,
 ) -> ShareAcknowledgeResponse:
-    """A response that says the error of the whole alone."""
+    """Refuse a request with an error for the whole response."""
     return ShareAcknowledgeResponse(error_code=code, responses=[], node_endpoints=[])
 
 
@@ -201,12 +210,14 @@ def _refuse_share_acknowledge(
 def share_acknowledge(request: ShareAcknowledgeRequest, call: Call) -> Served[ShareAcknowledgeResponse]:
     """ShareAcknowledge: acknowledge records of a share group without a fetch (KIP-932).
 
-    Versions 1-2. Records are accepted, given back, rejected, or, from version 2 on, kept for longer (KIP-1222). The
-    state is written before the answer. An epoch of -1 ends the member's session, and gives back what it has left.
-    INVALID_RECORD_STATE for records that the member does not have (any more), UNKNOWN_TOPIC_OR_PARTITION where no
-    member of the group fetches.
+    Versions 1-2 are served (`KafkaApis.handleShareAcknowledgeRequest`). Records are accepted, released, rejected, or
+    since version 2 locked for longer (KIP-1222). The state is written before the response. Epoch -1 ends the member's
+    session and releases its remaining records.
 
-    Acknowledge, partition by partition (`KafkaApis.handleShareAcknowledgeRequest`).
+    Error codes:
+
+    - INVALID_RECORD_STATE: the member does not have the records, or not any longer.
+    - UNKNOWN_TOPIC_OR_PARTITION: no member of the group has fetched from the partition.
     """
     manager = call.services.share_partitions
     try:

@@ -1,4 +1,4 @@
-"""Descriptions of streams groups, and of their topologies (KIP-1071, KIP-1331)."""
+"""Handlers that describe streams groups and their topologies (KIP-1071, KIP-1331)."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -44,15 +44,18 @@ _NOT_STORED: Final = 1
     names=groups_at("group_ids"),
 )
 def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> ForEach[StreamsGroupDescribeResponse]:
-    """StreamsGroupDescribe: streams groups, their topologies, and the tasks of their members (KIP-1071).
+    """StreamsGroupDescribe: describe streams groups, their topologies, and the tasks of their members (KIP-1071).
 
-    Versions 0-1; from 1 on with the name of the assignor, and with the description of the topology on request.
-    Without a plugin that keeps descriptions, as in a Kafka without one, no group has any (KIP-1331).
-    GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED
-    for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while the feature streams.version
-    is off.
+    Versions 0-1 are served. Version 1 adds the name of the assignor and, on request, the description of the topology.
+    Descriptions need a plugin in Kafka, and minibroker has none, so no group has a description (KIP-1331). Groups are
+    described one by one (`GroupMetadataManager.streamsGroupDescribe`).
 
-    Describe each group by itself (`GroupMetadataManager.streamsGroupDescribe`).
+    Error codes:
+
+    - GROUP_ID_NOT_FOUND: there is no streams group with this id.
+    - INVALID_GROUP_ID: the id is empty.
+    - TOPIC_AUTHORIZATION_FAILED: the client cannot describe all topics of the group.
+    - UNSUPPORTED_VERSION: the feature streams.version is off.
     """
 
     def conclude(described: list[DescribedGroup]) -> StreamsGroupDescribeResponse:
@@ -91,7 +94,7 @@ def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
-    """The topology with the numbers that were decided, or as it was sent."""
+    """Return the topology with the numbers of partitions that the coordinator has chosen, or as members sent it."""
     configured = group.configured
     if configured is not None and configured.is_ready and configured.subtopologies is not None:
         subtopologies = [
@@ -187,13 +190,11 @@ def _listed(tasks: TaskSets) -> list[TaskIds]:
 def streams_group_topology_description_update(
     request: StreamsGroupTopologyDescriptionUpdateRequest, call: Call
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
-    """StreamsGroupTopologyDescriptionUpdate: a member hands in the description of its topology (KIP-1331).
+    """StreamsGroupTopologyDescriptionUpdate: refuse the description of a topology (KIP-1331).
 
-    Version 0. Kafka gives the description to the plugin that `group.streams.topology.description.plugin.class`
-    names, and comes with none. Without a plugin it answers UNSUPPORTED_VERSION, and asks no member for a
-    description; so does minibroker, which has no plugins.
-
-    Say that there is no plugin (`GroupCoordinatorService.streamsGroupTopologyDescriptionUpdate`).
+    Version 0 is served (`GroupCoordinatorService.streamsGroupTopologyDescriptionUpdate`). Kafka passes the description
+    to the plugin in `group.streams.topology.description.plugin.class`, and includes no such plugin. Without one Kafka
+    returns UNSUPPORTED_VERSION and requests no descriptions from members, and so does minibroker, which has no plugins.
     """
     del request
     message = "The broker has no streams group topology description plugin configured."

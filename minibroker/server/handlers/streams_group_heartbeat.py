@@ -1,4 +1,4 @@
-"""Handles StreamsGroupHeartbeat."""
+"""The handler of StreamsGroupHeartbeat."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -46,9 +46,9 @@ _KINDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
 
 
 def _right_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode:
-    """A member may only run a topology with topics that it may describe."""
+    """Return the error of a missing right. A topology can only use topics that the member may describe."""
     named = _topics(request)
-    is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in named)  # later, with a message
+    is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in named)  # refused later
     return missing_to_subscribe(call, request.group_id, () if is_refused else named)
 
 
@@ -61,22 +61,24 @@ def _right_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode
 def streams_group_heartbeat(
     request: StreamsGroupHeartbeatRequest, call: Call
 ) -> StreamsGroupHeartbeatResponse | DelayedResponse:
-    """StreamsGroupHeartbeat: join a streams group, be given tasks, stay, leave (KIP-1071).
+    """StreamsGroupHeartbeat: join, stay in or leave a streams group, and return a member's tasks (KIP-1071).
 
-    Versions 0-1; from 1 on a member hears of client tags that it lacks, and of the acceptable recovery lag. The
-    client makes the member id. The coordinator works out which internal topics the topology needs, makes those that
-    are missing if the client may, and gives tasks once all topics are there; until then a status says what is
-    wrong. As in Kafka 4.4 no task is a warm-up, a topology cannot change, and no member is asked for the
-    description of one where no plugin keeps it (KIP-1331). A broker that emulates 4.3 or an earlier release has no
-    static members, and takes no offsets of tasks.
+    Versions 0-1 are served. The response is immediate, since no member waits for another
+    (`GroupMetadataManager.streamsGroupHeartbeat`). Version 1 adds missing client tags and the acceptable recovery lag.
+    The client creates the member id.
 
-    - INVALID_REQUEST: fields that contradict each other
-    - STREAMS_INVALID_TOPOLOGY: a topology that cannot work
-    - GROUP_ID_NOT_FOUND: a group of another kind
-    - UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id
-    - UNSUPPORTED_VERSION: the feature streams.version is off
+    The coordinator determines the internal topics of the topology, and creates missing ones if the client has the
+    right. Tasks are assigned once all topics exist. Until then a status describes the problem. As in Kafka 4.4 there
+    are no warm-up tasks, topologies cannot change, and without a plugin no description of a topology is requested
+    (KIP-1331). Emulated releases up to 4.3 have no static members and ignore the offsets of tasks.
 
-    Answer immediately: no member waits for another (`GroupMetadataManager.streamsGroupHeartbeat`).
+    Error codes:
+
+    - INVALID_REQUEST: fields contradict each other.
+    - STREAMS_INVALID_TOPOLOGY: the topology is impossible.
+    - GROUP_ID_NOT_FOUND: the group is of another type.
+    - UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id.
+    - UNSUPPORTED_VERSION: the feature streams.version is off.
     """
     coordinator = call.services.groups
     streams = coordinator.streams
@@ -113,7 +115,11 @@ def streams_group_heartbeat(
 
 
 def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
-    """Look at all that needs no group. GroupRefusedError."""
+    """Check the fields of a request that do not depend on the group.
+
+    Raises:
+        GroupRefusedError: The request is invalid.
+    """
     for look, code in (
         (_size_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         (_topology_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
@@ -129,7 +135,7 @@ def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
 
 
 def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
-    """The topics of the topology, in the order in which Kafka looks at them."""
+    """Return the topics of the topology, in the order in which Kafka checks them."""
     named: dict[str, None] = {}
     for each in () if request.topology is None else request.topology.subtopologies:
         named.update(dict.fromkeys((*each.source_topics, *each.repartition_sink_topics)))
@@ -139,7 +145,7 @@ def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
 
 
 def _size_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find a topology that would take too long to look at; Kafka has no such limit."""
+    """Return an error for a topology that is too large to process quickly. Kafka has no such limit."""
     size = 0
     for each in () if request.topology is None else request.topology.subtopologies:
         internal = [*each.repartition_source_topics, *each.state_changelog_topics]
@@ -155,7 +161,7 @@ def _size_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _topology_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find topics that no application can have."""
+    """Return an error for topic names that no application can use."""
     named = _topics(request)
     prohibited = [name for name in named if name in INTERNAL_TOPICS]
     if prohibited:
@@ -165,7 +171,7 @@ def _topology_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _changelog_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find a changelog that asks for a number of partitions, while its tasks decide that."""
+    """Return an error for a changelog with a number of partitions, which the tasks determine."""
     for each in () if request.topology is None else request.topology.subtopologies:
         for info in each.state_changelog_topics:
             if info.partitions:
@@ -177,7 +183,7 @@ def _changelog_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _new_in_4_4(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find what earlier releases refuse."""
+    """Return an error for fields that releases before 4.4 refuse."""
     if request.instance_id is not None:
         return "Static membership is not yet supported."
     if request.task_offsets is not None:
@@ -190,14 +196,14 @@ def _new_in_4_4(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find what no Kafka serves yet."""
+    """Return an error for fields that no release of Kafka supports yet."""
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         return "Regular expressions for source topics are not supported yet."
     return None
 
 
 def _fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find what is invalid in a request, except tasks and topologies."""
+    """Return an error for any other field except tasks and topologies."""
     named = (
         ("MemberId", request.member_id),
         ("GroupId", request.group_id),
@@ -215,7 +221,7 @@ def _fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _join_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find the fields that a joining member must set, or must not."""
+    """Return an error for fields that a joining member must set or must not set."""
     if request.rebalance_timeout_ms == _NOT_SAID:
         return "RebalanceTimeoutMs must be provided in first request."
     for name, tasks in zip(_KINDS, _tasks(request), strict=True):
@@ -225,7 +231,7 @@ def _join_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _task_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find incomplete lists of tasks, and topologies of members that have joined before."""
+    """Return an error for incomplete lists of tasks, or for a topology from a member that has already joined."""
     tasks = _tasks(request)
     if any(each is not None for each in tasks) and any(each is None for each in tasks):
         return "If one task-type is non-null, all must be non-null."
@@ -271,7 +277,7 @@ def _endpoint(each: EndpointPartitions) -> EndpointToPartitions:
 
 
 def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> None:
-    """Make internal topics; the member's status tells which could not be made (`AutoTopicCreationManager`)."""
+    """Create internal topics, and add failures to the member's status (`AutoTopicCreationManager`)."""
     listed = list(topics)
     if not call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
         refused = [each.name for each in listed if not call.allows(Operation.CREATE, ResourceType.TOPIC, each.name)]

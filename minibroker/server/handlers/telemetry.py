@@ -1,4 +1,4 @@
-"""Metrics of clients (KIP-714)."""
+"""Handlers for the metrics of clients (KIP-714)."""
 
 from typing import Final
 
@@ -28,11 +28,11 @@ _ASK_AGAIN: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_CO
 def get_telemetry_subscriptions(
     request: GetTelemetrySubscriptionsRequest, call: Call
 ) -> GetTelemetrySubscriptionsResponse:
-    """GetTelemetrySubscriptions: which metrics the client should send (KIP-714).
+    """GetTelemetrySubscriptions: return the metrics that the client should push (KIP-714).
 
-    Version 0. Subscriptions are configurations of type client metrics; where none matches the client it is asked
-    for nothing, and to come back in five minutes. THROTTLING_QUOTA_EXCEEDED for a client that is early. Kafka lists
-    this API only where a plugin wants metrics; here it is always listed, and the metrics are kept.
+    Version 0 is served. Subscriptions are configurations of client metrics. A client that matches none gets no metrics
+    to push and an interval of five minutes. A client that polls too early gets THROTTLING_QUOTA_EXCEEDED. Kafka lists
+    this API only if a plugin collects metrics. Here it is always listed, and the metrics are kept.
     """
     telemetry = call.services.telemetry
     instance_id = request.client_instance_id
@@ -70,22 +70,24 @@ def _response(code: ErrorCode) -> GetTelemetrySubscriptionsResponse:
 
 _RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
 _MOST_EXPANSION: Final = 4
-"""Metrics may unpack to so many times `telemetry.max.bytes`: more takes longer than others should wait."""
+"""How many times `telemetry.max.bytes` decompressed metrics can take. More would delay other clients too long."""
 _CODECS: Final = frozenset(CompressionCodec)
 
 
 @handles(ApiKey.PUSH_TELEMETRY, needs=NOTHING)
 def push_telemetry(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
-    """PushTelemetry: the metrics of a client (KIP-714), the last of which are kept.
+    """PushTelemetry: save the latest metrics of a client (KIP-714).
 
-    Version 0. Errors:
+    Version 0 is served.
 
-    - INVALID_REQUEST: no client instance id, or a push after the client's last one.
-    - THROTTLING_QUOTA_EXCEEDED: the push interval is not over.
+    Error codes:
+
+    - INVALID_REQUEST: the client instance id is missing, or the client has already sent its last push.
+    - THROTTLING_QUOTA_EXCEEDED: the push interval has not passed.
     - UNKNOWN_SUBSCRIPTION_ID: the subscriptions have changed.
-    - UNSUPPORTED_COMPRESSION_TYPE.
-    - TELEMETRY_TOO_LARGE: more than `telemetry.max.bytes`.
-    - INVALID_RECORD: bytes that do not decompress, or that unpack to more than four times `telemetry.max.bytes`.
+    - UNSUPPORTED_COMPRESSION_TYPE: the compression type is unknown.
+    - TELEMETRY_TOO_LARGE: the metrics exceed `telemetry.max.bytes`.
+    - INVALID_RECORD: the metrics cannot be decompressed, or exceed four times `telemetry.max.bytes` decompressed.
     """
     instance_id = request.client_instance_id
     if instance_id in _RESERVED:

@@ -1,4 +1,4 @@
-"""Topics: to create, delete and grow them."""
+"""Handlers that create and delete topics, and add partitions to them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -52,9 +52,12 @@ from minibroker_protocol.uuids import new_uuid
 
 
 def _count_mutation(call: Call, partitions: int, first_strict: int) -> None:
-    """Hold partitions that are made or removed against the client's quota (KIP-599).
+    """Count created or deleted partitions against the client's quota (KIP-599).
 
-    A client that is over it has to wait; from version `first_strict` on it is refused, with a TopicError.
+    A client over its quota is muted.
+
+    Raises:
+        TopicError: The client is over its quota, and its version is at least `first_strict`.
     """
     quotas = call.services.quotas
     if quotas is None:
@@ -68,7 +71,7 @@ def _count_mutation(call: Call, partitions: int, first_strict: int) -> None:
 
 
 _FIRST_STRICT_CREATION: Final = 6
-"""From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""
+"""Since this version a client over its quota gets THROTTLING_QUOTA_EXCEEDED. Earlier versions are only delayed."""
 
 
 @handles(
@@ -81,14 +84,16 @@ _FIRST_STRICT_CREATION: Final = 6
     deadline="timeout_ms",
 )
 def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | DelayedResponse:
-    """CreateTopics: new topics, each with its own outcome.
+    """CreateTopics: create topics, with a result for each.
 
-    Versions 0-7: validate_only from 1, the resulting configuration (KIP-525) from 5, topic ids from 7. A topic is
-    ready to be produced to when the answer leaves, so the timeout is not looked at. A broker that is alone accepts
-    any replication factor, and replicas placed by hand wherever, and reports a factor of 1, unless
-    `minibroker.replication.factor.strict` is set. Then, and where there are several, INVALID_REPLICATION_FACTOR and
-    INVALID_REPLICA_ASSIGNMENT are as in Kafka. POLICY_VIOLATION for all topics when a request asks for more than
-    10,000 topics or partitions, or would make more than 10,000 records in Kafka's metadata log.
+    Versions 0-7 are served: validate_only since version 1, the resulting configuration since 5 (KIP-525), topic ids
+    since
+    7. A topic accepts records when the response is sent, so the timeout is ignored.
+
+    A single broker accepts any replication factor and replica assignment, and reports a factor of 1. With several
+    brokers, or with `minibroker.replication.factor.strict`, INVALID_REPLICATION_FACTOR and INVALID_REPLICA_ASSIGNMENT
+    are as in Kafka. All topics are POLICY_VIOLATION if a request has more than 10,000 topics or partitions, or would
+    write more than 10,000 records to Kafka's metadata log.
     """
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
@@ -110,7 +115,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
             results[requested.name] = _refused_creation(requested.name, error)
         else:
             plans.append(plan)
-            results[requested.name] = None  # keeps its place
+            results[requested.name] = None  # Reserves the position in the response.
     made: list[Topic] | list[None] = [None] * len(plans)
     try:
         refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
@@ -121,7 +126,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
             return _refuse_all(request, error, call)
         results.update((plan.name, _refused_creation(plan.name, error)) for plan in plans)
     else:
-        configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # by their overrides
+        configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # keyed by overrides
         for plan, topic in zip(plans, made, strict=True):
             overrides = tuple(plan.config.overrides.items())
             if overrides not in configs:
@@ -137,7 +142,7 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
 
 
 def _partitions(requested: CreatableTopic, call: Call) -> int:
-    """The number of requested partitions; 0 for a negative one."""
+    """Return the number of requested partitions, or 0 if it is negative."""
     if requested.assignments:
         return len(requested.assignments)
     if requested.num_partitions == DEFAULT:
@@ -203,7 +208,7 @@ def _configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
 def _success(
     plan: TopicPlan, topic: Topic | None, configs: list[CreatableTopicConfigs], call: Call
 ) -> CreatableTopicResult:
-    topic_id = topic.id if topic else new_uuid()  # unused, if the topic was not to be made
+    topic_id = topic.id if topic else new_uuid()  # The id of a validated topic is unused.
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
         return CreatableTopicResult(
             name=plan.name,
@@ -223,11 +228,11 @@ def _success(
 
 
 _FIRST_STRICT_DELETION: Final = 5
-"""As in CreateTopics."""
+"""Like `_FIRST_STRICT_CREATION`, for DeleteTopics."""
 _FIRST_WITH_DISABLED_ERROR: Final = 3
 _Gone = tuple[Topic, list[str]]
 _Named = Counter[tuple[str | None, bytes]]
-"""The number of times that a request has each pair of name and id."""
+"""How often a request has each pair of name and id."""
 
 
 @handles(
@@ -237,12 +242,16 @@ _Named = Counter[tuple[str | None, bytes]]
     deadline="timeout_ms",
 )
 def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | DelayedResponse:
-    """DeleteTopics: topics vanish at once; their files are removed aside from the event loop.
+    """DeleteTopics: delete topics immediately, and their files in the background.
 
-    Versions 0-6: by name, or from version 6 on by id (KIP-516). A topic that is named twice, in whatever way, is
-    INVALID_REQUEST and stays. POLICY_VIOLATION for all topics of a request with more than 10,000. What groups have
-    committed for a topic goes with it. Refused altogether with TOPIC_DELETION_DISABLED (INVALID_REQUEST before
-    version 3) when `delete.topic.enable` is false.
+    Versions 0-6 are served: by name, or since version 6 by id (KIP-516). Offsets that groups have committed for a topic
+    are deleted with it.
+
+    Error codes:
+
+    - INVALID_REQUEST: the topic is named twice, by name or id. It is not deleted.
+    - POLICY_VIOLATION: for all topics of a request with more than 10,000.
+    - TOPIC_DELETION_DISABLED: `delete.topic.enable` is false. Before version 3 this is INVALID_REQUEST.
     """
     states = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.core.config.boolean("delete.topic.enable"):
@@ -277,9 +286,9 @@ def _target(state: DeleteTopicState, call: Call) -> Topic | None:
 
 
 def _delete(state: DeleteTopicState, call: Call, named: _Named, gone: list[_Gone]) -> list[DeletableTopicResult]:
-    """Take a topic away, which joins those that are `gone`. One that is named twice is refused, as in Kafka.
+    """Delete a topic and append it to `gone`, unless it is named twice, as in Kafka.
 
-    Of a name and an id of the same topic only the name gets a result.
+    If a request has a topic's name and its id, only the name gets a result.
     """
     mistake = _mistake(state, named)
     if mistake is not None:
@@ -301,7 +310,7 @@ def _delete(state: DeleteTopicState, call: Call, named: _Named, gone: list[_Gone
 
 
 def _mistake(state: DeleteTopicState, named: _Named) -> str | None:
-    """Return what is wrong with the way in which a request names a topic."""
+    """Return an error for an invalid way to name a topic, or None."""
     if state.name is not None and state.topic_id != ZERO_UUID:
         return "You may not specify both topic name and topic id."
     if state.name is None and state.topic_id == ZERO_UUID:
@@ -312,7 +321,7 @@ def _mistake(state: DeleteTopicState, named: _Named) -> str | None:
 
 
 def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
-    """The refusal of a deletion without rights; it names the topic only if the client knows it, or may describe it."""
+    """Return the refusal of an unauthorized deletion. It has the topic's name only if the client may know it."""
     name = state.name if topic is None else topic.name
     if name is None or call.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         return None
@@ -344,7 +353,7 @@ def _refused_deletion(state: DeleteTopicState, code: ErrorCode, reason: str) -> 
 
 
 _FIRST_STRICT_GROWTH: Final = 3
-"""As in CreateTopics."""
+"""Like `_FIRST_STRICT_CREATION`, for CreatePartitions."""
 _Growth = tuple[Topic, int, Sequence[Replicas]]
 
 
@@ -355,11 +364,11 @@ _Growth = tuple[Topic, int, Sequence[Replicas]]
     deadline="timeout_ms",
 )
 def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | DelayedResponse:
-    """CreatePartitions: a topic grows to a new total of partitions; it never shrinks.
+    """CreatePartitions: raise the number of a topic's partitions; it can never be lowered.
 
-    Versions 0-3. POLICY_VIOLATION for all topics when a request has more than 10,000 topics, or adds more
-    partitions. New partitions have as many replicas as those that exist, also if a client places them by hand
-    (INVALID_REPLICA_ASSIGNMENT). They are ready when the answer leaves.
+    Versions 0-3 are served. New partitions have as many replicas as existing ones, even if the client assigns them
+    (INVALID_REPLICA_ASSIGNMENT). They accept records when the response is sent. All topics are POLICY_VIOLATION if a
+    request has more than 10,000 topics or adds more partitions than that.
     """
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
@@ -389,7 +398,7 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
 
 
 def _added(requested: CreatePartitionsTopic, call: Call) -> int:
-    """The number of partitions that a topic would get, if nothing else is wrong."""
+    """Return the number of partitions that a request adds to a topic, if it is otherwise valid."""
     topic = call.core.topics.get(requested.name)
     added = 0 if topic is None else max(0, requested.count - len(topic.partitions))
     return added if requested.assignments is None or len(requested.assignments) == added else 0
@@ -400,7 +409,11 @@ def _refused_growth(name: str, error: TopicError) -> CreatePartitionsTopicResult
 
 
 def _plan_growth(requested: CreatePartitionsTopic, call: Call) -> _Growth:
-    """The topic, its new number of partitions, and the replicas of those that are added. TopicError."""
+    """Return the topic, its new number of partitions, and the replicas of the added ones.
+
+    Raises:
+        TopicError: The topic cannot grow that way.
+    """
     topic = call.core.topics.get(requested.name)
     if topic is None:
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)

@@ -1,4 +1,4 @@
-"""Transactions: ids of producers, what a transaction writes to, and its end (KIP-98)."""
+"""Handlers for transactions: producer ids, added partitions and offsets, commits and aborts (KIP-98)."""
 
 from collections.abc import Collection, Iterable
 from functools import partial
@@ -66,7 +66,7 @@ _FENCED_SINCE: Final = 4
 
 
 def _error_of_init(request: InitProducerIdRequest, call: Call) -> ErrorCode:
-    """Return the error of a missing right. Whoever may write to any topic may write idempotently (KIP-679)."""
+    """Return the error of a missing right. The right to write to any topic includes idempotent writes (KIP-679)."""
     if request.transactional_id is not None:
         operations = (Operation.WRITE, Operation.TWO_PHASE_COMMIT) if request.enable2_pc else (Operation.WRITE,)
         codes = (missing(call, each, ResourceType.TRANSACTIONAL_ID, request.transactional_id) for each in operations)
@@ -87,19 +87,25 @@ def _error_of_init(request: InitProducerIdRequest, call: Call) -> ErrorCode:
     refusal=Refusal({"producer_id": -1, "producer_epoch": -1}),
 )
 def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    """InitProducerId: a producer id for an idempotent producer, or the sole right to a transactional id.
+    """InitProducerId: return a producer id, and fence earlier producers of a transactional id.
 
-    Versions 0-5, and 6 with `unstable.api.versions.enable`. Without a transactional id the answer is a new id in
-    epoch 0, also for a producer that sends the id it has (version 3, KIP-360). With one, the producers that used it
-    before are fenced by a new epoch; a transaction that they left open is aborted, and the answer is
-    CONCURRENT_TRANSACTIONS: the second try succeeds. A producer that names its id and epoch keeps the id unless it
-    is fenced (PRODUCER_FENCED; INVALID_PRODUCER_EPOCH before version 4). An id without an epoch, or an epoch
-    without an id, is INVALID_REQUEST; a timeout that is not positive or above `transaction.max.timeout.ms` is
-    INVALID_TRANSACTION_TIMEOUT.
+    Versions 0-5 are served, and 6 with `unstable.api.versions.enable`. Without a transactional id the response is a new
+    producer id with epoch 0, even if the producer sends its id (version 3, KIP-360).
 
-    A transaction of version 6 may be part of one with an external coordinator, and then never times out (KIP-939),
-    where `transaction.two.phase.commit.enable` allows it; TRANSACTIONAL_ID_AUTHORIZATION_FAILED where it does not.
-    To keep a prepared transaction is UNSUPPORTED_VERSION: no release of Kafka can.
+    With a transactional id, a new epoch fences its earlier producers. If they have an open transaction, it is aborted
+    and the response is CONCURRENT_TRANSACTIONS: the second attempt succeeds. A producer that sends its id and epoch
+    keeps the id unless it is fenced.
+
+    In version 6 a transaction can be part of one with an external coordinator, and then never times out (KIP-939). This
+    requires `transaction.two.phase.commit.enable`. Keeping a prepared transaction is UNSUPPORTED_VERSION, since no
+    release of Kafka supports it.
+
+    Error codes:
+
+    - PRODUCER_FENCED: a newer producer has fenced this one. Before version 4 this is INVALID_PRODUCER_EPOCH.
+    - INVALID_REQUEST: the request has a producer id without an epoch, or the reverse.
+    - INVALID_TRANSACTION_TIMEOUT: the timeout is not positive, or exceeds `transaction.max.timeout.ms`.
+    - TRANSACTIONAL_ID_AUTHORIZATION_FAILED: `transaction.two.phase.commit.enable` is false.
     """
     has_id, has_epoch = request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH
     if has_id is not has_epoch:
@@ -141,7 +147,7 @@ _FIRST_OF_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transaction
 
 
 def _error_of_addition(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:
-    """Clients send it up to version 3, brokers from version 4 on."""
+    """Return the error of a missing right. Clients send versions up to 3, brokers later ones."""
     if call.api_version >= _FIRST_OF_BROKERS:
         return missing(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     transactional_id = request.v3_and_below_transactional_id
@@ -155,14 +161,18 @@ def _error_of_addition(request: AddPartitionsToTxnRequest, call: Call) -> ErrorC
     names=topics_at("v3_and_below_topics.name", "partitions") | topics_at("transactions.topics.name", "partitions"),
 )
 def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Served[AddPartitionsToTxnResponse]:
-    """AddPartitionsToTxn: partitions that a transaction is going to write to; the first of them opens it (KIP-98).
+    """AddPartitionsToTxn: add partitions to a transaction, and open it with the first one (KIP-98).
 
-    Versions 0-5. Up to version 3 a client names the partitions of one transaction; from version 4 on a broker names
-    those of several. With `verify_only` it asks whether they are in the transaction (KIP-890):
-    TRANSACTION_ABORTABLE when they are not. All partitions of a transaction have one outcome. The exception is an
-    unknown one (UNKNOWN_TOPIC_OR_PARTITION): then the others are OPERATION_NOT_ATTEMPTED. Clients may not name
-    internal topics (TOPIC_AUTHORIZATION_FAILED, as in Kafka without authorizer). PRODUCER_FENCED is
-    INVALID_PRODUCER_EPOCH before version 2.
+    Versions 0-5 are served. Up to version 3 a client names the partitions of one transaction. Since version 4 a broker
+    names those of several, or with `verify_only` checks whether they are in the transaction (KIP-890). Either all
+    partitions of a transaction are added or none. Clients cannot add internal topics (TOPIC_AUTHORIZATION_FAILED, as in
+    Kafka without an authorizer).
+
+    Error codes:
+
+    - TRANSACTION_ABORTABLE: a verified partition is not in the transaction.
+    - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist. The others are OPERATION_NOT_ATTEMPTED.
+    - PRODUCER_FENCED: a newer producer has fenced this one. Before version 2 this is INVALID_PRODUCER_EPOCH.
     """
     if call.api_version >= _FIRST_OF_BROKERS:
         return ForEach(
@@ -200,7 +210,7 @@ def _outcomes(transaction: AddPartitionsToTxnTransaction, call: Call) -> list[Ad
             (each, known if isinstance(known, ErrorCode) else known.membership_error(each))
             for each in dict.fromkeys(partitions)
         )
-    # Only brokers send these versions, for producers that know of epochs which are raised.
+    # Brokers send these versions only for producers that support epochs raised by the coordinator.
     version = RAISES_EPOCHS if call.api_version >= _FIRST_OF_BROKERS else 0
     added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
     error = as_producers_know_it(added, call.api_version)
@@ -208,7 +218,7 @@ def _outcomes(transaction: AddPartitionsToTxnTransaction, call: Call) -> list[Ad
 
 
 def _refused(name: str, partitions: list[TopicPartition], call: Call) -> dict[TopicPartition, ErrorCode]:
-    """Return the partitions of a topic that do not exist or may not be written to."""
+    """Return the partitions of a topic that do not exist or that the client may not write to, with their errors."""
     topic = call.core.topics.get(name)
     if call.api_version < _FIRST_OF_BROKERS and (
         (topic is not None and topic.is_internal) or not call.allows(Operation.WRITE, ResourceType.TOPIC, name)
@@ -231,10 +241,10 @@ def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPar
 
 @handles(ApiKey.ADD_OFFSETS_TO_TXN, needs=on_transactional_id(Operation.WRITE) & on_group(Operation.READ))
 def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
-    """AddOffsetsToTxn: a transaction is going to commit offsets of a group (KIP-98).
+    """AddOffsetsToTxn: add a group's offsets to a transaction (KIP-98).
 
-    Versions 0-4. The group's partition of `__consumer_offsets` joins the transaction, as if AddPartitionsToTxn had
-    named it. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
+    Versions 0-4 are served. The group's partition of `__consumer_offsets` is added to the transaction, as by
+    AddPartitionsToTxn. Before version 2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
     """
     error = call.services.transactions.add_partitions(
         request.transactional_id,
@@ -258,16 +268,19 @@ _FIRST_WITH_TOPIC_IDS: Final = first_version(TxnOffsetCommitRequestTopic, "topic
     names=topics_at("topics.name", "partitions.partition_index"),
 )
 def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
-    """TxnOffsetCommit: offsets that count once the producer's transaction is committed (KIP-98, KIP-447).
+    """TxnOffsetCommit: commit a group's offsets as part of a producer's transaction (KIP-98, KIP-447).
 
-    Versions 0-6. The group's partition of `__consumer_offsets` must have been added to the transaction with
-    AddOffsetsToTxn, else INVALID_TXN_STATE (version 4: TRANSACTION_ABORTABLE, KIP-890); from version 5 on the
-    request itself adds it. Version 6 names topics by their ids (UNKNOWN_TOPIC_ID), and knows GROUP_ID_NOT_FOUND.
-    From version 3 on a member is held against its generation as in OffsetCommit; below, and with generation -1 and
-    no member id, nothing is known of the committing member. Versions 0 and 1 return COORDINATOR_NOT_AVAILABLE while
-    the group is loaded, which producers of their time can bear (KAFKA-7296).
+    Versions 0-6 are served. Offsets are written to `__consumer_offsets` and take effect when the transaction commits.
+    Before version 5 AddOffsetsToTxn must have added the group's partition of `__consumer_offsets`. Since version 5 this
+    request itself adds it. Version 6 names topics by id. Since version 3 the member and its generation are checked as
+    in OffsetCommit, except for generation -1 without a member id. Earlier versions do not send a member.
 
-    Write the offsets to `__consumer_offsets`, as part of the producer's transaction.
+    Error codes:
+
+    - INVALID_TXN_STATE: the group's partition was not added. In version 4 this is TRANSACTION_ABORTABLE (KIP-890).
+    - UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND: the topic or group does not exist, in version 6.
+    - COORDINATOR_NOT_AVAILABLE: the group is loading, in versions 0 and 1. Producers of their time support this error
+      (KAFKA-7296).
     """
     store = call.services.groups.store
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
@@ -303,7 +316,10 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
 
 
 def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
-    """Whether the transaction has the group's partition, or may have it; not asked again once it has written there."""
+    """Return an error unless the transaction has the group's partition or can add it.
+
+    The check is skipped once the transaction has committed offsets of the group.
+    """
     core = call.core
     store = call.services.groups.store
     adds = call.api_version >= _FIRST_THAT_ADDS
@@ -333,13 +349,17 @@ _FIRST_WITH_NEXT_EPOCH: Final = first_version(EndTxnResponse, "producer_epoch")
 
 @handles(ApiKey.END_TXN, needs=on_transactional_id(Operation.WRITE))
 def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
-    """EndTxn: commit a transaction, or abort it (KIP-98).
+    """EndTxn: commit or abort a transaction (KIP-98).
 
-    Versions 0-5. The markers are in all logs when the answer leaves; Kafka answers when the end is decided and
-    writes them then. INVALID_TXN_STATE when there is no transaction, or it has ended the other way; to repeat the
-    request is no error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2. Version 5 raises the producer's
-    epoch and returns it (KIP-890), with another id when the epochs of the old one are used up; it may also abort a
-    transaction that has written nothing.
+    Versions 0-5 are served. All markers are in their logs before the response. Kafka responds when the end is decided,
+    and writes the markers afterwards. Repeating a request is not an error. Version 5 raises the producer's epoch and
+    returns it (KIP-890), with a new producer id if the old one has no epochs left. It can also abort a transaction that
+    has written nothing.
+
+    Error codes:
+
+    - INVALID_TXN_STATE: there is no transaction, or it has ended the other way.
+    - PRODUCER_FENCED: a newer producer has fenced this one. Before version 2 this is INVALID_PRODUCER_EPOCH.
     """
     error, producer_id, producer_epoch = call.services.transactions.end(
         request.transactional_id,
@@ -359,9 +379,10 @@ def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     names=topics_at("markers.topics.name", "partition_indexes"),
 )
 def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> ForEach[WriteTxnMarkersResponse]:
-    """WriteTxnMarkers: a coordinator, or an administrator who aborts a hanging transaction, ends it in logs (KIP-98).
+    """WriteTxnMarkers: end transactions in logs, for coordinators and administrators (KIP-98).
 
-    Versions 0-2. The marker is written whether or not a transaction is open. Errors: see `write_marker`.
+    Versions 0-2 are served. Administrators abort hanging transactions with it. A marker is written even if no
+    transaction is open. See `write_marker` for errors.
     """
 
     def write(marker: WritableTxnMarker) -> ForEach[WritableTxnMarkerResult]:

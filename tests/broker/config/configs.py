@@ -1,4 +1,4 @@
-"""Configurations, described and altered with requests."""
+"""Helpers that describe and alter configurations with requests."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ Outcome = tuple[int, str | None]
 
 
 def describe_request(kind: int, name: str, *keys: str, **fields: Any) -> DescribeConfigsRequest:
-    """A request for one resource; without keys for all of them."""
+    """Return a request for some keys of a resource, or for all of them."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
     return DescribeConfigsRequest(resources=[resource], **fields)
 
@@ -26,7 +26,7 @@ def describe_request(kind: int, name: str, *keys: str, **fields: Any) -> Describ
 def describe(
     harness: Harness, kind: int, name: str, *keys: str, version: int = 4, **fields: Any
 ) -> DescribeConfigsResult:
-    """The configuration of one resource."""
+    """Return the configuration of a resource."""
     (result,) = harness.ask(describe_request(kind, name, *keys, **fields), version).results
     assert isinstance(result, DescribeConfigsResult)
     assert (result.resource_type, result.resource_name) == (kind, name)
@@ -34,19 +34,19 @@ def describe(
 
 
 def rows(harness: Harness, kind: int, name: str, *keys: str, **fields: Any) -> dict[str, DescribeConfigsResourceResult]:
-    """The keys of a resource that exists, by name."""
+    """Return the keys of an existing resource, by name."""
     result = describe(harness, kind, name, *keys, **fields)
     assert result.error_code == 0, result.error_message
     return {row.name: row for row in result.configs}
 
 
 def value(harness: Harness, kind: int, name: str, key: str) -> str | None:
-    """The value of one key."""
+    """Return the value of a key."""
     return rows(harness, kind, name, key)[key].value
 
 
 def synonyms(harness: Harness, kind: int, name: str, key: str) -> list[tuple[str, str | None, int]]:
-    """The synonyms of one key."""
+    """Return the synonyms of a key."""
     row = rows(harness, kind, name, key, include_synonyms=True)[key]
     return [(each.name, each.value, each.source) for each in row.synonyms]
 
@@ -54,7 +54,7 @@ def synonyms(harness: Harness, kind: int, name: str, key: str) -> list[tuple[str
 def change_request(
     kind: int, name: str, *changes: tuple[int, str, str | None], validate_only: bool = False, times: int = 1
 ) -> api.IncrementalAlterConfigsRequest:
-    """A request to change keys of one resource, which it may name more than once."""
+    """Return a request to change keys of a resource, which can occur in it several times."""
     configs = [
         api.IncrementallyAlteredConfig(name=key, config_operation=operation, value=value)
         for operation, key, value in changes
@@ -71,7 +71,7 @@ def change(
     validate_only: bool = False,
     version: int = 1,
 ) -> Outcome:
-    """Change keys of one resource; returns error code and message."""
+    """Change keys of a resource, and return the error code and message."""
     request = change_request(kind, name, *changes, validate_only=validate_only)
     (result,) = harness.ask(request, version).responses
     assert (result.resource_type, result.resource_name) == (kind, name)
@@ -79,7 +79,7 @@ def change(
 
 
 def put(harness: Harness, kind: int, name: str, key: str, text: str | None) -> Outcome:
-    """Set one key, or delete it; returns error code and message."""
+    """Set a key, or delete it for None, and return the error code and message."""
     return change(harness, kind, name, (DELETE if text is None else SET, key, text))
 
 
@@ -92,7 +92,7 @@ def replace(
     validate_only: bool = False,
     version: int = 2,
 ) -> Outcome:
-    """Replace the configuration of one resource; returns error code and message."""
+    """Replace the configuration of a resource, and return the error code and message."""
     configs = [api.AlterableConfig(name=key, value=text) for key, text in texts.items()]
     resource = api.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = api.AlterConfigsRequest(resources=[resource], validate_only=validate_only)

@@ -40,11 +40,12 @@ SESSION = "group.consumer.session.timeout.ms"
 
 
 def shown(*rows: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Put the name for KEY, and add how Kafka shows the text, which is as it is unless the row says otherwise."""
+    """Replace KEY by the name, and add Kafka's text for the value. It is the given one unless the row differs."""
     return [(name, text, why.replace("KEY", name), *(more or [text])) for name, text, why, *more in rows]
 
 
-# What Kafka 3.9.1 says to these. Where it names neither key nor value, or names its own check, that is put in front.
+# Error messages of Kafka 3.9.1. Where Kafka's message lacks the key or the value, or names its own check, they are
+# added at the start.
 @pytest.mark.parametrize(
     ("name", "text", "because", "shown"),
     shown(
@@ -275,7 +276,7 @@ def test_a_lag_of_the_broker_and_one_of_the_topic_may_not_contradict_each_other(
         TopicConfig(broker, {"min.compaction.lag.ms": "11"})
 
 
-# `KafkaConfig.extractLogConfigMap` of Kafka 3.9.1 for the same properties.
+# The result of `KafkaConfig.extractLogConfigMap` of Kafka 3.9.1 for the same properties.
 @pytest.mark.parametrize(
     ("properties", "name", "value"),
     [
@@ -311,7 +312,7 @@ def test_the_older_timestamp_limit_stands_in_while_the_newer_ones_are_not_set() 
     topic = TopicConfig(broker, {"message.timestamp.difference.max.ms": "50"})
     assert topic.integer("message.timestamp.before.max.ms") == 50
     assert topic.integer("message.timestamp.after.max.ms") == 7
-    # DescribeConfigs goes on showing what is set.
+    # DescribeConfigs still shows the value that is set.
     assert topic.value_text("message.timestamp.before.max.ms") == str(LONG_MAX)
 
 
@@ -331,7 +332,7 @@ def test_topics_do_not_share_their_overrides() -> None:
 TOPIC, DYNAMIC, CLUSTER, STATIC, DEFAULT, *_ = ConfigSource
 
 
-# What Kafka 3.9.1 answers to DescribeConfigs with synonyms, the broker and the topic set up like these.
+# Kafka 3.9.1's response to DescribeConfigs with synonyms, for the same configuration of broker and topic.
 DESCRIBED_BROKER = BrokerConfig.from_properties(
     {
         "log.retention.hours": "5",

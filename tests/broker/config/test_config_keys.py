@@ -35,7 +35,7 @@ def test_the_text_of_a_default_is_read_back_as_that_default() -> None:
         assert (None if text is None else key.parse(text)) == key.default, key.name
 
 
-# What Java 17 prints for these numbers.
+# The output of Java 17 for these numbers.
 @pytest.mark.parametrize(
     ("number", "text"),
     [
@@ -70,7 +70,7 @@ def test_every_number_is_read_back_from_its_java_form(number: float) -> None:
 
 @cache
 def words_in_the_code() -> frozenset[str]:
-    """Every string literal of the broker and its storage, the tables themselves left out."""
+    """Return every string literal of the broker and its storage, except the tables."""
     files = [file for room in ("minibroker", "storage") for file in (ROOT / room).rglob("*.py")]
     tables = ROOT / "minibroker/config"
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files if not file.is_relative_to(tables)]
@@ -91,9 +91,9 @@ def test_a_broker_key_is_marked_as_honored_if_and_only_if_the_code_reads_it_or_i
     lesser = (*TOPIC_KEYS.values(), *GROUP_KEYS.values())
     through_others = {name for key in lesser if key.honored for name, _ in key.synonyms}
     through_node_id = {"broker.id"}
-    # By which a container knows what it is started for.
+    # The container reads its role from these keys.
     of_containers = {"controller.quorum.voters", "process.roles", "zookeeper.connect"}
-    of_clients = {"ssl.endpoint.identification.algorithm"}  # by which a client of a broker checks the broker's name
+    of_clients = {"ssl.endpoint.identification.algorithm"}  # Clients of a broker check its name with it.
     others = of_containers | of_clients
     of_each_kind = {f"group.{kind}.max.size" for kind in ("consumer", "share", "streams")}
     through_others |= through_node_id | of_each_kind

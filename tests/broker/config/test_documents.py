@@ -1,7 +1,4 @@
-"""JSON that anybody may have written.
-
-The values of `share.auto.offset.reset`.
-"""
+"""Untrusted JSON, and the values of `share.auto.offset.reset`."""
 
 import pytest
 

@@ -60,7 +60,7 @@ def test_a_bad_escape_is_refused_with_the_number_of_its_line(text: str, message:
 
 
 def escaped(text: str, *, key: bool) -> str:
-    """Write as `Properties.store` does: ASCII only, blanks escaped everywhere in a key and at the start of a value."""
+    """Escape like `Properties.store`: non-ASCII characters, all blanks in a key, and blanks at the start of a value."""
     out = []
     for place, character in enumerate(text):
         if character == " " and not key and place:

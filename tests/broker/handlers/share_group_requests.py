@@ -1,4 +1,4 @@
-"""A share group as a client drives it."""
+"""A test client for share groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ class ShareGroupClient:
         self.group_id = group_id
 
     def beat(self, member: str = "a", epoch: int = 0, topics: Sequence[str] | None = None, **fields: Any) -> Any:
-        """Send a heartbeat, and let what follows it happen; the answer."""
+        """Send a heartbeat, run the work that it schedules, and return the response."""
         if epoch == 0 and topics is None:
             topics = ["t"]
         request = ShareGroupHeartbeatRequest(
@@ -32,7 +32,7 @@ class ShareGroupClient:
         return answer
 
     def read_something(self, member: str = "a", topics: Sequence[str] | None = None) -> dict[bytes, list[int]]:
-        """Have a member join and be assigned; the partitions that it is given."""
+        """Join a member, and return the partitions that it is assigned."""
         answer = self.beat(member, topics=topics)
         assert not answer.error_code, answer.error_message
         self.harness.clock.advance(ASSIGNMENT_MS)
@@ -43,7 +43,7 @@ class ShareGroupClient:
         assert not self.beat(member, -1).error_code
 
     def describe(self, *, operations: bool = False) -> Any:
-        """The group as ShareGroupDescribe has it."""
+        """Return the group from ShareGroupDescribe."""
         request = ShareGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=operations)
         (group,) = self.harness.ask(request, 1).groups
         return group

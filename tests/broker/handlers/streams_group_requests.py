@@ -1,4 +1,4 @@
-"""A streams group as a client drives it."""
+"""A test client for streams groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def topic(name: str, partitions: int = 0, configs: Sequence[KeyValue] = ()) -> T
 
 
 def subtopology(name: str = "0", sources: Sequence[str] = ("t",), **fields: Any) -> Subtopology:
-    """A part of a topology; what is not named is empty."""
+    """Return a subtopology. Fields that are not given are empty."""
     return Subtopology(
         subtopology_id=name,
         source_topics=list(sources),
@@ -49,7 +49,7 @@ def topology(*subtopologies: Subtopology, epoch: int = 0) -> Topology:
 
 
 def counting() -> Topology:
-    """The topology of a word count over "t": a topic between two parts, and a store in the second."""
+    """Return the topology of a word count of "t": two subtopologies joined by a topic, with a store in the second."""
     return topology(
         subtopology("0", sinks=["g-repartition"]),
         subtopology("1", [], repartition=[topic("g-repartition")], changelogs=[topic("g-changelog", 0, COMPACTED)]),
@@ -57,7 +57,7 @@ def counting() -> Topology:
 
 
 class StreamsGroupClient:
-    """The members of the group "g"; each is a process of its own, unless it says otherwise."""
+    """The members of the group "g", each with its own process unless the test sets one."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
@@ -65,7 +65,7 @@ class StreamsGroupClient:
         self.tasks: dict[str, tuple[Named, Named]] = {}
 
     def beat(self, member: str = "a", epoch: int = 0, *, owned: Named | None = None, **fields: Any) -> Any:
-        """Send a heartbeat; the answer."""
+        """Send a heartbeat, and return the response."""
         version = fields.pop("version", 0)
         if epoch == 0:
             fields = {"topology": topology(), "rebalance_timeout_ms": 1_000, "process_id": f"p-{member}", **fields}
@@ -84,11 +84,11 @@ class StreamsGroupClient:
         return answer
 
     def step(self, member: str, **fields: Any) -> Any:
-        """A heartbeat as a client sends it that does at once what it is told."""
+        """Send a heartbeat for a member that has taken over its last assignment."""
         active, standby = self.tasks.get(member, ({}, {}))
         tasks = {}
         if self.epochs.get(member):
-            fields.pop("topology", None)  # told but once
+            fields.pop("topology", None)  # sent once only
             tasks = {"standby_tasks": listed(standby)}
         answer = self.beat(member, self.epochs.get(member, 0), owned=active, **tasks, **fields)
         assert not answer.error_code, answer.error_message
@@ -98,7 +98,7 @@ class StreamsGroupClient:
         return answer
 
     def settle(self, members: Sequence[str], **fields: Any) -> None:
-        """Have members join, and exchange heartbeats until the group is stable."""
+        """Join members, and exchange heartbeats until the group is stable."""
         for member in members:
             self.step(member, **fields)
         self.harness.clock.advance(DELAY_MS)
@@ -109,7 +109,7 @@ class StreamsGroupClient:
         assert self.describe().group_state == "Stable"
 
     def describe(self, *, operations: bool = False) -> Any:
-        """The group as StreamsGroupDescribe has it."""
+        """Return the group from StreamsGroupDescribe."""
         request = StreamsGroupDescribeRequest(group_ids=["g"], include_authorized_operations=operations)
         (group,) = self.harness.ask(request, 0).groups
         return group

@@ -24,7 +24,7 @@ Configured = Callable[[dict[str, str]], Harness]
 
 @pytest.fixture
 def guarded(configured: Configured) -> Harness:
-    """A broker with an authorizer; requests come from a super user."""
+    """A broker with an authorizer, and requests of a super user."""
     return configured(dict(AUTHORIZER))
 
 
@@ -162,7 +162,7 @@ ANYTHING = {
 
 @pytest.fixture
 def ruled(configured: Configured) -> Harness:
-    """A broker with an authorizer and a handful of rules."""
+    """A broker with an authorizer and several ACLs."""
     made = configured(dict(AUTHORIZER))
     assert made.services.authorizer is not None
     made.services.authorizer.add(
@@ -240,7 +240,7 @@ def test_who_may_not_describe_the_cluster_sees_no_rules(ruled: Harness) -> None:
 
 @pytest.fixture
 def three_rules(configured: Configured) -> Harness:
-    """A broker with an authorizer and three rules."""
+    """A broker with an authorizer and three ACLs."""
     made = configured(dict(AUTHORIZER))
     assert made.services.authorizer is not None
     made.services.authorizer.add(

@@ -1,4 +1,4 @@
-"""ApiVersions: the dispatch table, told to clients (KIP-511)."""
+"""ApiVersions, by version (KIP-511)."""
 
 import struct
 
@@ -72,7 +72,7 @@ def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
 def test_the_response_header_is_always_version_0(harness: Harness, version: int) -> None:
     outcome = harness.accept(ApiVersionsRequest(client_software_name="a", client_software_version="1"), version)
     assert isinstance(outcome, Answer)
-    # Length, correlation id, and then already the error code: no tagged fields in between.
+    # The error code follows the length and the correlation id directly, without tagged fields in between.
     assert bytes_of(outcome)[4:10] == b"\0\0\0\x01\0\0"
 
 

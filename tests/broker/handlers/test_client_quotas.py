@@ -1,7 +1,4 @@
-"""Limits are set and removed, each entry by itself.
-
-A filter finds the limits that it is meant to.
-"""
+"""DescribeClientQuotas and AlterClientQuotas."""
 
 import pytest
 
@@ -65,7 +62,7 @@ def test_an_address_has_a_rate_of_connections_only(harness: Harness) -> None:
 def test_what_there_cannot_be_is_refused(
     entity: dict[str, str | None], values: dict[str, float | None], reason: str, harness: Harness
 ) -> None:
-    answer = harness.send(alter_request((entity, values)), 1)  # which waits for a host to be looked up
+    answer = harness.send(alter_request((entity, values)), 1)  # delayed by the lookup of a host
     (result,) = (answer.response if isinstance(answer, Pending) else answer).entries
     assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, reason)
     assert not len(harness.services.quota_table)

@@ -1,11 +1,7 @@
-"""DescribeCluster; codes and sentences compared with Kafka 3.9.1 and 4.3.1.
+"""DescribeCluster, DescribeQuorum, UpdateFeatures, and the APIs that unregister nodes or change voters.
 
-DescribeQuorum: a quorum of one; compared with Kafka 3.9.1.
-AddRaftVoter: the voters are fixed; codes and sentences compared with Kafka 3.9.1.
-RemoveRaftVoter: the voters are fixed; codes and sentences compared with Kafka 3.9.1.
-UnregisterBroker; codes and sentences compared with Kafka 4.3.1.
-There is one controller, and it stays.
-UpdateFeatures: what may be raised and lowered; codes and sentences compared with Kafka 4.4.0.
+Error codes and messages of Kafka: 3.9.1 and 4.3.1 for DescribeCluster, 3.9.1 for the quorum and its voters, 4.3.1 for
+UnregisterBroker, and 4.4.0 for UpdateFeatures.
 """
 
 import os
@@ -164,7 +160,7 @@ def test_no_voter_can_be_removed(harness: Harness, version: int) -> None:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Harness]:
-    """Three brokers, and a topic "t"."""
+    """Three brokers with a topic "t"."""
     made = Harness(str(tmp_path / "data"), brokers=3)
     create(made, by_hand=((3, 1, 2),))
     yield made
@@ -228,7 +224,7 @@ def update(harness: Harness, *changes: tuple[str, int, int], version: int = 2, v
 
 
 def refusal(response: Any) -> str:
-    """Why nothing was changed."""
+    """Return the message of a failed update."""
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert response.results == []
     message: str = response.error_message

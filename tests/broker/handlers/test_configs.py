@@ -1,11 +1,7 @@
-"""DescribeConfigs: what is configured, and where it comes from.
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources.
 
-AlterConfigs: whole configurations.
-IncrementalAlterConfigs: single keys, which count at once and are kept.
-ListConfigResources: what there is to describe.
-Configuration for one broker of several is that broker's own; configuration for all is everyone's.
-IncrementalAlterConfigs with as many keys as Kafka's controller writes at once, and with more.
-These tests are one file because their handlers are one module.
+Some tests configure one of several brokers or all of them, and some send as many keys as Kafka's controller writes at
+once, or more. These tests are one file because their handlers are one module.
 """
 
 import json
@@ -616,7 +612,7 @@ EVERYTHING = [(2, "t"), (4, "1"), (8, "1"), (16, "m"), (32, "g")]
 
 @pytest.fixture
 def with_all_kinds(harness: Harness) -> Harness:
-    """A broker with a configuration of every kind."""
+    """A broker with a configuration of every type of resource."""
     assert put(harness, METRICS, "m", "metrics", "*") == OK
     assert put(harness, GROUP, "g", "consumer.session.timeout.ms", "50000") == OK
     return harness
@@ -652,7 +648,7 @@ def test_a_type_that_does_not_exist_is_not_listed(harness: Harness) -> None:
 
 
 def asking(cluster: Harness, node: int) -> Harness:
-    """The cluster, with requests that go to this node."""
+    """Return the cluster, with requests to the given node."""
     cluster.asks = node
     return cluster
 
@@ -675,7 +671,7 @@ def test_each_broker_describes_what_was_altered_for_it_and_for_all(several: Harn
 
 
 def test_a_broker_is_altered_from_what_it_has_itself(several: Harness) -> None:
-    for threads in ("16", "32", "64"):  # each time at most twice as many
+    for threads in ("16", "32", "64"):  # At most twice as many are allowed each time.
         assert put(asking(several, 2), BROKER, "2", "num.io.threads", threads) == OK
     assert put(asking(several, 1), BROKER, "1", "num.io.threads", "32")[0] == ErrorCode.INVALID_REQUEST
 

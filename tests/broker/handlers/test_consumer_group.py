@@ -27,7 +27,7 @@ def consumers(harness: Harness) -> Consumers:
 
 
 def with_api_versions(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
-    """Have connections ask for ApiVersions before anything else."""
+    """A broker whose clients send ApiVersions first."""
     make = harness.session
 
     def session(*arguments: Any, **named: Any) -> Session:

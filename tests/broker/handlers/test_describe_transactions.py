@@ -1,8 +1,4 @@
-"""DescribeProducers: who writes to a partition.
-
-DescribeTransactions: what a transactional id is doing.
-ListTransactions: the transactional ids that there are.
-"""
+"""DescribeProducers, DescribeTransactions and ListTransactions."""
 
 from typing import Any
 
@@ -132,7 +128,7 @@ def ids(harness: Harness) -> dict[str, int]:
 
 
 def listed(harness: Harness, version: int = 1, **filters: Any) -> tuple[list[str], list[str]]:
-    """(transactional ids, unknown states)."""
+    """Return (transactional ids, unknown states)."""
     fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
     response = harness.ask(ListTransactionsRequest(**fields), version)
     assert response.error_code == 0

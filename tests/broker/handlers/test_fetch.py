@@ -1,4 +1,4 @@
-"""Fetch without a session: what is read, how much of it, and how long an answer waits."""
+"""Fetch without a session: records, limits and delays."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +30,7 @@ VERSIONS = range(4, 19)
 
 
 def waiting(harness: Harness, *partitions: tuple[str, int, int], version: int = 12, **fields: Any) -> Pending:
-    """A fetch that must not be answered at once."""
+    """Send a fetch, and assert that it is delayed."""
     pending = harness.send(fetch_request(*partitions, **fields), version)
     assert isinstance(pending, Pending)
     return pending
@@ -83,10 +83,10 @@ def test_a_consumer_that_knows_a_newer_leader_epoch_is_told_so(harness: Harness)
     assert harness.fetch_one(current_leader_epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
     for known in (0, -1):
         assert harness.fetch_one(current_leader_epoch=known).error_code == 0
-    assert harness.fetch_one(current_leader_epoch=1, version=8).error_code == 0  # that version has no such field
+    assert harness.fetch_one(current_leader_epoch=1, version=8).error_code == 0  # Version 8 has no such field.
 
 
-# How much: limits for a partition and for all of them, but always at least one whole batch (KIP-74).
+# Limits per partition and in total, with at least one whole batch (KIP-74)
 
 
 def test_a_partition_gets_at_most_its_bytes_and_may_end_within_a_batch(harness: Harness) -> None:
@@ -141,7 +141,7 @@ def test_a_later_partition_gets_whole_batches_or_nothing(harness: Harness, versi
 
     assert sizes(partition_max_bytes=size - 1) == [size, 0, 0, 0]
     assert sizes(partition_max_bytes=size) == [size, size, size, size]
-    assert sizes(partition_max_bytes=size + 7) == [size, size, size + 7, size]  # the cut batch is not the first
+    assert sizes(partition_max_bytes=size + 7) == [size, size, size + 7, size]  # The cut batch is not the first one.
     assert sizes(max_bytes=2 * size + 9) == [size, size, 0, 0]
     assert sizes(max_bytes=4 * size - 1) == [size, size, 2 * size - 1, 0]
 
@@ -192,7 +192,7 @@ def test_a_fetch_of_nothing_is_answered_at_once(harness: Harness) -> None:
     assert harness.ask(fetch_request(max_wait_ms=500), 12).responses == []
 
 
-# How long: until min_bytes are there, at most max_wait_ms, and no longer once something is wrong.
+# Delays until min_bytes are available, max_wait_ms have passed, or an error occurs
 
 
 def test_without_data_the_answer_waits_for_its_time(harness: Harness) -> None:
@@ -213,7 +213,7 @@ def test_an_append_wakes_the_waiting_fetch(harness: Harness) -> None:
     pending = waiting(harness, ("t", 0, 0))
     harness.produce(batch(b"a"))
     assert values_in(only_partition(pending.response).records) == [(0, b"a")]
-    harness.clock.advance(10_000)  # its timer is gone: a second answer would be an error
+    harness.clock.advance(10_000)  # The timer is gone: a second response would be an error.
 
 
 def test_an_append_to_another_partition_does_not_wake_it(harness: Harness) -> None:
@@ -306,7 +306,7 @@ def test_what_is_not_written_is_not_fetched(harness: Harness) -> None:
     pending = waiting(harness, ("t", 0, 0))
     harness.accept(produce_request(batch(b"a")), 9)
     assert not pending.is_answered
-    harness.clock.advance(500)  # the time is up before the wake-up ends: what is staged is written first
+    harness.clock.advance(500)  # The delay ends within the wake-up, and staged appends are written first.
     assert values_in(only_partition(pending.response).records) == [(0, b"a")]
 
 
@@ -352,11 +352,11 @@ def only_partition_error(response: FetchResponse) -> list[int]:
 def test_a_topic_that_is_deleted_meanwhile_is_unknown_at_once(harness: Harness) -> None:
     pending = waiting(harness, ("t", 0, 0))
     harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3)
-    harness.run_soon()  # the deletion wakes it; no time has passed
+    harness.run_soon()  # The deletion ends the delay without any time passing.
     assert only_partition_error(pending.response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-# A topic of zstd is not for clients from before version 10 (KIP-110).
+# Topics with zstd are refused before version 10 (KIP-110)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -410,10 +410,10 @@ def test_a_fetch_goes_on_in_the_next_segment(harness: Harness) -> None:
 def test_only_a_batch_whose_length_is_damaged_on_disk_is_corrupt(
     harness: Harness, at: int, damage: str, first: int, second: int
 ) -> None:
-    """Fetches of offsets 1 and 2 after damage to the second of three batches, as Kafka 4.4.0 answers them."""
+    """The values are those of Kafka 4.4.0 for fetches of offsets 1 and 2 with the second of three batches damaged."""
     for value in (b"v0", b"v1", b"v2"):
         harness.produce(batch(value))
-    harness.restart()  # where the batches are is not remembered
+    harness.restart()  # The positions of batches are not cached after a restart.
     log = log_of(harness)
     with Path(log.directory, "00000000000000000000.log").open("r+b") as file:
         file.seek(log.size // 3 + at)

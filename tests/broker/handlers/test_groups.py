@@ -1,6 +1,6 @@
-"""JoinGroup by its versions; what waiting members are told is in tests/broker/groups.
+"""JoinGroup and SyncGroup by version, and the APIs for administrators.
 
-SyncGroup by its versions; what waiting members are told is in tests/broker/groups.
+tests/broker/groups has the responses to waiting members.
 """
 
 from collections.abc import Callable
@@ -197,7 +197,7 @@ def test_operations_are_told_if_asked(version: int, members: Members) -> None:
     members.alone()
     asked = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=True)
     groups = members.harness.ask(asked, version).groups
-    # From version 6 on a group that is not known is an error.
+    # Since version 6 an unknown group is an error.
     others = ALL_OPERATIONS if version < 6 else -(2**31)
     assert [each.authorized_operations for each in groups] == [ALL_OPERATIONS, others]
     assert members.describe().authorized_operations == -(2**31)

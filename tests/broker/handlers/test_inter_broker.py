@@ -1,12 +1,4 @@
-"""Only a broker that is known is given producer ids, and here there is none that would ask.
-
-Requests between brokers are refused when a client sends them, in words of the protocol.
-ControlledShutdown: nobody asks for it over the network.
-Envelopes are for controllers, from brokers that they know.
-LeaderAndIsr: a controller of the past is refused, in the form of every version.
-StopReplica: a controller of the past is refused, in the form of every version.
-UpdateMetadata: a controller of the past is refused.
-"""
+"""Requests between brokers and controllers, which are refused in every version when a client sends them."""
 
 import struct
 from typing import Any

@@ -1,7 +1,4 @@
-"""AlterReplicaLogDirs: one directory is where everything is; codes compared with Kafka 3.9.1.
-
-DescribeLogDirs: sizes, and whose replicas are told; compared with Kafka 3.9.1.
-"""
+"""AlterReplicaLogDirs and DescribeLogDirs, compared with Kafka 3.9.1."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""ListOffsets: the ends of a log and the offset of a moment, as Kafka 3.9.1 answers.
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords.
 
-OffsetForLeaderEpoch; what is expected is what Kafka's `LeaderEpochFileCache.endOffsetFor` answers.
-DeleteRecords: what goes, what stays, and what is refused; compared with Kafka 3.9.1.
+Expected values are those of Kafka 3.9.1, and for OffsetForLeaderEpoch those of `LeaderEpochFileCache.endOffsetFor`.
 """
 
 import os
@@ -42,7 +41,7 @@ SINCE_1 = range(1, 12)
 def asked(
     harness: Harness, *partitions: tuple[str, int, int], version: int = 7, isolation_level: int = 0, **fields: Any
 ) -> list[ListOffsetsPartitionResponse]:
-    """The outcomes for (topic, partition, timestamp)s."""
+    """Return the results for several (topic, partition, timestamp)."""
     topics = [
         ListOffsetsTopic(
             name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)]
@@ -55,14 +54,14 @@ def asked(
 
 
 def found(harness: Harness, timestamp: int, version: int = 7, topic: str = "t") -> tuple[int, int, int, int]:
-    """(error, offset, timestamp, leader epoch)."""
+    """Return (error, offset, timestamp, leader epoch) for a timestamp."""
     (outcome,) = asked(harness, (topic, 0, timestamp), version=version)
     return outcome.error_code, outcome.offset, outcome.timestamp, outcome.leader_epoch
 
 
 @pytest.fixture
 def filled(harness: Harness) -> Harness:
-    """Offsets 0 to 4 with the timestamps 1000, 1001, 5000, 3000, 3001."""
+    """A broker with the offsets 0 to 4, which have the timestamps 1000, 1001, 5000, 3000 and 3001."""
     harness.produce(batch(b"a", b"b", timestamp=1000))
     harness.produce(batch(b"c", timestamp=5000))
     harness.produce(batch(b"d", b"e", timestamp=3000))
@@ -194,11 +193,11 @@ def test_a_log_that_cannot_be_read_is_a_storage_error(filled: Harness, version: 
 
 
 class TestVersion0:
-    """Version 0 lists the offsets at which segments begin, newest first, and the log's end."""
+    """Version 0, which returns the start offsets of segments, newest first, and the log end."""
 
     @pytest.fixture
     def segmented(self, harness: Harness) -> Harness:
-        """Segments that begin at 0, 2 and 4 and were last written 3000, 2000 and 1000 ms before now."""
+        """A broker with segments that begin at 0, 2 and 4, last written 3000, 2000 and 1000 ms before now."""
         harness.create("s", 1, segment_bytes="200")
         for _ in range(5):
             harness.produce(batch(b"x" * 20), "s")
@@ -246,7 +245,7 @@ class TestVersion0:
 def end_of_epoch(
     harness: Harness, epoch: int, *, current: int = -1, version: int = 4, topic: str = "t", partition: int = 0
 ) -> tuple[int, int, int]:
-    """Error code, epoch, end offset."""
+    """Return (error code, epoch, end offset)."""
     requested_partition = OffsetForLeaderPartition(
         partition=partition, current_leader_epoch=current, leader_epoch=epoch
     )
@@ -319,7 +318,7 @@ HIGH_WATERMARK = -1
 
 
 def delete(harness: Harness, *requested: tuple[str, int, int], version: int = 2) -> list[tuple[str, int, int, int]]:
-    """Ask for (topic, partition, offset)s; tells (topic, partition, low watermark, error code)s."""
+    """Delete up to several (topic, partition, offset). Return (topic, partition, low watermark, error code) of each."""
     topics: dict[str, list[DeleteRecordsPartition]] = {}
     for name, partition, offset in requested:
         topics.setdefault(name, []).append(DeleteRecordsPartition(partition_index=partition, offset=offset))
@@ -388,7 +387,7 @@ def test_each_partition_has_its_own_outcome(harness: Harness) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert sorted(delete(harness, *asked)) == sorted(
         [("u", 1, 5, 0), ("t", 0, 3, 0), ("nobody", 0, -1, unknown), ("u", 7, -1, unknown), ("u", -1, -1, unknown)]
-    )  # of a partition that is named twice, the last offset counts
+    )  # The last offset of a repeated partition counts.
 
 
 @pytest.mark.parametrize(

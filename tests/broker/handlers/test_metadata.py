@@ -1,7 +1,4 @@
-"""Metadata: which topics are told, which are created, which are refused.
-
-DescribeTopicPartitions: pages and their order; compared with Kafka 3.9.1.
-"""
+"""Metadata and DescribeTopicPartitions, the latter compared with Kafka 3.9.1."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +33,7 @@ def metadata(
     create: bool = False,
     operations: bool = False,
 ) -> MetadataResponse:
-    """Ask for topics by name or by (name, id), or for everything (null)."""
+    """Request topics by name or by (name, id), or all topics for None."""
     requested_topics = [
         MetadataRequestTopic(name=topic)
         if isinstance(topic, str)
@@ -126,7 +123,7 @@ def test_an_empty_list_asks_for_everything_in_version_0_and_for_nothing_later(ha
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_topic_that_is_not_there_is_unknown_unless_it_may_be_created(harness: Harness, version: int) -> None:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version >= 4 else ErrorCode.NONE  # before, it always may be
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version >= 4 else ErrorCode.NONE  # always allowed before
     topic = one(metadata(harness, "new", version=version, create=False))
     assert (topic.name, topic.error_code, len(topic.partitions)) == ("new", code, 0 if version >= 4 else 1)
     assert (harness.core.topics.get("new") is not None) is (version < 4)
@@ -227,7 +224,7 @@ def test_authorized_operations_are_all_of_them_when_asked_for(harness: Harness, 
     assert one(asked).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
     assert asked.cluster_authorized_operations == (8096 if 8 <= version <= 10 else NO_AUTHORIZED_OPERATIONS)
     absent = metadata(harness, "absent", version=version, operations=True, create=False)
-    if version >= 4:  # older clients always have it created
+    if version >= 4:  # Older clients always create it.
         assert one(absent).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert one(absent).topic_authorized_operations == (3576 if version >= 8 else NO_AUTHORIZED_OPERATIONS)
     silent = metadata(harness, "t", version=version)
@@ -259,7 +256,7 @@ def test_more_topics_than_kafka_creates_together_are_not_created(harness: Harnes
 
 @pytest.fixture
 def filled(harness: Harness) -> Harness:
-    """A broker with the topics "a", "b" and "c" of three partitions each, beside "t"."""
+    """A broker with the topics "a", "b" and "c" of three partitions each, besides "t"."""
     for name in "cab":
         harness.create(name, 3)
     return harness
@@ -275,7 +272,7 @@ def ask(harness: Harness, *names: str, limit: int = 2000, cursor: tuple[str, int
 
 
 def page(response: Any) -> tuple[dict[str, list[int]], tuple[str, int] | None]:
-    """(partitions by topic, the next cursor) of a page without errors."""
+    """Return (partitions by topic, next cursor) of a page without errors."""
     cursor = response.next_cursor
     assert {topic.error_code for topic in response.topics} <= {0}
     return (

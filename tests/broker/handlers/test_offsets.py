@@ -1,8 +1,4 @@
-"""OffsetCommit: what is committed is there to be fetched, and what is refused; codes compared with Kafka 3.9.1.
-
-OffsetFetch: committed offsets in every version; codes compared with Kafka 3.9.1.
-OffsetDelete: what is forgotten, and what is kept; codes compared with Kafka 3.9.1.
-"""
+"""OffsetCommit, OffsetFetch and OffsetDelete, with error codes compared with Kafka 3.9.1."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +30,7 @@ T0 = ("t", 0)
 
 
 def last_record(harness: Harness, group_id: str = "g") -> tuple[OffsetCommitKey, int, OffsetCommitValue]:
-    """The key of the last record in the group's partition, its value's version and its value."""
+    """Return the key, the value's version and the value of the last record in the group's partition."""
     log = log_of(harness, "__consumer_offsets", harness.services.groups.store.partition_of(group_id))
     (*_, batch) = iter_batches(log.read(0, 1 << 20).read())
     (*_, record) = batch
@@ -136,7 +132,7 @@ def test_offsets_are_not_committed_when_the_disk_refuses(harness: Harness, monke
 
 @pytest.fixture
 def unreadable(harness: Harness) -> Harness:
-    """A broker that cannot read what group "g" has committed."""
+    """A broker that cannot read the committed offsets of group "g"."""
     commit(harness, {T0: 7})
     partition = harness.services.groups.store.partition_of("g")
     harness.crash()
@@ -173,7 +169,7 @@ U0, U1 = ("u", 0), ("u", 1)
 
 @pytest.fixture
 def committed(harness: Harness) -> Harness:
-    """A broker where group "g" has committed offsets of two topics."""
+    """A broker with committed offsets of two topics for group "g"."""
     harness.create("u", 2)
     commit(harness, {T0: 1, U0: 2, U1: 3})
     return harness

@@ -1,4 +1,4 @@
-"""Produce and Fetch for clients of message formats v0 and v1, and topics that keep those formats."""
+"""Produce and Fetch with message formats v0 and v1, for old clients and for topics with these formats."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ SAMPLE = [
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[Harness]:
-    """A broker without sockets and without topics."""
+    """A broker without sockets and topics."""
     made = Harness(str(tmp_path / "data"))
     yield made
     made.services.close()
@@ -77,7 +77,7 @@ def test_hard_limits_of_old_fetches_are_answered_with_a_message_that_is_not_whol
 def test_a_converted_answer_keeps_to_its_limit(harness: Harness) -> None:
     harness.create()
     for _ in range(50):
-        harness.produce(batch(*[b""] * 100))  # as v1 each record takes four times the room
+        harness.produce(batch(*[b""] * 100))  # A record takes four times the space in v1.
     size = len(bytes_in(harness.fetch_one(version=3, partition_max_bytes=2_000)))
     assert 0 < size <= 2_000 + 100 * 34
 

@@ -1,7 +1,7 @@
-"""Produce: what is appended, what is refused, and how. Outcomes are Kafka 3.9.1's unless a test says otherwise.
+"""Produce: appended and refused records, with the outcomes of Kafka 3.9.1 unless a test says otherwise.
 
-Records that have to be looked at one by one are validated in slices, while other requests are served.
-These tests are one file because their handlers are one module.
+Records that must be checked one by one are validated in slices, while other requests are served. These tests are one
+file because their handlers are one module.
 """
 
 import errno
@@ -48,7 +48,7 @@ def corrupt(data: bytearray) -> bytearray:
 
 
 def legacy_message(magic: int) -> bytearray:
-    """A message of format v0 or v1 with key and value."""
+    """Return a message of format v0 or v1 with a key and a value."""
     body = bytes([magic, 0]) + bytes(8 * magic) + struct.pack(">i3si5s", 3, b"key", 5, b"value")
     return bytearray(struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body)
 
@@ -227,13 +227,13 @@ def test_a_batch_whose_header_lies_is_refused(
 def test_records_are_opened_up_to_the_configured_count(configured: Configured, limit: str, code: int) -> None:
     harness = configured({"minibroker.validate.records.max": limit})
     strange = batch(b"a", b"b")
-    strange[-3] = 0x7E  # the last value claims more bytes than there are
+    strange[-3] = 0x7E  # The last value claims more bytes than there are.
     strange[17:21] = compute_crc(memoryview(strange)).to_bytes(4, "big")
     assert harness.produce(strange).error_code == code
 
 
 class Producer:
-    """An idempotent producer; each batch has `count` records."""
+    """An idempotent producer whose batches have `count` records each."""
 
     def __init__(self, harness: Harness, producer_id: int = 7) -> None:
         self._harness = harness
@@ -332,7 +332,7 @@ def test_transactional_batches_need_a_transactional_id(harness: Harness, version
 
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The descriptors that are forced to disk."""
+    """The descriptors for which fsync was called."""
     called: list[int] = []
     monkeypatch.setattr(os, "fsync", called.append)
     return called
@@ -342,7 +342,7 @@ def test_an_answer_waits_for_the_disk_once_enough_records_have_come_together(
     harness: Harness, forced: list[int]
 ) -> None:
     harness.create("f", 1, flush_messages="3")
-    forced.clear()  # the topic itself
+    forced.clear()  # Creating the topic calls it too.
     assert harness.produce(batch(b"a", b"b"), "f").base_offset == 0
     assert not forced
     waiting = harness.send(produce_request(batch(b"c"), "f"), 9)
@@ -371,7 +371,7 @@ def test_records_that_cannot_be_brought_to_disk_are_answered_with_an_error(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", failing)
         assert outcome_of(b"a") == ErrorCode.KAFKA_STORAGE_ERROR
-    # A kernel tells of lost pages once: a later fsync that works would prove nothing for them.
+    # The kernel reports lost pages once: a later fsync that succeeds would prove nothing about them.
     assert outcome_of(b"b") == ErrorCode.KAFKA_STORAGE_ERROR
     assert [value for _, value in stored(harness, "f")] == [b"a", b"b"]
     harness.restart()
@@ -402,7 +402,7 @@ def test_a_client_that_has_gone_is_not_answered_when_the_disk_is_done(harness: H
 
 @pytest.mark.parametrize("opened", ["100", "0"])
 def test_a_batch_without_a_time_in_its_header_gets_that_of_its_records(configured: Configured, opened: str) -> None:
-    """As Sarama before 1.45.1 sends it."""
+    """Sarama before 1.45.1 sends batches like this one."""
     harness = configured({"minibroker.validate.records.max": opened})
     now_ms = harness.clock.now_ms()
     sent = batch(b"a", b"b", timestamp=now_ms, producer_id=7, producer_epoch=0, base_sequence=0)
@@ -412,7 +412,7 @@ def test_a_batch_without_a_time_in_its_header_gets_that_of_its_records(configure
     log = log_of(harness, "t")
     assert find_by_timestamp(log, now_ms + 1) == (now_ms + 1, 1, 0)
     assert find_max_timestamp(log) == (now_ms + 1, 1, 0)
-    harness.clock.advance(20 * 60_000)  # producers are looked through meanwhile
+    harness.clock.advance(20 * 60_000)  # Producers are checked for expiry in this time.
     assert harness.produce(bytes(sent)).base_offset == 0
     assert log.log_end_offset == 2
     assert values_in(harness.fetch_one().records) == [(0, b"a"), (1, b"b")]
@@ -452,14 +452,14 @@ def keyed(count: int) -> bytearray:
 
 @pytest.fixture
 def compacted(harness: Harness) -> Harness:
-    """A broker with the compacted topic "c", and slices of one step."""
+    """A broker with a compacted topic "c" and slices of one step."""
     harness.create("c", cleanup_policy="compact")
     harness.core.slices.slice_s = 0.0
     return harness
 
 
 def begun(harness: Harness, request: Any, version: int = 9) -> Pending:
-    """A request that is not through when its wake-up ends."""
+    """Send a request that does not finish within its wake-up."""
     outcome = harness.accept(request, version)
     assert isinstance(outcome, Waiting)
     harness.core.writes.commit()
@@ -467,7 +467,7 @@ def begun(harness: Harness, request: Any, version: int = 9) -> Pending:
 
 
 def outcomes(pending: Pending) -> list[tuple[int, int]]:
-    """(error, first offset) of each partition."""
+    """Return (error, first offset) of each partition."""
     answered = [each for topic in pending.response.responses for each in topic.partition_responses]
     return [(each.error_code, each.base_offset) for each in answered]
 
@@ -500,7 +500,7 @@ def test_a_topic_that_is_deleted_meanwhile_takes_nothing(compacted: Harness) -> 
 def test_the_records_stay_when_the_receive_buffer_is_used_again(compacted: Harness) -> None:
     session = compacted.session()
     pending: list[Pending] = []
-    for _ in range(2):  # the second time the request is a repeated one
+    for _ in range(2):  # The second time the request is a repetition.
         frame = bytearray(frame_of(produce_request(build_batch(records(MANY)), "c"), 9))
         outcome = accept(memoryview(frame), session)
         assert isinstance(outcome, Waiting)

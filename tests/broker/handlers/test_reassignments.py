@@ -1,7 +1,6 @@
-"""AlterPartitionReassignments; codes and sentences compared with Kafka 3.9.1 and 4.3.1.
+"""AlterPartitionReassignments, ElectLeaders and ListPartitionReassignments.
 
-ElectLeaders; codes and sentences compared with Kafka 3.9.1.
-ListPartitionReassignments: there is never one.
+Error codes and messages were compared with Kafka 3.9.1, those of AlterPartitionReassignments also with 4.3.1.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from tests.broker.harness import Harness
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Harness]:
-    """Three brokers, and a topic "t" whose partition the brokers 1 and 2 keep."""
+    """Three brokers with a topic "t" on brokers 1 and 2."""
     made = Harness(str(tmp_path / "data"), brokers=3)
     create(made, by_hand=((1, 2),))
     yield made
@@ -34,7 +33,7 @@ def cluster(tmp_path: Path) -> Iterator[Harness]:
 def reassign(
     harness: Harness, replicas: list[int] | None, topic: str = "t", index: int = 0, version: int = 1, **fields: Any
 ) -> tuple[int, str | None]:
-    """(code, message) for one partition."""
+    """Return (error code, message) for one partition."""
     requested_topic = ReassignableTopic(
         name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)]
     )
@@ -104,7 +103,7 @@ T0: Final = ("t", 0)
 
 @pytest.fixture
 def preferring(tmp_path: Path) -> Iterator[Harness]:
-    """Three brokers, and a topic "t" whose partition 0 prefers the brokers in their order."""
+    """Three brokers with a topic "t" whose partition 0 prefers brokers in their order."""
     made = Harness(str(tmp_path / "data"), brokers=3)
     create(made, by_hand=((1, 2, 3), (2, 3, 1)))
     yield made
@@ -117,7 +116,7 @@ def ask(harness: Harness, kind: int, *requested: tuple[str, int], version: int =
 
 
 def elect(harness: Harness, kind: int, *requested: tuple[str, int], version: int = 2) -> dict[tuple[str, int], int]:
-    """Have leaders elected, for all partitions if none is named; returns the codes."""
+    """Elect leaders, of all partitions if none is given, and return the error codes."""
     response = ask(harness, kind, *requested, version=version)
     assert response.error_code == 0
     results = response.replica_election_results

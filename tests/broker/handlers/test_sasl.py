@@ -10,7 +10,7 @@ from tests.broker.harness import Harness
 def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With SASL it is tested in tests/broker/security/sasl/test_authentication.py."""
+    """tests/broker/security/sasl/test_authentication.py tests it with SASL."""
     caplog.set_level(logging.INFO, "minibroker.support.advice")
     for version in (0, 1):
         response = harness.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
@@ -20,7 +20,7 @@ def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(
 
 
 def test_where_nobody_has_to_log_in_a_token_is_out_of_turn(harness: Harness) -> None:
-    """With SASL it is tested in tests/broker/security/sasl/test_authentication.py."""
+    """tests/broker/security/sasl/test_authentication.py tests it with SASL."""
     for version in (0, 1, 2):
         response = harness.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), version)
         assert (response.error_code, bytes(response.auth_bytes)) == (ErrorCode.ILLEGAL_SASL_STATE, b"")

@@ -109,7 +109,7 @@ def test_more_changes_than_kafka_writes_together_are_refused(harness: Harness) -
 
 @pytest.fixture
 def stored(harness: Harness) -> Harness:
-    """Two credentials are of alice, and one of bob."""
+    """A broker with two credentials of alice and one of bob."""
     harness.services.security.scram.alter(
         {
             (SCRAM_SHA_256, "alice"): derive_credential(SCRAM_SHA_256, "secret"),

@@ -100,7 +100,7 @@ def test_what_is_no_share_group_is_not_found(harness: Harness) -> None:
 
 
 def describe(harness: Harness, topics: Mapping[str, Sequence[int]] | None, version: int = 1) -> Any:
-    """The group "g"."""
+    """Describe the offsets of the group "g"."""
     named = None
     if topics is not None:
         named = [
@@ -113,7 +113,7 @@ def describe(harness: Harness, topics: Mapping[str, Sequence[int]] | None, versi
 
 
 def offsets(group: Any) -> dict[tuple[str, int], tuple[int, int]]:
-    """(start offset, lag) by topic and partition."""
+    """Return (start offset, lag) by topic and partition."""
     return {
         (topic.topic_name, each.partition_index): (each.start_offset, each.lag)
         for topic in group.topics

@@ -24,7 +24,7 @@ from tests.broker.logs.world import topic_of
 
 
 def alter(harness: Harness, topics: Mapping[str, Mapping[int, int]], group_id: str = "g") -> Any:
-    """Set start offsets; the answer."""
+    """Set start offsets, and return the response."""
     named = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name=name,
@@ -56,7 +56,7 @@ def test_a_group_begins_where_it_was_set_to(harness: Harness) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert answer.error_code == 0
     assert codes(answer) == {("t", 0): 0, ("t", 1): unknown, ("none", 0): unknown}
-    assert offsets(describe(harness, None)) == {("t", 0): (5, -5)}  # the partition is empty
+    assert offsets(describe(harness, None)) == {("t", 0): (5, -5)}  # The partition is empty.
     assert ShareGroupClient(harness).describe().group_state == "Empty"
     harness.restart()
     assert offsets(describe(harness, None)) == {("t", 0): (5, -5)}
@@ -97,7 +97,7 @@ def refuse(*_: object) -> Outcome:
 
 
 def delete(harness: Harness, *topics: str, group_id: str = "g") -> Any:
-    """Forget topics; the answer."""
+    """Delete the offsets of topics, and return the response."""
     named = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
     return harness.ask(DeleteShareGroupOffsetsRequest(group_id=group_id, topics=named), 0)
 

@@ -1,10 +1,4 @@
-"""InitializeShareGroupState: a state begins, and begins again with a later epoch.
-
-ReadShareGroupState: a state as it was written, for the latest leader alone.
-ReadShareGroupStateSummary: the offsets of a state.
-WriteShareGroupState: a state changes, unless the change is out of date.
-DeleteShareGroupState: a state goes.
-"""
+"""The APIs that initialize, read, write, summarize and delete the states of share-partitions."""
 
 import pytest
 

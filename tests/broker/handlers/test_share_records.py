@@ -1,7 +1,4 @@
-"""ShareFetch: records for the members of a share group, their sessions, waiting, limits and errors.
-
-ShareAcknowledge: the outcome for each partition, in a member's session.
-"""
+"""ShareFetch and ShareAcknowledge: records, sessions, delays, limits and errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +34,7 @@ T0 = ("t", 0)
 
 @pytest.fixture
 def member(harness: Harness) -> ShareMember:
-    """A member of a group that has begun with an empty topic."""
+    """A member of a group that has started reading an empty topic."""
     begin(harness)
     return ShareMember(harness)
 
@@ -48,7 +45,7 @@ def configure_group(harness: Harness, **configs: str) -> None:
 
 
 def code_of(member: ShareMember, *partitions: tuple[str, int], **fields: Any) -> int:
-    """The error of a whole fetch."""
+    """Return the error of a whole fetch."""
     response = member.send(member.request(*partitions, **fields))
     assert isinstance(response, ShareFetchResponse)
     return response.error_code

@@ -1,7 +1,4 @@
-"""StreamsGroupDescribe: a streams group with its topology, its members and their tasks.
-
-StreamsGroupTopologyDescriptionUpdate: a broker without a plugin takes no descriptions.
-"""
+"""StreamsGroupDescribe, and StreamsGroupTopologyDescriptionUpdate without a plugin."""
 
 from minibroker.cluster.features import STREAMS_VERSION
 from minibroker_protocol.error_codes import ErrorCode

@@ -67,7 +67,7 @@ def test_a_member_that_does_not_give_up_tasks_in_time_is_removed(harness: Harnes
 
 @pytest.fixture
 def static(harness: Harness) -> StreamsGroupClient:
-    """Return a group with the static member "a", which goes by "i"; nobody waits for a first assignment."""
+    """A group with the static member "a" and instance id "i", without a delay before the first assignment."""
     harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): {"streams.initial.rebalance.delay.ms": "0"}})
     client = StreamsGroupClient(harness)
     client.settle(["a"], topology=counting(), instance_id="i")
@@ -306,7 +306,7 @@ def test_a_topology_in_the_wrong_order_is_followed_from_its_sources(client: Stre
 
 
 def test_a_sink_follows_the_sources_that_are_known_when_it_has_its_turn(client: StreamsGroupClient) -> None:
-    """Kafka goes through the sinks in their order, again and again: the narrow source is known before the wide one."""
+    """Kafka repeatedly iterates over sinks in order, and resolves the narrow source before the wide one."""
     parts = [
         subtopology("0", ["t"], sinks=["early"], repartition=[topic("wide")]),
         subtopology("1", [], sinks=["late"], repartition=[topic("early"), topic("wide")]),

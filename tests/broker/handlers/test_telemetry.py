@@ -1,7 +1,4 @@
-"""GetTelemetrySubscriptions: what a client should send.
-
-PushTelemetry: metrics are checked, and the last ones are kept.
-"""
+"""GetTelemetrySubscriptions and PushTelemetry."""
 
 import pytest
 
@@ -23,7 +20,7 @@ from tests.broker.telemetry import CLIENT, OTHER, ask, counter, gauge, push
 
 
 def subscribe(harness: Harness, name: str = "m", **keys: str) -> None:
-    """Set keys of a subscription; `interval_ms` stands for interval.ms."""
+    """Set keys of a subscription. `interval_ms` stands for interval.ms."""
     for key, text in keys.items():
         assert put(harness, METRICS, name, key.replace("_", "."), text) == OK
 

@@ -1,9 +1,7 @@
-"""CreateTopics: what becomes a topic, and what is refused with which error; compared with Kafka 3.9.1.
+"""CreateTopics, CreatePartitions and DeleteTopics, compared with Kafka 3.9.1.
 
-CreatePartitions: topics grow and never shrink; compared with Kafka 3.9.1.
-DeleteTopics: by name and by id, and what is refused; compared with Kafka 3.9.1.
-Limits of one request: partitions and replicas; codes and sentences as in Kafka's controller.
-These tests are one file because their handlers are one module.
+The limits of partitions and replicas per request have the error codes and messages of Kafka's controller. These tests
+are one file because their handlers are one module.
 """
 
 import os
@@ -65,7 +63,7 @@ def created(
 
 
 def refused(harness: Harness, requested: CreatableTopic) -> tuple[ErrorCode, str]:
-    """The error for a topic that must not come into being."""
+    """Return the error of a topic that must not be created."""
     (result,) = created(harness, requested)
     assert (result.name, result.topic_id, result.num_partitions, result.configs) == (requested.name, ZERO_UUID, -1, [])
     assert len(harness.core.topics) == 1
@@ -112,7 +110,7 @@ def test_ids_differ(harness: Harness) -> None:
 def test_validation_alone_creates_nothing(harness: Harness, version: int) -> None:
     (result,) = created(harness, topic("new", 3), version=version, validate_only=True)
     assert (result.error_code, result.num_partitions) == (0, 3 if version >= 5 else -1)
-    assert (result.topic_id == ZERO_UUID) == (version < 7)  # it would have one
+    assert (result.topic_id == ZERO_UUID) == (version < 7)  # Its id would be set.
     assert harness.core.topics.get("new") is None
     assert not os.path.exists(f"{harness.data_dir}/new-0")
     (result,) = created(harness, topic("t"), version=version, validate_only=True)
@@ -135,7 +133,7 @@ def test_a_topic_that_exists_is_refused(harness: Harness) -> None:
     assert refused(harness, topic("t")) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
     assert (
         refused(harness, topic("t", -1, -1, assignments={7: []}))[0] is ErrorCode.TOPIC_ALREADY_EXISTS
-    )  # whatever else is wrong
+    )  # regardless of other errors
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "x" * 250, "a/b", "a\n"])
@@ -228,7 +226,7 @@ def test_the_whole_configuration_is_told_from_version_5_on(harness: Harness, ver
         assert result.configs is None
         return
     configs = {config.name: config for config in result.configs or ()}
-    assert len(configs) == 36 + len(NEWER_OF_TOPICS)  # as many as Kafka 3.9 tells, and newer ones
+    assert len(configs) == 36 + len(NEWER_OF_TOPICS)  # those of Kafka 3.9, and newer ones
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("60000", 1)
     assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == ("1073741824", 5)
     assert not any(config.read_only or config.is_sensitive for config in configs.values())
@@ -351,7 +349,7 @@ DELETING_VERSIONS = range(7)
 
 
 def deleted(harness: Harness, *names: str, version: int = 6) -> list[DeletableTopicResult]:
-    """Delete by name, in the form of the version."""
+    """Delete topics by name, in the form of the version."""
     if version >= 6:
         return deleted_states(harness, *((name, ZERO_UUID) for name in names))
     request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=1000)
@@ -560,7 +558,7 @@ def test_a_strict_broker_does_not_create_topics_with_a_default_that_is_too_large
     (result,) = created(harness, topic("new", 1, -1))
     assert (result.error_code, result.error_message) == ONLY_ONE
     request = MetadataRequest(topics=[MetadataRequestTopic(name="auto")], allow_auto_topic_creation=True)
-    # As Kafka 3.9.1 and 4.4.0, whose brokers do not wait for the controller's refusal.
+    # Like Kafka 3.9.1 and 4.4.0, whose brokers do not wait for the controller's refusal.
     assert harness.ask(request, 9).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert len(harness.core.topics) == 1
 

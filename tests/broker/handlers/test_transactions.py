@@ -1,11 +1,7 @@
-"""InitProducerId: ids that nobody has had, and the sole right to a transactional id.
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn and WriteTxnMarkers.
 
-AddPartitionsToTxn: partitions join a transaction, all of them or none.
-AddOffsetsToTxn: a group's partition of the offsets topic joins a transaction.
-TxnOffsetCommit: offsets that go with a transaction; codes compared with Kafka 3.9.1.
-EndTxn: a transaction is committed, or aborted, once.
-Version 5 is another thing: see `tests.broker.coordinators.transactions.test_epochs`.
-WriteTxnMarkers: the ends of transactions, written by whoever coordinates them.
+Error codes of TxnOffsetCommit were compared with Kafka 3.9.1. `tests.broker.coordinators.transactions.test_epochs`
+tests version 5 of EndTxn.
 """
 
 import os
@@ -231,14 +227,14 @@ T0 = ("t", 0)
 
 @pytest.fixture
 def producer(harness: Harness) -> Producer:
-    """A producer whose transaction is going to commit offsets of group "g"."""
+    """A producer whose transaction is about to commit offsets of group "g"."""
     made = Producer(harness)
     assert made.add_offsets("g") == 0
     return made
 
 
 def send(producer: Producer, version: int = 4, /, **fields: object) -> int:
-    """Commit offset 7 of t-0 within the transaction."""
+    """Commit offset 7 of t-0 in the transaction, and return the error code."""
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata=None)
     request = TxnOffsetCommitRequest(
         **{
@@ -273,7 +269,7 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness
     Consumers(harness).beat("a")
     assert send(producer, member_id="a", generation_id_or_member_epoch=3) == ErrorCode.ILLEGAL_GENERATION
     assert send(producer, member_id="b", generation_id_or_member_epoch=2) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert send(producer) == 0  # a producer that says nothing of the consumer
+    assert send(producer) == 0  # A producer can leave out the consumer.
     assert send(producer, member_id="a", generation_id_or_member_epoch=2) == 0
     assert producer.commit() == 0
     assert offsets_of(harness) == {T0: 7}
@@ -338,7 +334,7 @@ def written(
     commit: bool = False,
     coordinator_epoch: int = 0,
 ) -> list[int]:
-    """The error code for each place."""
+    """Return the error code of each partition."""
     marker = WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=epoch,

@@ -1,4 +1,4 @@
-"""Clients that look whether a broker serves them, lets them wait, or does not want them."""
+"""Test clients that check whether a broker serves, delays or refuses their connections."""
 
 from contextlib import ExitStack
 from typing import Self
@@ -18,7 +18,7 @@ def address_of(broker: Broker, listener: str) -> tuple[str, int]:
 
 
 def is_served(client: SocketClient) -> bool:
-    """Does it get an answer? False when it is closed instead."""
+    """Return whether the client gets a response. False if its connection is closed."""
     try:
         return bool(client.ask(PING, 12).brokers)
     except ConnectionError:
@@ -26,7 +26,7 @@ def is_served(client: SocketClient) -> bool:
 
 
 class Visitors(ExitStack):
-    """Clients of one broker, by address."""
+    """Clients of one broker, with the addresses of its listeners."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__()
@@ -37,19 +37,19 @@ class Visitors(ExitStack):
         return self
 
     def come(self, listener: str = "PLAINTEXT") -> SocketClient:
-        """Connect, and say nothing; the broker has had the time to take the connection."""
+        """Connect without sending anything, and give the broker time to accept the connection."""
         client = self.enter_context(SocketClient(address_of(self.broker, listener)))
         self._let_it_run()
         return client
 
     def served(self, listener: str = "PLAINTEXT") -> SocketClient:
-        """Connect, and be served."""
+        """Connect, and assert that the client is served."""
         client = self.come(listener)
         assert is_served(client)
         return client
 
     def hears_nothing(self, client: SocketClient) -> bool:
-        """Does the broker say nothing to it, although it has had the time?"""
+        """Return whether the broker has sent nothing, although it had the time."""
         self._let_it_run()
         client.socket.setblocking(False)
         try:
@@ -61,10 +61,10 @@ class Visitors(ExitStack):
         return False
 
     def _let_it_run(self) -> None:
-        """Some rounds of the broker's event loop: all that was sent before is read."""
+        """Wait for some rounds of the broker's event loop, which read everything sent before."""
         for _ in range(_ROUNDS):
             self.broker.wait(_nothing())
 
 
 async def _nothing() -> None:
-    """A round of the broker's event loop."""
+    """Take one round of the broker's event loop."""

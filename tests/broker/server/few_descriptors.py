@@ -1,4 +1,4 @@
-"""A broker process that has few descriptors, and a look at those that it holds. Linux only."""
+"""A broker process with few descriptors, and access to the open ones. Linux only."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ PING: Final = MetadataRequest(topics=[])
 
 
 class LimitedBroker:
-    """`minibroker serve` under a limit of descriptors; what it has logged is in `stderr` once it has ended."""
+    """`minibroker serve` with a limit of descriptors. After its end, `stderr` has its log."""
 
     def __init__(self, child: subprocess.Popen[bytes], address: Address, stderr: Path) -> None:
         self.child = child
@@ -27,7 +27,7 @@ class LimitedBroker:
         self.stderr = stderr
 
     def descriptors(self) -> list[str]:
-        """The targets of its descriptors."""
+        """Return the targets of its descriptors."""
         folder = f"/proc/{self.child.pid}/fd"
         found: list[str] = []
         for name in os.listdir(folder):
@@ -38,16 +38,20 @@ class LimitedBroker:
         return found
 
     def sockets(self) -> int:
-        """The number of its sockets."""
+        """Return the number of its sockets."""
         return sum(each.startswith("socket:") for each in self.descriptors())
 
     def limit(self, count: int) -> None:
-        """Let it have so many descriptors from now on, whatever it holds."""
+        """Set the limit of descriptors, even below the number of open ones."""
         hard = resource.prlimit(self.child.pid, resource.RLIMIT_NOFILE)[1]
         resource.prlimit(self.child.pid, resource.RLIMIT_NOFILE, (count, hard))
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Ask the broker something until a condition holds; AssertionError if it never does."""
+        """Send requests to the broker until a condition holds.
+
+        Raises:
+            AssertionError: It never does.
+        """
         with SocketClient(self.address) as client:
             end = time.monotonic() + PATIENCE_S
             while time.monotonic() < end:
@@ -59,7 +63,7 @@ class LimitedBroker:
 
 @contextmanager
 def limited_broker(directory: Path, count: int, *options: str) -> Generator[LimitedBroker, None, None]:
-    """A broker that may open `count` descriptors. It is stopped at the end, and has to end well."""
+    """Run a broker with a limit of `count` descriptors. It is stopped at the end, and must exit normally."""
     command = [sys.executable, "-m", "minibroker", "serve", "--listen", "127.0.0.1:0"]
     command += ["--data-dir", str(directory / "data"), *options]
     limited = ["/bin/sh", "-c", f'ulimit -n {count}; exec "$@"', "sh", *command]

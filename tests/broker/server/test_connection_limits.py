@@ -1,4 +1,4 @@
-"""The configuration of connections, as Kafka 3.9.1 reads it."""
+"""The configuration of connection limits, compared with Kafka 3.9.1."""
 
 from collections.abc import Callable
 

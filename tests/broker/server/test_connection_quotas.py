@@ -1,4 +1,4 @@
-"""Connection quotas: the number of connections, their rate, and the ones that have to go (KIP-402, KIP-612)."""
+"""Connection quotas: the number and rate of connections, and those closed for others (KIP-402, KIP-612)."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ Start = Callable[..., Visitors]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a broker with a configuration."""
+    """Start brokers with a given configuration."""
     with ExitStack() as held:
 
         def run(config: dict[str, Any], **fields: Any) -> Visitors:
@@ -46,7 +46,7 @@ def start() -> Iterator[Start]:
 
 
 def quotas_of(broker: Broker) -> list[ConnectionQuotas]:
-    """Behind the door: of each node."""
+    """Return the internal quotas of each node."""
     listeners = [node.listener for node in broker.asynchronous.services.core.cluster.nodes.values()]
     return [listener.quotas for listener in listeners if isinstance(listener, NodeListener)]
 
@@ -59,13 +59,13 @@ def counted(broker: Broker) -> int:
 
 
 async def looked_up(broker: Broker, host: str) -> None:
-    """Wait for the addresses of a host, after all that asked for them before."""
+    """Wait for the addresses of a host, and for all earlier lookups."""
     found: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     broker.asynchronous.services.host_names.look_up(host, found.set_result)
     await found
 
 
-# A broker that is full
+# A full broker
 
 
 def test_each_broker_has_room_of_its_own(start: Start) -> None:
@@ -97,7 +97,7 @@ def test_brokers_among_themselves_push_out_whoever_was_silent_for_longest(start:
     brokers.append(visitors.served())
     assert outside[2].is_closed()
     assert is_served(outside[0])
-    brokers += [visitors.served(), visitors.served()]  # more than three: they have a limit of their own
+    brokers += [visitors.served(), visitors.served()]  # Two more than three, since their listener has its own limit.
     assert outside[0].is_closed()
     brokers.pop().socket.close()
     late = visitors.come("EXTERNAL")
@@ -156,7 +156,7 @@ def test_who_has_gone_while_it_waited_leaves_its_turn_to_the_next(start: Start) 
     assert waiting.receive()[0] == asked
 
 
-# Limits that are altered
+# Altered limits
 
 
 def test_room_that_is_made_is_taken(start: Start) -> None:
@@ -188,7 +188,7 @@ def test_a_listener_may_be_given_less_while_it_serves(start: Start) -> None:
     visitors = start(TWO)
     clients = [visitors.served("EXTERNAL") for _ in range(2)]
     visitors.broker.configure({"listener.name.external.max.connections": 1})
-    assert all(map(is_served, clients))  # nobody is pushed out, but nobody comes in either
+    assert all(map(is_served, clients))  # No connection is closed, but no new one is accepted either.
     waiting = visitors.come("EXTERNAL")
     waiting.send(PING, 12)
     clients[0].socket.close()
@@ -197,7 +197,7 @@ def test_a_listener_may_be_given_less_while_it_serves(start: Start) -> None:
     waiting.receive()
 
 
-# Addresses
+# Limits per address
 
 
 def test_a_place_of_an_address_is_free_again_once_a_connection_is_closed(start: Start) -> None:
@@ -221,7 +221,7 @@ def test_addresses_may_have_limits_of_their_own(start: Start) -> None:
     assert visitors.come().is_closed()
 
 
-# Connections that come too fast
+# Limits of the rate
 
 
 @pytest.mark.parametrize("key", [RATE, f"listener.name.plaintext.{RATE}"])
@@ -291,7 +291,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture
 def with_tls(start: Start, certificates: Certificates) -> Callable[[dict[str, Any]], Visitors]:
-    """Starts a broker that speaks TLS, too."""
+    """Start brokers with an additional TLS listener."""
 
     def run(config: dict[str, Any]) -> Visitors:
         keys = {

@@ -1,4 +1,4 @@
-"""A broker that runs out of descriptors fails what needs one, holds none for good, and goes on once there are some."""
+"""A broker without free descriptors refuses requests that need one, leaks none, and recovers once some are free."""
 
 import sys
 from collections import Counter
@@ -49,7 +49,7 @@ def served(tmp_path: Path) -> Iterator[LimitedBroker]:
 
 
 def produced(client: SocketClient) -> Counter[int]:
-    """The number of times that each error code came from producing to all partitions."""
+    """Produce to all partitions, and return the number of times that each error code occurred."""
     codes = Counter[int]()
     data = [PartitionProduceData(index=each, records=batch(b"x" * SIZE)) for each in range(PARTITIONS)]
     for first in range(0, PARTITIONS, 100):
@@ -66,7 +66,7 @@ def test_bursts_of_clients_leave_no_descriptor_behind(served: LimitedBroker) -> 
         assert produced(client) == {0: PARTITIONS}
         sockets = served.sockets()
         for burst in range(3):
-            # More than may be connected at once: the others wait until those before them have gone.
+            # These exceed the connections that fit: the others wait until earlier ones have closed.
             with ExitStack() as gone:
                 clients = [gone.enter_context(SocketClient(served.address)) for _ in range(LIMIT)]
                 for number, each in enumerate(clients):
@@ -77,7 +77,7 @@ def test_bursts_of_clients_leave_no_descriptor_behind(served: LimitedBroker) -> 
                     data = only_partition(response)
                     assert (data.error_code, len(bytes_in(data)) > SIZE) == (0, True)
                     each.socket.close()
-        served.until(lambda: served.sockets() <= sockets + 1)  # one asks
+        served.until(lambda: served.sockets() <= sockets + 1)  # One belongs to the client of `until`.
         assert produced(client) == {0: PARTITIONS}
         deleted = client.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 3)
         assert deleted.responses[0].error_code == 0
@@ -90,7 +90,7 @@ def test_connections_and_files_leave_descriptors_for_a_moment(served: LimitedBro
         assert produced(clients[0]) == {0: PARTITIONS}
         for number, each in enumerate(clients[: LIMIT // 2]):
             assert only_partition(each.ask(fetch_request(("t", number, 0), max_wait_ms=0), 12)).error_code == 0
-        for request, version in FIRST_OF_THEIR_KIND:  # whose modules are loaded now
+        for request, version in FIRST_OF_THEIR_KIND:  # The modules of these APIs load now.
             assert clients[0].ask(request, version)
         assert len(served.descriptors()) < LIMIT - 8
 
@@ -105,7 +105,7 @@ def test_the_first_request_of_an_api_fails_without_descriptors_and_the_next_one_
             known.ask(PING, 12)
             served.limit(3)
             client.send(request_, version)
-            with suppress(ConnectionError):  # or an answer with an error that says to try again
+            with suppress(ConnectionError):  # A response with a retriable error is possible too.
                 client.receive()
             assert known.ask(PING, 12).brokers
             served.limit(LIMIT)

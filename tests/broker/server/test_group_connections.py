@@ -1,4 +1,4 @@
-"""Members on real connections: what waits for them, and what becomes of it when they go."""
+"""Group members on real connections: requests that wait, and what happens when clients disconnect."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 
 def connect(broker: Broker, ends: ExitStack) -> SocketClient:
-    """A connection to the broker."""
+    """Connect to the broker until `ends` is closed."""
     return ends.enter_context(SocketClient(broker.address))
 
 

@@ -1,4 +1,4 @@
-"""Requests behind a fetch that waits: it is answered with what there is, and they are served next."""
+"""Requests after a delayed fetch: the fetch is answered early, and they are served next."""
 
 import socket
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def client(broker: Broker) -> Iterator[SocketClient]:
 
 
 def is_waiting(client: SocketClient, broker: Broker) -> bool:
-    """Whether nothing has come, although the broker has served another client several times since."""
+    """Return whether nothing has arrived, although the broker has served another client several times since."""
     with SocketClient(broker.address) as other:
         for _ in range(20):
             other.ask(PING, 12)
@@ -50,14 +50,14 @@ def is_waiting(client: SocketClient, broker: Broker) -> bool:
 
 
 def session_fetch(session_id: int, epoch: int, *topics: str) -> FetchRequest:
-    """A fetch of partition 0 of topics in a session."""
+    """Return a fetch of partition 0 of topics in a session."""
     request = fetch_request(*((topic, 0, 0) for topic in topics), max_wait_ms=FOREVER_MS)
     request.session_id, request.session_epoch = session_id, epoch
     return request
 
 
 def begin_session(client: SocketClient, broker: Broker, *topics: str) -> int:
-    """Begin a fetch session, and go on until its fetches wait for as long as they say."""
+    """Begin a fetch session, and continue it until its fetches wait for as long as they request."""
     number = 0
     for epoch in range(3):
         client.send(session_fetch(number, epoch, *(() if epoch else topics)), 12)

@@ -1,4 +1,4 @@
-"""Connections that have been silent for too long are closed (`connections.max.idle.ms`)."""
+"""Connections that have been idle for too long are closed (`connections.max.idle.ms`)."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -69,7 +69,7 @@ def test_a_client_that_reads_slowly_stays_and_one_that_does_not_read_goes(visito
     deaf.receive_bytes(4)
     assert length > 12 * MIB
     visitors.broker.clock.advance(6)
-    slow.receive_bytes(length - MIB)  # more than the kernel holds, so that some of it was sent just now
+    slow.receive_bytes(length - MIB)  # The rest exceeds the kernel's buffers, so some of it was sent only now.
     visitors.broker.clock.advance(6)
     slow.receive_bytes(MIB)
     assert is_served(slow)
@@ -112,7 +112,7 @@ def test_connections_that_come_and_go_all_the_time_keep_nobody(visitors: Visitor
 
 
 class _Nobody(ConnectionQuotas):
-    """Quotas that have one permit after another."""
+    """Quotas with one permit at a time."""
 
     def __init__(self, permits: dict[ConnectionPermit, None]) -> None:
         self._of = permits
@@ -122,7 +122,7 @@ class _Nobody(ConnectionQuotas):
 
 
 class _CountingClock(ManualClock):
-    """Counts the timers that it is asked for."""
+    """A clock that counts the timers created."""
 
     asked = 0
 

@@ -1,4 +1,4 @@
-"""A broker with several listeners: each tells its own address."""
+"""A broker with several listeners, each with its own advertised address."""
 
 import socket
 from pathlib import Path
@@ -21,7 +21,7 @@ MAP = {"listener.security.protocol.map": "INSIDE:PLAINTEXT,SECURE:SASL_SSL,PLAIN
 
 
 def advertised(address: tuple[str, int]) -> tuple[str, int]:
-    """Where a client that has connected to `address` is sent."""
+    """Return the advertised address in the metadata for a client that has connected to `address`."""
     with SocketClient(address) as client:
         (node,) = client.ask(MetadataRequest(topics=None), 9).brokers
         return node.host, node.port
@@ -66,7 +66,7 @@ def test_a_listener_that_cannot_be_is_named(
     assert reason in capsys.readouterr().err
 
 
-# The lists
+# Lists of listeners
 
 
 def test_listeners_have_protocols_and_addresses_and_plaintext_comes_first() -> None:
@@ -132,7 +132,7 @@ def test_a_listener_that_there_is_not_is_named() -> None:
 
 
 def alter_advertised(address: tuple[str, int], value: str | None) -> int:
-    """Alter `advertised.listeners` of broker 1, or take it back with None; returns the error code."""
+    """Alter `advertised.listeners` of broker 1, or remove it for None. Return the error code."""
     key = IncrementallyAlteredConfig(name="advertised.listeners", config_operation=0 if value else 1, value=value)
     resource = IncrementallyAlteredResource(resource_type=4, resource_name="1", configs=[key])
     with SocketClient(address) as client:

@@ -1,4 +1,4 @@
-"""A loop that a broker shares with the caller's code, and that a client which blocks holds up."""
+"""The watchdog for an event loop that the broker shares with the caller's code."""
 
 import asyncio
 import logging
@@ -19,13 +19,13 @@ from tests.patience import PATIENCE_S
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to wait here."""
+    """Shorten the watchdog's times."""
     monkeypatch.setattr(loop_watch, "_PAUSE_S", 0.01)
     monkeypatch.setattr(loop_watch, "_GRACE_S", 0.05)
 
 
 def hold_up(until: Callable[[], object]) -> None:
-    """Block this thread, as a client does that waits for its broker."""
+    """Block this thread, like a client that waits for its broker."""
     deadline = time.monotonic() + PATIENCE_S
     while not until():
         assert time.monotonic() < deadline
@@ -36,7 +36,7 @@ def hold_up(until: Callable[[], object]) -> None:
 async def test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits(*, is_connected: bool) -> None:
     async with Broker() as broker:
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")  # before there is a client that may wait
+            warnings.simplefilter("always")  # set before any client can wait
             with SocketClient(broker.address) as client:
                 if is_connected:
                     await asyncio.to_thread(client.ask, MetadataRequest(topics=[]), 12)
@@ -71,7 +71,7 @@ async def test_a_loop_that_stands_still_while_nobody_waits_is_left_alone() -> No
         return False
 
     watch = LoopWatch(nobody_waits)
-    hold_up(lambda: len(looks) >= 3)  # a warning would be logged, and the thread would have ended
+    hold_up(lambda: len(looks) >= 3)  # A warning would have been logged, and the thread would have ended.
     await asyncio.sleep(0)
     looks.clear()
     hold_up(lambda: looks)

@@ -1,4 +1,4 @@
-"""Answers on their way out: whatever the kernel does with them, the same bytes arrive, and nothing piles up."""
+"""Outgoing responses: the same bytes arrive whatever the kernel accepts, and memory does not grow."""
 
 import asyncio
 import errno
@@ -34,13 +34,13 @@ pytestmark = pytest.mark.skipif(_sendfile is None, reason="os.sendfile is missin
 
 
 def sendfile(out: int, source: int, offset: int, count: int) -> int:
-    """The real one, untouched by the tests."""
+    """The original `os.sendfile`, unchanged by the tests."""
     assert _sendfile is not None
     return _sendfile(out, source, offset, count)
 
 
 class Whims:
-    """The `sendfile` of a kernel, by name."""
+    """Variants of the kernel's `sendfile`, by name."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -81,7 +81,7 @@ WHIMS: Final = ["missing", "plain", "short", "full_now_and_then", "interrupted",
 
 @pytest.fixture(params=WHIMS)
 def whim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """One way in which `os.sendfile` may behave; asserts that it was asked, unless it is missing."""
+    """One variant of `os.sendfile`. Asserts at the end that it was called, unless it is missing."""
     name: str = request.param
     if name == "missing":
         monkeypatch.delattr(os, "sendfile")
@@ -116,7 +116,7 @@ def stored(served: Broker) -> list[bytes]:
                 client.ask(
                     produce_request(batch(dice.randbytes(SIZE // 2), dice.randbytes(SIZE // 2)), "t", partition), 9
                 )
-    contents = [b""]  # an empty partition has no file
+    contents = [b""]  # An empty partition has no file.
     for partition in range(1, PARTITIONS):
         with open(f"{served.data_dir}/t-{partition}/{file_name(0, '.log')}", "rb") as file:
             contents.append(file.read())
@@ -130,13 +130,13 @@ EVERYTHING: Final = fetch_request(
 
 
 def fetched(client: SocketClient) -> list[bytes]:
-    """The bytes of every partition in the next response."""
+    """Return the bytes of every partition in the next response."""
     _, response = client.receive()
     return [bytes(data.records) for topic in response.responses for data in topic.partitions]
 
 
 def ask_for_more_than_the_kernel_takes(client: SocketClient) -> int:
-    """Send twenty requests at once, for 120 MB; returns the bytes of one answer, whose head was read."""
+    """Send twenty requests at once, for 120 MB. Return the size of one response, after reading its header."""
     frame = frame_of(EVERYTHING, 12)
     client.send_bytes((framed(frame)) * 20)
     return int.from_bytes(client.receive_bytes(4), "big") + 4
@@ -217,18 +217,18 @@ def test_a_client_that_never_reads_costs_no_memory_and_is_not_read_from(
         other.ask(PING, 12)
         tracemalloc.start()
         try:
-            for _ in range(500):  # asks for 3 GB
+            for _ in range(500):  # These requests are for 3 GB.
                 deaf.send(EVERYTHING, 12)
             for _ in range(50):
                 other.ask(PING, 12)
             assert tracemalloc.get_traced_memory()[1] < 5 << 20
         finally:
             tracemalloc.stop()
-        assert fetched(deaf) == stored  # it can still change its mind
+        assert fetched(deaf) == stored  # The client can still start reading.
 
 
 def test_a_client_that_goes_away_half_way_leaves_no_file_pinned(served: Broker, stored: list[bytes], whim: str) -> None:
-    topic = served.services.core.topics.get("t")  # a look behind the door: nobody else can tell that a file is pinned
+    topic = served.services.core.topics.get("t")  # Only internal state shows whether a file is pinned.
     assert topic is not None
     handles = [partition.log.segments[0].log for partition in topic.partitions]
     with SocketClient(served.address) as other:
@@ -267,7 +267,7 @@ def test_a_file_that_is_cut_while_its_bytes_leave_closes_the_connection(
 
 
 class Transport(asyncio.Transport):
-    """A transport that only notes what it is given."""
+    """A transport that only records what is written to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -299,7 +299,7 @@ async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tm
     out.send(bytearray(b"before "), [(7, LogSlice(handle, 0, len(CONTENT)))])
     out.resume()
     assert transport.written == b""
-    out.pause()  # and if it changes its mind meanwhile, the turn is not ours
+    out.pause()  # If the transport pauses again in the meantime, the outbox must not continue.
     await asyncio.sleep(0)
     assert (bytes(transport.written), handle.pinned, out.is_blocked) == (b"", True, True)
     out.resume()

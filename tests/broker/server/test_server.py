@@ -1,4 +1,4 @@
-"""Connections to a broker inside this process: order, waiting, limits, and clients that behave badly."""
+"""Connections to a broker in this process: order, delays, limits, and misbehaving clients."""
 
 import logging
 import random
@@ -41,7 +41,7 @@ def client(served: Broker) -> Iterator[SocketClient]:
 
 @pytest.fixture
 def second(served: Broker) -> Iterator[SocketClient]:
-    """Another client, which must never notice what the first one does."""
+    """A second client, which must never notice what the first one does."""
     with SocketClient(served.address) as connected:
         assert connected.ask(PING, 12).brokers
         yield connected
@@ -53,13 +53,17 @@ def second(served: Broker) -> Iterator[SocketClient]:
 
 @pytest.fixture(autouse=True)
 def nothing_went_wrong(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A client's fault is no error of the broker's: nothing of that kind is logged."""
+    """Assert that no client's fault is logged as an error of the broker."""
     yield
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def until(condition: Callable[[], bool], client: SocketClient) -> None:
-    """Go to and fro between client and broker until something has come about. AssertionError when it does not."""
+    """Exchange requests between client and broker until a condition holds.
+
+    Raises:
+        AssertionError: It never does.
+    """
     for _ in range(100_000):
         if condition():
             return
@@ -67,7 +71,7 @@ def until(condition: Callable[[], bool], client: SocketClient) -> None:
     raise AssertionError("it did not come about")
 
 
-# Order.
+# Order
 
 
 def test_requests_are_answered_in_their_order(client: SocketClient) -> None:
@@ -165,7 +169,7 @@ def test_a_wait_ends_when_its_time_is_up(client: SocketClient) -> None:
 
 
 def test_a_client_that_goes_away_while_it_waits_is_forgotten(served: Broker, second: SocketClient) -> None:
-    topic = served.services.core.topics.get("t")  # a look behind the door: nobody else can tell that a listener is gone
+    topic = served.services.core.topics.get("t")  # Only internal state shows whether a listener is gone.
     assert topic is not None
     with SocketClient(served.address) as client:
         client.send(fetch_request(("t", 0, 0), max_wait_ms=600_000), 12)
@@ -175,7 +179,7 @@ def test_a_client_that_goes_away_while_it_waits_is_forgotten(served: Broker, sec
     second.ask(produce_request(batch(b"a")), 9)
 
 
-# Produce without answers.
+# Produce without responses
 
 
 def test_produce_without_acks_is_not_answered(client: SocketClient) -> None:
@@ -194,7 +198,7 @@ def test_produce_without_acks_that_fails_closes_the_connection_after_earlier_ans
     assert client.is_closed()
 
 
-# How bytes arrive.
+# Arrival of bytes
 
 
 def test_a_request_may_arrive_byte_by_byte(client: SocketClient) -> None:
@@ -228,7 +232,7 @@ def test_a_frame_may_have_as_many_bytes_as_configured(limit: int) -> None:
             assert client.is_closed()
 
 
-# What is no request.
+# Bytes that are not a request
 
 
 @pytest.mark.parametrize(
@@ -258,7 +262,7 @@ def test_a_frame_may_have_as_many_bytes_as_configured(limit: int) -> None:
 def test_what_is_no_request_closes_the_connection(client: SocketClient, second: SocketClient, data: bytes) -> None:
     number = client.send(PING, 12)
     client.send_bytes(data)
-    assert client.receive()[0] == number  # what came before is answered
+    assert client.receive()[0] == number  # Earlier requests get their responses.
     assert client.is_closed()
 
 
@@ -297,7 +301,7 @@ def test_a_large_answer_leaves_whole_before_garbage_behind_it_closes_the_connect
 
 
 def ends(client: SocketClient) -> None:
-    """Say that nothing more will come, and read until the broker has closed."""
+    """Close the sending side, and read until the broker has closed."""
     with suppress(ConnectionError):
         client.socket.shutdown(socket.SHUT_WR)
         while client.socket.recv(65_536):
@@ -309,9 +313,9 @@ def test_random_bytes_end_with_a_closed_connection(served: Broker, second: Socke
     for _ in range(60):
         with SocketClient(served.address) as client:
             data = dice.randbytes(dice.randrange(1, 3000))
-            if dice.random() < 0.8:  # most get past the length
+            if dice.random() < 0.8:  # Most have a valid length.
                 data = framed(data)
-            if dice.random() < 0.5:  # and many past the key and the version
+            if dice.random() < 0.5:  # Many of these have a valid key and version.
                 route = dice.choice(ROUTES)
                 version = dice.randint(route.first, route.last)
                 data = framed(struct.pack(">hhih", route.key, version, 1, -1) + data)

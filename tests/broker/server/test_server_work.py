@@ -1,4 +1,4 @@
-"""Work that a server does aside from its event loop: what comes after it, its errors, and a stop meanwhile."""
+"""Work of a server outside its event loop: callbacks, errors, and stopping while it runs."""
 
 import asyncio
 import contextlib

@@ -1,1 +1,1 @@
-"""Regular expressions that clients send: RE2/J's syntax, matched in a time that grows with the text alone."""
+"""Regular expressions from clients, with RE2/J's syntax and a matching time linear in the text."""

@@ -1,4 +1,4 @@
-"""Sets of characters, as RE2/J has them: classes of Perl, POSIX and Unicode, ranges, and what case does to them."""
+"""Sets of characters as in RE2/J: Perl, POSIX and Unicode classes, ranges, and case folding."""
 
 import functools
 import unicodedata
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 Accepts = Callable[[str], bool]
-"""Is a character in the set?"""
+"""A function that returns whether a character is in the set."""
 
 _DIGITS: Final = "0123456789"
 _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -35,7 +35,7 @@ _CATEGORIES: Final = frozenset(
     {"C", "Cc", "Cf", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl", "No"}
     | {"P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs"}
 )
-"""Of Unicode, by the names that RE2/J knows; "C" has no unassigned code points."""
+"""Unicode's general categories that RE2/J supports. "C" contains no unassigned code points."""
 _UNASSIGNED: Final = "Cn"
 # fmt: off
 _WITH_CASE: Final = (
@@ -46,23 +46,23 @@ _WITH_CASE: Final = (
     (0x1E900, 0x1E943),
 )
 # fmt: on
-"""Ranges of code points that hold all characters of Unicode 17 with case: a look at all of Unicode takes 40 ms."""
+"""Ranges of code points with all cased characters of Unicode 17. Searching all of Unicode would take 40 ms."""
 _DOTLESS_I: Final = "\u0131"
 
 
 def perl(letter: str) -> Accepts:
-    r"""The class that `\d`, `\s` or `\w` means; of ASCII alone."""
+    r"""Return the ASCII class of `\d`, `\s` or `\w`."""
     return _among(_PERL[letter])
 
 
 def posix(name: str) -> Accepts | None:
-    """The class that `[:name:]` means; None where there is no such."""
+    """Return the class of `[:name:]`, or None if there is none."""
     members = _POSIX.get(name)
     return None if members is None else _among(members)
 
 
 def unicode(name: str) -> Accepts | None:
-    r"""The class that `\p{name}` means, a general category; None where there is no such."""
+    r"""Return the class of `\p{name}`, a general category, or None if there is none."""
     if name == "Any":
         return ANY
     if name not in _CATEGORIES:
@@ -80,17 +80,17 @@ def _among(members: str) -> Accepts:
 
 
 def between(first: int, last: int) -> Accepts:
-    """The characters from one code point to another, both of them included."""
+    """Return the set of characters from one code point to another, inclusive."""
     return lambda character: first <= ord(character) <= last
 
 
 def negated(accepts: Accepts) -> Accepts:
-    """All others."""
+    """Return the complement of a set."""
     return lambda character: not accepts(character)
 
 
 def union(sets: Iterable[Accepts]) -> Accepts:
-    """The union of the sets."""
+    """Return the union of sets."""
     listed = tuple(sets)
     if len(listed) == 1:
         return listed[0]
@@ -98,12 +98,12 @@ def union(sets: Iterable[Accepts]) -> Accepts:
 
 
 def folded(accepts: Accepts) -> Accepts:
-    """The set, with every character that differs from one of its own in case alone."""
+    """Return a set with every character that differs from one of its members only in case."""
     return lambda character: accepts(character) or any(map(accepts, _orbits().get(character, "")))
 
 
 def _folded(character: str) -> str:
-    """The one that stands for all that differ in case alone (Unicode's simple case folding)."""
+    """Return the character that represents all that differ only in case (Unicode's simple case folding)."""
     upper = character.upper()
     if character == _DOTLESS_I or len(upper) > 1:
         upper = character
@@ -113,7 +113,7 @@ def _folded(character: str) -> str:
 
 @functools.cache
 def _orbits() -> dict[str, str]:
-    """By character, those that differ from it in case alone, for all that there are any of."""
+    """Return, by character, the other characters that differ from it only in case."""
     same: dict[str, list[str]] = {}
     for character in (chr(code) for first, last in _WITH_CASE for code in range(first, last + 1)):
         plain = _folded(character)

@@ -1,8 +1,8 @@
-"""Regular expressions that clients send, matched by a lazy DFA, as RE2 does it.
+"""Regular expressions from clients, matched by a lazy DFA as in RE2.
 
-Python's own matcher backtracks, and may take exponential time. This one follows all ways through the expression at
-once. It remembers which set of states follows which set at which character, so that a text costs one look-up for each
-character once the sets are known. Both the program and the memory are bounded.
+Python's own matcher backtracks, which can take exponential time. This one follows all paths through the expression at
+the same time. It caches which set of states follows which set for each character, so a text then costs one look-up per
+character. The sizes of the program and of the cache are limited.
 """
 
 from collections.abc import Callable, Collection, Generator
@@ -19,16 +19,16 @@ from minibroker.config.names.regular_expressions.syntax import (
 )
 
 MOST_STATES: Final = 2_000
-"""Repeats with numbers are written out; an expression with more states is refused."""
+"""The most states of an expression. Counted repeats are expanded."""
 
 EDGE: Final = 0
-"""The kind of neighbor that the first and the last character of a text have on their outer side."""
+"""The character type before the first and after the last character of a text."""
 NEWLINE: Final = 1
 WORD: Final = 2
 OTHER: Final = 3
 
 Holds = Callable[[int, int], bool]
-"""Does a place lie between neighbors of these two kinds?"""
+"""A function that returns whether an anchor matches between characters of two types."""
 
 _PLACES: Final[dict[str, Holds]] = {
     "text begins": lambda before, _: before == EDGE,
@@ -41,7 +41,7 @@ _PLACES: Final[dict[str, Holds]] = {
 
 
 def kind_of(character: str) -> int:
-    """The kind of a character, as places see it."""
+    """Return the type of a character, as anchors distinguish them."""
     if character == "\n":
         return NEWLINE
     is_word = character == "_" or (character.isascii() and character.isalnum())
@@ -49,16 +49,20 @@ def kind_of(character: str) -> int:
 
 
 class Program:
-    """States, by number, in three lists of the same length. RegularExpressionError where there are too many.
+    """The states of an expression, by number, in three lists of the same length.
 
     Attributes:
-        sets: for each state, which of `accepts` its character has to be in; -1 for a state without a character.
-        places: for each state without a character, the condition of passing it; None for none.
-        following: for each state, the states behind it.
-        accepts: the sets of characters, each once.
-        start: the first state.
-        end: the state that says that the text matches.
-        has_places: whether any state has a condition.
+        sets: For each state, the index in `accepts` of the set that its character must be in. -1 for a state that
+            consumes no character.
+        places: For each state that consumes no character, its condition, or None.
+        following: For each state, the states that follow it.
+        accepts: The distinct sets of characters.
+        start: The first state.
+        end: The accepting state.
+        has_places: Whether any state has a condition.
+
+    Raises:
+        RegularExpressionError: The expression has too many states.
     """
 
     def __init__(self, tree: Branches) -> None:
@@ -92,7 +96,7 @@ class Program:
         return then
 
     def _node(self, node: Node, then: int) -> int:
-        """The state that a node begins with, when `then` follows it."""
+        """Add the states of a node that `then` follows, and return the first one."""
         if isinstance(node, Character):
             return self._add([then], self._set(node.accepts))
         if isinstance(node, Anchor):
@@ -116,7 +120,7 @@ class Program:
         return then
 
     def _copy(self, node: Node, then: int) -> int:
-        """As `_node`, for a repeated node, which may be empty and add no state."""
+        """Like _node(), for a repeated node, which may be empty and add no state."""
         self._copies += 1
         if self._copies > MOST_STATES:
             raise RegularExpressionError(f"the expression repeats something more than {MOST_STATES} times")
@@ -126,29 +130,29 @@ class Program:
 __all__ = ["CostError", "RegularExpression", "RegularExpressionError"]
 
 _MOST_REMEMBERED: Final = 50_000
-"""States in all sets that are remembered together; beyond it, they are all forgotten."""
+"""The most states in all cached sets together. Beyond it the cache is cleared."""
 _SLICE: Final = 5_000
-"""State visits between two yields: about a millisecond."""
+"""State visits between two yields, which take about a millisecond."""
 _VISITS: Final = 500_000
 _VISITS_BY_TEXT: Final = 2_000
 _SET_VISITS: Final = 20
-"""A new set of states costs as much as visiting so many states."""
+"""The cost of creating a set of states, in state visits."""
 _CHARACTERS_BY_VISIT: Final = 4
-"""So many characters whose sets are known cost as much as visiting one state."""
+"""How many characters with cached sets cost as much as one state visit."""
 
 
 class CostError(RegularExpressionError):
-    """Matching takes more work than the broker does for one expression."""
+    """Matching takes more work than the broker spends on one expression."""
 
 
 class _Set:
-    """A set of states that are active together: a state of the DFA.
+    """A set of states that are active together, which is a state of the DFA.
 
     Attributes:
-        members: the states before passing those that need no character.
-        kind: the kind of the character before; see `program`.
-        following: the set behind a character, or behind a class of characters.
-        accepts: whether a text that ends here matches; None until it was looked up.
+        members: The active states, before following those that consume no character.
+        kind: The type of the preceding character.
+        following: The next set, by character and by class of characters.
+        accepts: Whether a text that ends here matches. None until it was computed.
     """
 
     __slots__ = ("accepts", "following", "kind", "members")
@@ -161,7 +165,11 @@ class _Set:
 
 
 class RegularExpression:
-    """An expression that whole texts are held against. RegularExpressionError."""
+    """An expression that must match whole texts.
+
+    Raises:
+        RegularExpressionError: The pattern is invalid or too large.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._program = Program(parse(pattern))
@@ -170,7 +178,7 @@ class RegularExpression:
         self._nothing.accepts = False
         self._sets: dict[tuple[tuple[int, ...], int], _Set] = {}
         self._remembered = 0
-        # A class of characters is (which sets of the program have them, their kind); no two classes are alike.
+        # A class has the characters of the same type that are in the same sets of the program.
         self._classes: dict[tuple[bytes, int], int] = {}
         self._class_of: dict[str, int] = {}
         self._flags: list[bytes] = []
@@ -180,7 +188,11 @@ class RegularExpression:
         self._most_visits = 0
 
     def matches(self, text: str) -> bool:
-        """Does the whole of `text` match? CostError."""
+        """Return whether the whole of `text` matches.
+
+        Raises:
+            CostError: Matching takes too much work.
+        """
         steps = self.matching((text,))
         while True:
             try:
@@ -189,7 +201,11 @@ class RegularExpression:
                 return bool(done.value)
 
     def matching(self, texts: Collection[str]) -> Generator[None, None, list[str]]:
-        """Find the texts that match as a whole; yields about every millisecond. CostError."""
+        """Return the texts that match as a whole. Yields about every millisecond.
+
+        Raises:
+            CostError: Matching takes too much work.
+        """
         self._visits = self._paused_at = 0
         self._most_visits = _VISITS + _VISITS_BY_TEXT * len(texts)
         found: list[str] = []
@@ -221,11 +237,11 @@ class RegularExpression:
             raise CostError("matching the expression takes too much work")
 
     def _kind(self, kind: int) -> int:
-        """Kinds only tell sets apart where something depends on them."""
+        """Return the type of a character, or OTHER for all if no anchor depends on it."""
         return kind if self._program.has_places else OTHER
 
     def _step(self, reached: _Set, character: str) -> _Set:
-        """The set behind a character that was not seen here yet."""
+        """Return the set that follows a character, and cache it."""
         symbol = self._class_of.get(character)
         if symbol is None:
             symbol = self._class(character)
@@ -238,7 +254,7 @@ class RegularExpression:
         return after
 
     def _class(self, character: str) -> int:
-        """The class of a character that was not seen yet."""
+        """Return the class of a character, and cache it."""
         if len(self._class_of) >= _MOST_REMEMBERED:
             self._class_of.clear()
         flags = bytes(accepts(character) for accepts in self._program.accepts)
@@ -252,7 +268,7 @@ class RegularExpression:
         return symbol
 
     def _after(self, reached: _Set, symbol: int) -> _Set:
-        """The set behind a character of a class."""
+        """Return the set that follows a character of a class."""
         flags, kind = self._flags[symbol], self._kinds[symbol]
         program = self._program
         active = self._closure(reached, kind)
@@ -270,7 +286,7 @@ class RegularExpression:
         return known
 
     def _remember(self, size: int) -> None:
-        """Count what is remembered, and forget all of it when it becomes too much."""
+        """Count cached states, and clear the cache if there are too many."""
         self._remembered += size
         if self._remembered > _MOST_REMEMBERED:
             for each in self._sets.values():
@@ -280,7 +296,7 @@ class RegularExpression:
             self._remembered = 0
 
     def _closure(self, reached: _Set, after: int) -> set[int]:
-        """The states of a set, with those that are reached without a character; `after` is the next one's kind."""
+        """Return the states of a set and those reached without a character. `after` is the type of the next one."""
         program, before = self._program, reached.kind
         sets, places, following = program.sets, program.places, program.following
         found: set[int] = set()
@@ -298,7 +314,7 @@ class RegularExpression:
         return found
 
     def _accepts(self, reached: _Set) -> bool:
-        """Does a text match that ends here?"""
+        """Return whether a text that ends here matches."""
         if reached.accepts is None:
             reached.accepts = self._program.end in self._closure(reached, EDGE)
         return reached.accepts

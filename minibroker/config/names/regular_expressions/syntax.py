@@ -1,6 +1,6 @@
-r"""A parser of regular expressions in the syntax of RE2/J (its class Parser), which is Perl's as far as it goes.
+r"""A parser of regular expressions in the syntax of RE2/J (its class Parser), a subset of Perl's.
 
-There are no references back and no look-around. `\p{...}` knows the general categories of Unicode, not its scripts.
+There are no backreferences and no lookaround. `\p{...}` supports the general categories of Unicode, not its scripts.
 """
 
 from dataclasses import dataclass, field
@@ -25,10 +25,10 @@ _NO_ESCAPE: Final = "invalid escape sequence"
 
 
 class RegularExpressionError(ValueError):
-    """A text that is no regular expression, or needs more memory than is allowed; the message says why.
+    """A text that is not a regular expression, or one that needs too much memory.
 
     Attributes:
-        description: the reason alone. For a mistake in the syntax it has the words of RE2/J, which Kafka prints.
+        description: The reason without the position. For syntax errors it is RE2/J's message, which Kafka prints.
     """
 
     def __init__(self, description: str, where: str = "") -> None:
@@ -43,13 +43,13 @@ class Character(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """No character, but a place: "text begins", "text ends", "line ...", "word boundary", "no word boundary"."""
+    """An anchor: "text begins", "text ends", "line begins", "line ends", "word boundary" or "no word boundary"."""
 
     place: str
 
 
 class Repeat(NamedTuple):
-    """A node several times; `most` is None for any number."""
+    """A repeated node. `most` is None for no limit."""
 
     node: "Node"
     least: int
@@ -57,7 +57,7 @@ class Repeat(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """One of several sequences of nodes."""
+    """Alternative sequences of nodes."""
 
     sequences: "list[list[Node]]"
 
@@ -67,19 +67,23 @@ Node: TypeAlias = Character | Anchor | Repeat | Branches
 
 @dataclass
 class _Group:
-    """A group that is open: the flags around it, and what it has so far."""
+    """An open group: the flags outside it, and its sequences up to now."""
 
     flags: frozenset[str]
     sequences: list[list[Node]] = field(default_factory=lambda: [[]])
 
 
 def parse(pattern: str) -> Branches:
-    """Parse an expression. RegularExpressionError."""
+    """Parse an expression.
+
+    Raises:
+        RegularExpressionError: The pattern is invalid or too large.
+    """
     return _Parser(pattern).run()
 
 
 class _Parser:
-    """An expression, read from left to right."""
+    """A parser that reads an expression from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -91,10 +95,10 @@ class _Parser:
         self._literals: dict[tuple[str, bool], Character] = {}
 
     def run(self) -> Branches:
-        """Read all of it."""
+        """Parse the whole expression."""
         has_repeated = False
         while self._at < len(self._pattern):
-            is_brace = self._peek() == "{"  # which is not repeated, even where it stands for itself
+            is_brace = self._peek() == "{"  # A brace cannot be repeated, even if it is a literal.
             repeat = self._repeat_here()
             if repeat is None:
                 self._element()
@@ -107,7 +111,7 @@ class _Parser:
             raise self._error("missing closing )")
         return Branches(self._groups[0].sequences)
 
-    # The text
+    # Reading the text
 
     def _error(self, description: str) -> RegularExpressionError:
         shown = self._pattern[:_MOST_SHOWN]
@@ -128,13 +132,13 @@ class _Parser:
         return taken
 
     def _skip(self, text: str) -> bool:
-        """Go on behind this text, if it is here."""
+        """Skip a text, and return whether it was next."""
         is_here = self._pattern.startswith(text, self._at)
         self._at += len(text) * is_here
         return is_here
 
     def _until(self, end: str) -> str | None:
-        """The text before the next `end`, going on behind that; None if none follows."""
+        """Return the text before the next `end` and skip both, or return None if `end` is missing."""
         found = self._pattern.find(end, self._at)
         if found < 0:
             return None
@@ -159,7 +163,7 @@ class _Parser:
         return characters.folded(accepts) if "i" in self._flags else accepts
 
     def _element(self) -> None:
-        """Read the next element, but a repeat."""
+        """Parse the next element, except a repeat."""
         self._count()
         character = self._take()
         by_line = "line" if "m" in self._flags else "text"
@@ -200,7 +204,7 @@ class _Parser:
         self._sequence.append(Branches(group.sequences))
 
     def _begins_group(self) -> bool:
-        """Read what follows `(?`: a name, or flags; those alone are no group, and count from here on."""
+        """Parse a name or flags after `(?`. Return False for flags without a group, which apply from here on."""
         if self._skip("P<") or self._skip("<"):
             name = self._until(">")
             if not name or not all(each == "_" or _is_alphanumeric(each) for each in name):
@@ -226,7 +230,7 @@ class _Parser:
     # Repeats
 
     def _repeat_here(self) -> tuple[int, int | None] | None:
-        """Read the repeat that stands here; None if there is none."""
+        """Parse a repeat, or return None if there is none."""
         found: tuple[int, int | None] | None
         if self._skip("*"):
             found = 0, None
@@ -237,11 +241,11 @@ class _Parser:
         else:
             found = self._counts()
         if found is not None:
-            self._skip("?")  # which of several ways is taken does not matter for a match of the whole text
+            self._skip("?")  # Laziness has no influence on whether the whole text matches.
         return found
 
     def _counts(self) -> tuple[int, int | None] | None:
-        """`{3}`, `{3,}` or `{3,5}`; anything else in braces stands for itself."""
+        """Parse `{3}`, `{3,}` or `{3,5}`. Anything else in braces is literal."""
         start = self._at
         if self._skip("{") and (least := self._number()) is not None:
             most: int | None = least
@@ -274,7 +278,7 @@ class _Parser:
     # Escapes
 
     def _escape(self) -> None:
-        """Behind a backslash."""
+        """Parse an element after a backslash."""
         if self._skip("Q"):
             quoted = self._until("\\E")
             if quoted is None:
@@ -290,7 +294,7 @@ class _Parser:
             self._literal(self._escaped())
 
     def _named_set(self) -> Accepts | None:
-        r"""Behind a backslash: `\d` and its like, `\pL`, `\p{Lu}`, `\P{^Lu}`; None where something else is here."""
+        r"""Parse a class after a backslash, such as `\d`, `\pL`, `\p{Lu}` or `\P{^Lu}`, or return None."""
         letter = self._peek()
         if letter and letter in "dswDSW":
             self._at += 1
@@ -314,7 +318,7 @@ class _Parser:
         return characters.negated(accepts) if is_negated else accepts
 
     def _escaped(self) -> str:
-        """The character that is meant behind a backslash."""
+        """Parse a literal character after a backslash."""
         character = self._take()
         if character in _ESCAPES:
             return _ESCAPES[character]
@@ -343,7 +347,7 @@ class _Parser:
     # Classes
 
     def _class(self) -> Accepts:
-        """Behind a `[`."""
+        """Parse a class after its opening bracket."""
         is_negated = self._skip("^")
         members: list[Accepts] = []
         while self._peek() != "]" or not members:
@@ -353,7 +357,7 @@ class _Parser:
         return characters.negated(accepts) if is_negated else accepts
 
     def _member(self) -> Accepts:
-        """A class within a class, a range, or a character."""
+        """Parse a member of a class: a named class, a range, or a character."""
         self._count()
         start = self._at
         if self._skip("[:"):
