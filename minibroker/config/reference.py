@@ -24,7 +24,7 @@ _HEAD = """\
 <!-- Made by `python -m minibroker.config.reference`: change `minibroker/config/keys.tsv`, not this page. -->
 
 You configure minibroker with Apache Kafka's own keys. Types, defaults and limits are those of Kafka 3.9.1, and of 4.4.0
-for keys that are new in Kafka 4. Keys that begin with `minibroker.` are its own. For tests,
+for keys that are new in Kafka 4. Keys that begin with `minibroker.` are minibroker's own. For tests,
 [twelve settings](settings-in-tests.md) are enough in most cases.
 
 | you set | read |
@@ -34,9 +34,9 @@ for keys that are new in Kafka 4. Keys that begin with `minibroker.` are its own
 | a key of a consumer group, share group or streams group | [Group](#group) |
 | a subscription to client metrics | [Client metrics](#client-metrics) |
 
-Each section begins with the keys that have an effect. The other keys of Kafka are read and checked, so your
-`server.properties` works unchanged, but they change nothing. A broker key that is on neither list is ignored, as in
-Kafka, and `minibroker serve` prints its name; an unknown topic key is refused with INVALID_CONFIG.
+Each section begins with the keys that have an effect. Kafka's other keys are read and checked, so your
+`server.properties` works unchanged, but they have no effect. A broker key on neither list is ignored, as in Kafka, and
+`minibroker serve` prints its name. An unknown topic key is refused with INVALID_CONFIG.
 
 Seven defaults differ in effect from Kafka 3.9:
 
@@ -44,14 +44,15 @@ Seven defaults differ in effect from Kafka 3.9:
 - Without `log.dirs` and `log.dir`, the logs are in a temporary directory. Of several `log.dirs` the first is used.
 - Without `node.id`, it is node 1.
 - The first member of a group does not wait for others (`group.initial.rebalance.delay.ms` is 0).
-- As in Kafka 4, consumer groups and streams groups are served (`group.coordinator.rebalance.protocols`) and groups may
+- As in Kafka 4, consumer groups and streams groups are served (`group.coordinator.rebalance.protocols`) and groups can
   change their protocol (`group.consumer.migration.policy`).
-- As in Kafka 4, share groups may have 2000 records in hand (`group.share.partition.max.record.locks`).
+- As in Kafka 4, share groups can lock 2000 records of a partition (`group.share.partition.max.record.locks`).
 
-These defaults are others in Kafka 4.4. One of them matters here: Kafka 4 refuses records from more than an hour ahead
-of its clock. Set `log.message.timestamp.after.max.ms` to see that. Unlike there, `segment.bytes` may be below a MiB.
+These defaults are different in Kafka 4.4. Only one of them matters for minibroker: Kafka 4 refuses records more than an
+hour ahead of its clock. Set `log.message.timestamp.after.max.ms` for the same behavior. Unlike in Kafka 4,
+`segment.bytes` can be below a MiB.
 
-With `--emulate` the keys, types, defaults and limits are those of [that release](releases.md).
+With `--emulate` the keys, types, defaults and limits are those of the [emulated release](releases.md).
 """
 
 _BROKER = """
@@ -59,21 +60,21 @@ _BROKER = """
 
 Set them in a `server.properties` file, or one by one on the command line. You can alter keys with a yes in the last
 column while the broker runs (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of them.
-They count at once.
+Changes take effect immediately.
 """
 
 _TOPIC = """
 ## Topic
 
-Set them when you create a topic, or alter them at any time. If you do not set a key, the topic takes the first of the
-broker's keys in the last column that is set.
+Set them when you create a topic, or alter them at any time. If you do not set a key, the topic uses the first one of
+the broker's keys in the last column that is set.
 """
 
 _GROUP = """
 ## Group
 
 Alter them for groups of the consumer protocol (KIP-848), share groups (KIP-932) and streams groups (KIP-1071), within
-the limits of the broker's keys. If you do not set a key, the group takes the broker's.
+the limits of the broker's keys. If you do not set a key, the group uses the broker's.
 """
 
 _CLIENT_METRICS = """
