@@ -1,5 +1,5 @@
-"""`minibroker grade`: checks of any broker, from the outside.
+"""`minibroker grade`: checks any Kafka broker from the outside.
 
-A stage is a module of `stages`, a check a function there. The expectations are Kafka's, written down by hand: nothing
-here imports the broker, only the codec of the protocol.
+Each stage is a module of `stages`, and each check is a function in it. The expected behavior is Kafka's, written by
+hand: this package imports only the protocol codec and nothing from the broker.
 """

@@ -1,4 +1,4 @@
-"""All stages, and the choice of their checks."""
+"""The list of all stages, and the selection of checks."""
 
 from typing import Final
 
@@ -28,7 +28,11 @@ STAGES: Final[tuple[Stage, ...]] = (
 
 
 def chosen(upto: str | None = None, only: str | None = None) -> list[Check]:
-    """The checks up to and with a stage, or those of one name or stage. ValueError for a name that there is not."""
+    """Return the checks up to and including a stage, or the checks with this name or in this stage.
+
+    Raises:
+        ValueError: There is no such check or stage.
+    """
     names = [stage.name for stage in STAGES]
     if upto is not None and upto not in names:
         raise ValueError(f"--upto {upto}: the stages are {', '.join(names)}{suggestion(upto, names)}")

@@ -1,4 +1,4 @@
-"""Stages and their checks, and the ways in which a check fails."""
+"""Stages, checks, and the exceptions with which a check fails or is skipped."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,19 +10,21 @@ if TYPE_CHECKING:
 LIMIT_S: Final = 60.0
 
 Function = Callable[["Subject"], None]
-"""A check: it asks the broker, and raises CheckFailedError or SkippedError."""
+"""A check function. It sends requests to the broker, and raises CheckFailedError or SkippedError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question to a broker.
+    """A single check of a broker.
 
     Attributes:
-        name: "produce/base-offsets", of its stage and its function.
-        teaches: one paragraph, the docstring of its function.
-        source: the KIP or the class of Kafka that decides.
-        look: the place where a broker's author looks next.
-        limit: in seconds.
+        name: The stage and the function, such as "produce/base-offsets".
+        stage: The name of the stage.
+        teaches: The docstring of the function, as one paragraph.
+        source: The KIP or the Kafka class that defines the behavior.
+        look: A hint for the broker's author.
+        limit: The time limit in seconds.
+        function: The check function.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Check:
 
 @dataclass(slots=True)
 class Stage:
-    """Checks about one subject; `about` is a sentence."""
+    """Checks about one subject. `about` describes the subject in one sentence."""
 
     name: str
     title: str
@@ -44,7 +46,7 @@ class Stage:
     checks: list[Check] = field(default_factory=list[Check])
 
     def check(self, source: str, *, look: str, limit: float = LIMIT_S) -> Callable[[Function], Function]:
-        """Add a function as a check; its name and its docstring become those of the check."""
+        """Return a decorator that adds a function as a check, with its name and docstring."""
 
         def add(function: Function) -> Function:
             name = f"{self.name}/{function.__name__.replace('_', '-')}"
@@ -56,15 +58,16 @@ class Stage:
 
 
 class CheckFailedError(Exception):
-    """An answer is not as Kafka's.
+    """A response or a file differs from Kafka's.
 
     Args:
-        expected: a phrase: "35 in error_code".
-        came: a phrase.
-        response: the decoded response that is wrong, if there is one.
-        path: the field in it: "topics[0].error_code".
-        value: the expected value of that field; None where there is not one alone.
-        file, at: the wrong file instead of a response, and the first byte that differs; `path` is a remark on it.
+        expected: A phrase such as "35 in error_code".
+        came: A phrase for the actual value.
+        response: The wrong decoded response, if there is one.
+        path: The wrong field of the response, such as "topics[0].error_code".
+        value: The expected value of that field. None if several values are valid.
+        file: The wrong file, if there is no response. `path` is a remark about the file.
+        at: The position of the first wrong byte in the file.
     """
 
     def __init__(
@@ -89,4 +92,4 @@ class CheckFailedError(Exception):
 
 
 class SkippedError(Exception):
-    """The check does not apply; the message says why."""
+    """The check does not apply. The message gives the reason."""

@@ -1,4 +1,4 @@
-"""A check that failed, as lines: sent, came, expected and why, the first byte that differs, where to look."""
+"""Explains a failed check: the request, the response, the expected behavior, the first wrong byte, and a hint."""
 
 import contextlib
 import json
@@ -22,12 +22,12 @@ _PER_LINE: Final = 16
 
 
 class _Place(NamedTuple):
-    """The first byte that differs.
+    """The first byte that differs from the expectation.
 
     Attributes:
-        words: a sentence's end on it.
-        at: its position in the response, or in a file; None where there is no single one.
-        field: the path of its field, "body.error_code"; empty where it is in none.
+        words: The end of a sentence that describes the byte.
+        at: The position in the response or in a file. None if there is no single position.
+        field: The path of the field, such as "body.error_code". Empty if the byte is in no field.
     """
 
     words: str
@@ -39,7 +39,7 @@ _NOWHERE: Final = _Place("no single byte: see what was expected")
 
 
 def explain(check: Check, error: Exception, exchanges: list[Exchange]) -> dict[str, Any]:
-    """The parts of a failure, in the order in which they are read: sent, came, expected, why, byte, look."""
+    """Return the parts of a failure in reading order: sent, came, expected, why, byte, look."""
     exchange = _exchange_of(error, exchanges)
     came = error.came if isinstance(error, CheckFailedError) else str(error) or type(error).__name__
     place = _place(error, exchange)
@@ -59,7 +59,7 @@ def _exchange_of(error: Exception, exchanges: list[Exchange]) -> Exchange | None
         for exchange in reversed(exchanges):
             if exchange.response is response:
                 return exchange
-    if isinstance(error, BrokenAnswerError):  # several requests may wait; the first of them has no whole answer
+    if isinstance(error, BrokenAnswerError):  # Of several pending requests, the first has no whole response.
         return next(
             (exchange for exchange in exchanges if exchange.response is None), exchanges[-1] if exchanges else None
         )
@@ -67,7 +67,7 @@ def _exchange_of(error: Exception, exchanges: list[Exchange]) -> Exchange | None
 
 
 def _what_came(error: Exception, exchange: Exchange | None, place: _Place) -> list[str]:
-    """The lines of the wrong file, or of the response."""
+    """Return the lines that show the wrong file or the response."""
     if isinstance(error, CheckFailedError) and error.file:
         try:
             with open(error.file, "rb") as file:
@@ -78,7 +78,7 @@ def _what_came(error: Exception, exchange: Exchange | None, place: _Place) -> li
 
 
 def _lines(exchange: Exchange, *, of_request: bool, place: _Place = _NOWHERE) -> list[str]:
-    """The fields of a frame, and its bytes."""
+    """Return the lines that show the fields and the bytes of a frame."""
     frame = exchange.sent if of_request else exchange.received
     if of_request and int.from_bytes(frame[:4], "big") != len(frame) - 4:
         return ["bytes that are no frame", *_hex(frame)]
@@ -101,7 +101,7 @@ def _tree(exchange: Exchange, *, of_request: bool) -> Node:
 
 
 def _fields(node: Node, path: str) -> Iterator[tuple[str, str]]:
-    """The fields of a structure: their paths, and their values as text. Small elements of arrays are one each."""
+    """Yield the path and the value of each field, with small array elements as a single field."""
     for child in node.children or ():
         place = f"{path}{child.name}" if child.name.startswith("[") else f"{path}.{child.name}".lstrip(".")
         if child.type in {ERROR, UNKNOWN}:
@@ -118,12 +118,12 @@ def _fields(node: Node, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_part(one: str, other: str) -> bool:
-    """Is one of two fields the other, or in it?"""
+    """Return whether either field path is a prefix of the other."""
     return bool(one) and (one.startswith(other) or other.startswith(one))
 
 
 def _is_wide(node: Node) -> bool:
-    """Is it more than a number, a text or an empty array?"""
+    """Return whether a field is more than a number, a string or an empty array."""
     if node.type.endswith(ARRAY):
         return bool(node.value)
     return node.type in {ERROR, UNKNOWN} or any(not each.name.startswith("(") for each in node.children or ())
@@ -144,7 +144,7 @@ def _text(node: Node) -> str:
 
 
 def _window(lines: list[str], at: int | None, most: int, kind: str) -> list[str]:
-    """So many lines at most: the first ones, and those around one place."""
+    """Return at most `most` lines: the first ones, and those around the line `at`."""
     if len(lines) <= most:
         return lines
     if at is None or at < most - 2:
@@ -156,7 +156,7 @@ def _window(lines: list[str], at: int | None, most: int, kind: str) -> list[str]
 
 
 def _hex(data: bytes, at: int | None = None) -> list[str]:
-    """The bytes, 16 in a line; the line of one position is marked."""
+    """Return a hex dump with 16 bytes per line. The line with the position `at` is marked."""
     wrong = None if at is None else at // _PER_LINE
     lines = [
         f"{'>' if number == wrong else ' '} {start:6}  {data[start : start + _PER_LINE].hex(' ')}"
@@ -166,7 +166,7 @@ def _hex(data: bytes, at: int | None = None) -> list[str]:
 
 
 def _place(error: Exception, exchange: Exchange | None) -> _Place:
-    """The first byte that is not as it should be."""
+    """Return the first wrong byte."""
     if isinstance(error, CheckFailedError) and error.file:
         note = f", {error.path}" if error.path else ""
         return _Place(f"byte {error.at} of {os.path.basename(error.file)}{note}", error.at)
@@ -219,7 +219,7 @@ def _node(exchange: Exchange, path: str) -> Node | None:
 
 
 def _as_expected(exchange: Exchange, error: CheckFailedError) -> bytes | None:
-    """The frame with the expected value in the field; None where the field cannot hold it."""
+    """Return the response frame with the expected value in the wrong field, or None if the field cannot hold it."""
     holder, name = _holder(exchange.response, error.path)
     if not name:
         return None
@@ -231,7 +231,7 @@ def _as_expected(exchange: Exchange, error: CheckFailedError) -> bytes | None:
     except (ProtocolError, AttributeError, TypeError):
         return None
     finally:
-        with contextlib.suppress(AttributeError):  # some structures cannot be changed
+        with contextlib.suppress(AttributeError):  # Some structures are immutable.
             setattr(holder, name, came)
     return bytes(out)
 

@@ -1,4 +1,4 @@
-"""Members and offsets of groups, as the checks of several stages use them."""
+"""Group members and committed offsets, used by checks of several stages."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -32,16 +32,16 @@ STARTING: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 }
-"""Errors of a coordinator that is not ready yet: clients try again."""
+"""Errors of a coordinator that is not ready yet. Clients retry after these errors."""
 
 
 def code_of(answer: Any) -> str:
-    """The error code of a response with its name."""
+    """Return the error code of a response with its name."""
     return shown("error_code", answer.error_code)
 
 
 def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
-    """Until the coordinator of this group or transactional id is found and has loaded its log."""
+    """Wait until the coordinator of a group or transactional id is available and has loaded its log."""
     request = FindCoordinatorRequest(key=key, key_type=kind)
     b.until(lambda: b.ask(request), lambda found: found.error_code not in STARTING, "a coordinator", code_of)
     if kind == GROUP:
@@ -55,7 +55,7 @@ def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
 
 @dataclass(slots=True)
 class Member:
-    """A member of a group of the classic protocol, on a connection of its own."""
+    """A member of a group of the classic protocol, with its own connection."""
 
     b: Subject
     group: str
@@ -70,7 +70,7 @@ class Member:
         self.wire = self.b.connect()
 
     def join_request(self) -> JoinGroupRequest:
-        """A request to join, or to join again."""
+        """Return a request to join or rejoin the group."""
         return JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session,
@@ -82,11 +82,11 @@ class Member:
         )
 
     def send_join(self) -> None:
-        """Ask to join, and wait for nothing."""
+        """Send a JoinGroup request without waiting for the response."""
         self.wire.send(self.join_request(), self.b.newest(JoinGroupRequest))
 
     def joined(self) -> Any:
-        """The answer to that; the id and the generation are kept."""
+        """Return the response to the JoinGroup request, and store its member id and generation."""
         answer = self.wire.receive()
         if answer.member_id:
             self.member_id = answer.member_id
@@ -95,7 +95,7 @@ class Member:
         return answer
 
     def join(self) -> Any:
-        """Join, with the id that the coordinator gives first (KIP-394)."""
+        """Join the group, repeating the request with the member id assigned by the coordinator (KIP-394)."""
         self.send_join()
         answer = self.joined()
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -105,7 +105,7 @@ class Member:
         return answer
 
     def sync_request(self, **assignments: bytes) -> SyncGroupRequest:
-        """A request to sync, with assignments by member id if this is the leader."""
+        """Return a SyncGroup request. The leader passes the assignments by member id."""
         given = [SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in assignments.items()]
         return SyncGroupRequest(
             group_id=self.group,
@@ -116,11 +116,11 @@ class Member:
         )
 
     def sync(self, **assignments: bytes) -> Any:
-        """The answer to that."""
+        """Send a SyncGroup request and return its response."""
         return self.b.ask(self.sync_request(**assignments), wire=self.wire)
 
     def heartbeat(self, generation: int | None = None) -> Any:
-        """The answer to a heartbeat."""
+        """Send a heartbeat and return its response."""
         request = HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation if generation is None else generation,
@@ -130,20 +130,20 @@ class Member:
         return self.b.ask(request, wire=self.wire)
 
     def leave(self) -> Any:
-        """The answer to leaving."""
+        """Leave the group and return the response."""
         identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
         request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[identity])
         return self.b.ask(request, wire=self.wire)
 
     def settle(self) -> "Member":
-        """Join alone and sync: the group is stable."""
+        """Join as the only member and sync, so that the group is stable."""
         self.join()
         self.b.same(self.sync(**{self.member_id: b"all"}), "error_code", 0, "a stable group to work with")
         return self
 
 
 def new_group(b: Subject) -> str:
-    """A group id whose coordinator is ready."""
+    """Return a new group id whose coordinator is ready."""
     name = b.name("group")
     wait_for_coordinator(b, name)
     return name
@@ -152,7 +152,7 @@ def new_group(b: Subject) -> str:
 def commit(
     b: Subject, group: str, topic: str, offset: int, member: str = "", generation: int = -1, text: str | None = ""
 ) -> Any:
-    """The response to a commit for partition 0."""
+    """Commit an offset for partition 0 and return the response."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=text)
     request = OffsetCommitRequest(
         group_id=group,
@@ -164,7 +164,7 @@ def commit(
 
 
 def committed(b: Subject, group: str, topic: str | None, *, stable: bool = False) -> Any:
-    """The response to OffsetFetch for partition 0, or for all that the group has committed."""
+    """Return the OffsetFetch response for partition 0, or for all committed offsets of the group."""
     topics = None if topic is None else [OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
     request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
     return b.ask(request)

@@ -1,4 +1,4 @@
-"""The broker that --start names: started, killed, and started again on the same port and directory."""
+"""The broker process of --start, which is started, killed and restarted on the same port and directory."""
 
 import contextlib
 import os
@@ -18,18 +18,24 @@ _PAUSE_S: Final = 0.05
 _ANSWER_S: Final = 5.0
 START_LIMIT_S: Final = 120.0
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end the grader; the broker that it has started ends with it."""
+"""The signals that end the grader. It stops the broker that it started first."""
 
 
 class BrokerProcess:
-    """A broker in a process group of its own.
+    """A broker in its own process group.
 
     Args:
-        command: words for a shell-like line; {port} and {dir} stand for the port and the directory.
+        command: A command line split like a shell's. {port} and {dir} are replaced by the port and the directory.
+        address: The address of the broker.
+        directory: The data directory of the broker.
     """
 
     def __init__(self, command: str, address: Address, directory: str) -> None:
-        """ValueError for a command that names no port."""
+        """Parse the command without starting the broker.
+
+        Raises:
+            ValueError: The command does not contain {port}.
+        """
         if "{port}" not in command:
             raise ValueError(f"--start {command!r} has no {{port}}")
         self.address = address
@@ -44,11 +50,14 @@ class BrokerProcess:
 
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
-        """Start it, and stop it at the end of the block, which a signal brings about, too.
+        """Start the broker, and stop it at the end of the block or on a signal.
 
-        SystemExit for SIGINT, SIGTERM and SIGHUP; a second one of them ends the broker with SIGKILL. Errors as `start`.
+        Raises:
+            OSError: The command cannot be executed.
+            ValueError: The broker ended or did not answer.
+            SystemExit: SIGINT, SIGTERM or SIGHUP arrived. A second signal kills the broker with SIGKILL.
         """
-        in_main = threading.current_thread() is threading.main_thread()  # no other thread may have handlers
+        in_main = threading.current_thread() is threading.main_thread()  # Only the main thread can set signal handlers.
         before = {number: signal.signal(number, self._on_signal) for number in _ENDING} if in_main else {}
         try:
             self.start()
@@ -60,7 +69,12 @@ class BrokerProcess:
                 signal.signal(number, handler)
 
     def start(self) -> None:
-        """Start it and wait until it answers ApiVersions. OSError; ValueError when it does not get so far."""
+        """Start the broker and wait until it answers ApiVersions.
+
+        Raises:
+            OSError: The command cannot be executed.
+            ValueError: The broker ended or did not answer.
+        """
         self._is_forking = True
         try:
             self._child = subprocess.Popen(  # noqa: S603 - the command that the user gave for this
@@ -80,11 +94,11 @@ class BrokerProcess:
             time.sleep(_PAUSE_S)
 
     def stop(self) -> None:
-        """End it with SIGTERM, and with SIGKILL where that does not help."""
+        """Stop the broker with SIGTERM, or with SIGKILL if it does not exit in time."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill the broker with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
@@ -92,7 +106,7 @@ class BrokerProcess:
         self._asked_to_end = number
         if is_leaving:
             self._send(signal.SIGKILL)
-        elif not self._is_forking:  # `start` raises it once the child is known
+        elif not self._is_forking:  # start() raises it once the child's id is available.
             raise SystemExit(128 + number)
 
     def _end(self, number: signal.Signals) -> None:
@@ -100,27 +114,27 @@ class BrokerProcess:
             return
         end = time.monotonic() + START_LIMIT_S
         self._send(number)
-        while self._child.poll() is None or self._send(0):  # a script may end before the broker that it runs
+        while self._child.poll() is None or self._send(0):  # A script can exit before the broker it runs.
             if time.monotonic() > end:
                 self._send(signal.SIGKILL)
                 self._child.wait()
                 break
             time.sleep(_PAUSE_S)
-        self._child = None  # not before: a signal may interrupt the wait
+        self._child = None  # Keep the child until here, because a signal can interrupt the wait.
 
     def _send(self, number: int) -> bool:
-        """Send a signal to the process group; false where it has no process any more."""
+        """Send a signal to the process group, and return whether the group still exists."""
         if self._child is None:
             return False
         try:
             os.killpg(self._child.pid, number)
-        except (ProcessLookupError, PermissionError):  # macOS refuses where only ended processes are left
+        except (ProcessLookupError, PermissionError):  # macOS denies signals to groups of exited processes.
             return False
         return True
 
 
 def free_port() -> int:
-    """A port without a listener."""
+    """Return a free TCP port."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Producing and fetching, as the checks of several stages do it."""
+"""Helpers that produce, fetch and list offsets, for checks of several stages."""
 
 import time
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.record import NewRecord, Record
 
 TIME: Final = int(time.time() * 1000) - 60_000
-"""The timestamp of most records, in milliseconds: a minute ago, so that neither retention nor `segment.ms` counts."""
+"""The timestamp of most records in milliseconds: one minute ago, so that retention and `segment.ms` do not apply."""
 PRODUCED: Final = "responses[0].partition_responses[0]"
 PRODUCE_ERROR: Final = f"{PRODUCED}.error_code"
 FETCHED: Final = "responses[0].partitions[0]"
@@ -24,7 +24,7 @@ LATEST: Final = -1
 
 
 def new_records(*values: str, key: str | None = None, start: int = TIME) -> list[NewRecord]:
-    """Records with these values, a millisecond apart."""
+    """Return records with these values, one millisecond apart."""
     return [
         NewRecord(None if key is None else key.encode(), value.encode(), start + at) for at, value in enumerate(values)
     ]
@@ -33,24 +33,24 @@ def new_records(*values: str, key: str | None = None, start: int = TIME) -> list
 def produce_request(
     topic: str, records: bytes | bytearray, *, acks: int = -1, partition: int = 0, transactional_id: str | None = None
 ) -> ProduceRequest:
-    """A request for one partition."""
+    """Return a Produce request for one partition."""
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=records)])
     return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=30000, topic_data=[data])
 
 
 def send(b: Subject, topic: str, records: bytes | bytearray, *, version: int | None = None, **options: Any) -> Any:
-    """The response to these records; `options` are those of `produce_request`."""
+    """Produce these records and return the response. The options are those of `produce_request`."""
     return b.ask(produce_request(topic, records, **options), version)
 
 
 def produce(b: Subject, topic: str, *values: str, version: int | None = None, **options: Any) -> Any:
-    """The response to a batch of format v2 with these values; `options` are those of `build_batch`."""
+    """Produce the values in one batch of format v2 and return the response. The options are those of `build_batch`."""
     batch = build_batch(new_records(*values), **options)
     return send(b, topic, batch, version=version)
 
 
 def write(b: Subject, topic: str, *values: str, **options: Any) -> int:
-    """Produce as above; returns the base offset. A check that only needs records uses this one."""
+    """Produce the values, check that the broker accepts them, and return the base offset."""
     answer = produce(b, topic, *values, **options)
     b.same(answer, PRODUCE_ERROR, 0, "records to work with")
     offset: int = answer.responses[0].partition_responses[0].base_offset
@@ -70,7 +70,7 @@ def fetch_request(  # noqa: PLR0913 - one argument for each field that a check d
     session_id: int = 0,
     session_epoch: int = -1,
 ) -> FetchRequest:
-    """A request for one partition; `wait` is in milliseconds."""
+    """Return a Fetch request for one partition. `wait` is in milliseconds."""
     asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=partition_max)
     return FetchRequest(
         max_wait_ms=wait,
@@ -84,18 +84,18 @@ def fetch_request(  # noqa: PLR0913 - one argument for each field that a check d
 
 
 def fetch(b: Subject, topic: str, offset: int = 0, version: int | None = None, **options: Any) -> Any:
-    """The response to `fetch_request`."""
+    """Send a `fetch_request` and return the response."""
     request = fetch_request(topic, offset, **options)
     return b.ask(request, version)
 
 
 def batches_in(answer: Any) -> list[Batch]:
-    """The batches of the first partition of a fetch response."""
+    """Return the batches of the first partition in a Fetch response."""
     return list(iter_batches(answer.responses[0].partitions[0].records or b""))
 
 
 def records_in(answer: Any) -> list[Record]:
-    """The records of the first partition of a fetch response, without markers."""
+    """Return the records of the first partition in a Fetch response, without transaction markers."""
     return [
         record
         for batch in batches_in(answer)
@@ -105,12 +105,12 @@ def records_in(answer: Any) -> list[Record]:
 
 
 def values_of(records: Sequence[Record]) -> list[str]:
-    """The values as text."""
+    """Return the record values as strings."""
     return [bytes(record.value or b"").decode() for record in records]
 
 
 def offset_of(b: Subject, topic: str, timestamp: int, version: int | None = None, *, committed: bool = False) -> Any:
-    """The response to ListOffsets for partition 0."""
+    """Return the ListOffsets response for partition 0."""
     partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     request = ListOffsetsRequest(
         isolation_level=int(committed), topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
@@ -119,10 +119,10 @@ def offset_of(b: Subject, topic: str, timestamp: int, version: int | None = None
 
 
 def has_values(b: Subject, answer: Any, values: Sequence[str]) -> None:
-    """The first partition of a fetch response has records with these values."""
+    """Check that the first partition of a Fetch response has records with these values."""
     b.equal(values_of(records_in(answer)), values, "the values", answer, RECORDS)
 
 
 def ends_at(b: Subject, topic: str, offset: int) -> None:
-    """Partition 0 ends at this offset."""
+    """Check that the log end offset of partition 0 is `offset`."""
     b.same(offset_of(b, topic, LATEST), OFFSET, offset)

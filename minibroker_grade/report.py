@@ -1,4 +1,4 @@
-"""The outcome of a run: lines for people, JSON, and JUnit XML. The files are whole after each check."""
+"""Reports results as text, JSON and JUnit XML. The files are rewritten after each check and always complete."""
 
 import errno
 import json
@@ -12,16 +12,21 @@ from minibroker_grade.runner import Result
 
 
 class Report:
-    """The results so far. A grader that is killed leaves them in its files.
+    """The results so far. The files stay complete even if the grader is killed.
 
     Args:
-        address: of the broker.
-        chosen: the number of checks that were chosen.
-        json_file, junit_file: are written with each result, a device or a pipe at the end; None for no file.
+        address: The broker's address.
+        chosen: The number of selected checks.
+        json_file: The JSON file, or None. A device or a pipe is written only at the end, a file after each result.
+        junit_file: The JUnit XML file, or None, written like the JSON file.
     """
 
     def __init__(self, address: str, chosen: int, json_file: str | None, junit_file: str | None) -> None:
-        """Write the files without a result. OSError."""
+        """Write the files without results.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         self.results: list[Result] = []
         self._address = address
         self._chosen = chosen
@@ -30,16 +35,24 @@ class Report:
         self._write()
 
     def add(self, result: Result) -> None:
-        """Take the next result, and write the files. OSError."""
+        """Add a result and rewrite the files.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         self.results.append(result)
         self._write()
 
     def end(self) -> None:
-        """No result comes any more. OSError."""
+        """Write the files for the last time, including devices and pipes.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
         self._write(is_end=True)
 
     def json(self) -> str:
-        """All results as one JSON object."""
+        """Return all results as one JSON object."""
         checks = [_as_dict(result) for result in self.results]
         return json.dumps({"broker": self._address, "chosen": self._chosen, "checks": checks}, indent=2) + "\n"
 
@@ -53,7 +66,7 @@ class Report:
 
 
 def failure_text(result: Result) -> str:
-    """A failed check, part by part."""
+    """Return a failed check as text, one part after another."""
     failure = result.failure
     head = "the broker died" if result.outcome == "died" else "failed"
     lines = [f"{result.check.name}: {head}" + (f": {result.reason}" if result.outcome == "died" else "")]
@@ -65,7 +78,7 @@ def failure_text(result: Result) -> str:
 
 
 def summary(stages: Sequence[Stage], results: Sequence[Result], chosen: int) -> str:
-    """A line for each stage, and one for all of them; `chosen` is the number of checks that were to be run."""
+    """Return one line per stage and a total. `chosen` is the number of selected checks."""
     lines = [f"stopped after {len(results)} of {chosen} checks"] if len(results) < chosen else []
     for stage in stages:
         mine = [result for result in results if result.check.stage == stage.name]
@@ -100,7 +113,11 @@ def _is_device(path: str) -> bool:
 
 
 def _replace(path: str, content: str) -> None:
-    """Put the content in place of a file's at once, so that a kill leaves the one or the other. OSError."""
+    """Replace the file atomically, so that a kill leaves either the old or the new content.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "is a directory", path)
     is_device = _is_device(path)
@@ -112,7 +129,7 @@ def _replace(path: str, content: str) -> None:
 
 
 def as_junit(address: str, results: Sequence[Result]) -> str:
-    """All results as JUnit XML: a suite for each stage."""
+    """Return all results as JUnit XML, with one suite per stage."""
     root = ET.Element("testsuites", name=f"minibroker grade {address}")
     suites: dict[str, list[Result]] = {}
     for result in results:

@@ -1,4 +1,4 @@
-"""Runs checks one after the other; each has its limit, and a broker that dies is noticed."""
+"""Runs checks one after another, with a time limit for each, and detects a broker that has died."""
 
 import socket
 import struct
@@ -17,19 +17,21 @@ from minibroker_protocol.errors import ProtocolError
 _ANSWER_S: Final = 5.0
 
 _LACKING: Final = (LookupError, AttributeError, TypeError, ValueError, StopIteration, struct.error)
-"""Errors of a check that reads an element which the broker has left out."""
+"""Exceptions raised by a check that reads an element missing in the response."""
 
 Outcome = Literal["passed", "failed", "skipped", "died"]
 
 
 @dataclass(slots=True)
 class Result:
-    """A check with its outcome.
+    """The outcome of a check.
 
     Attributes:
-        reason: of a check that was skipped or that the broker did not survive.
-        failure: what `explain` has of it; empty unless it failed or the broker died.
-        seconds: of wall time.
+        check: The check.
+        outcome: How the check ended.
+        reason: Why the check was skipped, or that the broker died.
+        failure: The result of `explain` if the check failed or the broker died, otherwise empty.
+        seconds: The wall-clock duration.
     """
 
     check: Check
@@ -40,13 +42,13 @@ class Result:
 
     @property
     def has_failed(self) -> bool:
-        """Has the broker given a wrong answer, or none?"""
+        """Whether the broker gave a wrong answer or none."""
         return self.outcome in {"failed", "died"}
 
 
 @dataclass(slots=True)
 class Target:
-    """The broker to be graded, and what the grader knows of it."""
+    """The broker to grade, with its data directory and process if known."""
 
     address: Address
     data_dir: str | None = None
@@ -54,10 +56,9 @@ class Target:
 
 
 def run(target: Target, checks: Sequence[Check], done: Callable[[Result], None]) -> list[Result]:
-    """Run the checks; `done` gets each result as it comes.
+    """Run the checks, and pass each result to `done` immediately.
 
-    After a check that ends the broker it is started again if the target has its process. If not, all that is left is
-    skipped.
+    If a check kills the broker, the broker is restarted. Without its process, the remaining checks are skipped.
     """
     results: list[Result] = []
     for at, check in enumerate(checks):
@@ -73,7 +74,7 @@ def run(target: Target, checks: Sequence[Check], done: Callable[[Result], None])
 
 
 def run_check(target: Target, check: Check) -> Result:
-    """Run one check; it ends at its limit at the latest."""
+    """Run one check within its time limit."""
     start = time.monotonic()
     subject = Subject(target.address, check.limit, target.data_dir, target.process)
     outcome: Outcome = "passed"
@@ -96,7 +97,7 @@ def run_check(target: Target, check: Check) -> Result:
 
 
 def is_alive(address: Address) -> bool:
-    """Does it accept a connection?"""
+    """Return whether the broker accepts a connection."""
     try:
         socket.create_connection(address, timeout=_ANSWER_S).close()
     except OSError:
@@ -105,9 +106,10 @@ def is_alive(address: Address) -> bool:
 
 
 def _gone(address: Address, deadline: float, patience: float) -> str:
-    """The words for a broker that cannot be asked any more; empty if it can be.
+    """Return the reason why the broker is unavailable, or an empty string.
 
-    It is asked only when a check has waited up to its limit: one that is silent would have each of them wait.
+    A request is sent only if the check has reached its time limit. Otherwise every check would wait for a silent
+    broker.
     """
     if not is_alive(address):
         return "accepts no connection any more"

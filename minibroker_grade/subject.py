@@ -1,4 +1,4 @@
-"""The broker under test as a check sees it: requests, expectations, and topics of its own."""
+"""The broker as seen by a check: requests, expectations, and topics created for the check."""
 
 import dataclasses
 import re
@@ -36,18 +36,18 @@ _NEWEST: Final = {
     ApiKey.TXN_OFFSET_COMMIT: 3, ApiKey.END_TXN: 3,
 }
 # fmt: on
-"""The newest versions that the checks ask in, of those that name topics and that brokers of Kafka 2.8 serve."""
+"""The newest versions used by the checks. They identify topics by name and are supported by Kafka 2.8 brokers."""
 STEP: Final = re.compile(r"(\w+)|\[(\d+)\]")
-"""A step of a path to a field: a name, or the index of an element."""
+"""A step of a field path: a field name, or an array index."""
 
 
 class Subject:
-    """A broker during one check.
+    """The broker during one check.
 
     Attributes:
-        data_dir: the broker's log directory; None when the grader does not know it.
-        process: what starts and kills it; None without --start.
-        exchanges: all that was sent and received so far.
+        data_dir: The broker's log directory, or None if unknown.
+        process: The broker's process, or None without --start.
+        exchanges: All requests and responses so far.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Subject:
         self._versions: dict[int, tuple[int, int]] | None = None
 
     def connect(self) -> Wire:
-        """A new connection, which the end of the check closes."""
+        """Return a new connection that is closed at the end of the check."""
         wire = Wire(self.address, self.exchanges, self.deadline)
         self._wires.append(wire)
         return wire
 
     def left(self) -> float:
-        """Seconds until the check's limit."""
+        """Return the seconds until the check's time limit."""
         return max(self.deadline - time.monotonic(), 0.001)
 
     def close(self) -> None:
@@ -81,13 +81,16 @@ class Subject:
 
     @property
     def wire(self) -> Wire:
-        """The connection of all that needs none of its own."""
+        """The connection shared by all requests that do not need their own."""
         if self._wire is None:
             self._wire = self.connect()
         return self._wire
 
     def ask(self, request: Any, version: int | None = None, wire: Wire | None = None) -> Any:
-        """The response to a request, in `newest` or this version. Skip the check where the broker does not serve it."""
+        """Send a request and return its response.
+
+        The version is `newest` by default. If the broker does not serve it, the check is skipped.
+        """
         version = self.newest(request.__class__) if version is None else version
         if key_of(request.__class__) != ApiKey.API_VERSIONS:
             self.need(key_of(request.__class__), version)
@@ -96,7 +99,11 @@ class Subject:
         return wire.receive()
 
     def newest(self, request: type[Any], last: int | None = None) -> int:
-        """The newest version that the broker serves, at most `last` or the checks' own; else the check is skipped."""
+        """Return the newest version that the broker serves, limited to `last` or to the newest version of the checks.
+
+        Raises:
+            SkippedError: The broker serves no such version.
+        """
         key = key_of(request)
         known = schema_of(request).versions
         first, newest = self.versions.get(key, (0, -1))
@@ -110,14 +117,18 @@ class Subject:
         return version
 
     def need(self, key: ApiKey, version: int) -> None:
-        """Skip the check where the broker does not serve this version."""
+        """Check that the broker serves this version of an API.
+
+        Raises:
+            SkippedError: The broker does not serve it.
+        """
         first, last = self.versions.get(key, (0, -1))
         if not first <= version <= last:
             raise SkippedError(f"the broker does not serve {key.message} {version}")
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """The first and last version of each API that the broker says it serves."""
+        """The first and last version of each API in the broker's ApiVersions response."""
         if self._versions is None:
             self.wire.send(ApiVersionsRequest(), 0)
             served = self.wire.receive().api_keys
@@ -126,45 +137,47 @@ class Subject:
 
     @staticmethod
     def frame_of(request: Any, version: int) -> bytes:
-        """The bytes of a request, for `send_bytes`."""
+        """Return the bytes of a request, for `send_bytes`."""
         return frame_of(request, version, 0)
 
     def reaches(self, address: Address) -> bool:
-        """Does a process accept connections at this address?"""
+        """Return whether this address accepts connections."""
         try:
             Wire(address, self.exchanges, self.deadline).close()
         except OSError:
             return False
         return True
 
-    # Expectations.
-
     def same(self, response: Any, path: str, expected: Any, note: str = "") -> None:
-        """The field that the path leads to has this value."""
+        """Check that the field at this path has the expected value."""
         value = self.at(response, path)
         if value != expected:
             why = f" ({note})" if note else ""
             raise CheckFailedError(f"{shown(path, expected)}{why}", shown(path, value), response, path, expected)
 
     def holds(self, truth: object, expected: str, response: Any = None, path: str = "", *, came: str = "") -> None:
-        """Something is so, of the field that the path leads to; `came` are the words for what is so instead."""
+        """Check a condition on the field at this path. `came` describes the actual value."""
         if not truth:
             raise CheckFailedError(expected, came or shown(path, self.at(response, path)), response, path)
 
     def equal(self, value: object, expected: object, subject: str, response: Any = None, path: str = "") -> None:
-        """A value that was read out of a response."""
+        """Check a value computed from a response."""
         if value != expected:
             raise CheckFailedError(f"{_brief(expected)} as {subject}", f"{_brief(value)} as {subject}", response, path)
 
     def attempt(self, act: Callable[[], object], expected: str, response: Any = None, path: str = "") -> None:
-        """Something that must not raise an error of the protocol."""
+        """Call `act`, and fail the check if it raises a ProtocolError."""
         try:
             act()
         except ProtocolError as error:
             raise CheckFailedError(expected, str(error), response, path) from None
 
     def at(self, response: Any, path: str) -> Any:
-        """The value that a path leads to. CheckFailedError where an array is too short."""
+        """Return the value at this path.
+
+        Raises:
+            CheckFailedError: An array is too short.
+        """
         value = response
         for found in STEP.finditer(path):
             name, index = found.groups()
@@ -188,9 +201,10 @@ class Subject:
         expected: str,
         read: Callable[[Any], str] | None = None,
     ) -> Any:
-        """Ask until it is so; returns the last answer.
+        """Repeat a request until `is_done` accepts the response, and return that response.
 
-        CheckFailedError at the check's limit, with the words that `read` has for the last answer.
+        Raises:
+            CheckFailedError: The check's time limit expired. `read` describes the last response.
         """
         while True:
             answer = ask()
@@ -201,15 +215,13 @@ class Subject:
                 raise CheckFailedError(expected, f"{came}, up to the check's limit", answer)
             time.sleep(_PAUSE_S)
 
-    # Things to work with.
-
     @staticmethod
     def name(kind: str = "topic") -> str:
-        """An unused name."""
+        """Return an unused name."""
         return f"grade-{kind}-{secrets.token_hex(4)}"
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
-        """The name of a new topic whose leaders are ready; underscores in the keys are dots."""
+        """Create a topic, wait for its leaders, and return its name. Underscores in config keys become dots."""
         name = self.name()
         settings = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
@@ -219,7 +231,7 @@ class Subject:
         return name
 
     def wait_for_leaders(self, name: str, partitions: int = 1) -> None:
-        """Until Metadata and the partitions themselves know their leader: Kafka learns of it a moment later."""
+        """Wait until Metadata and the partitions report a leader. In Kafka, the partitions can be slightly later."""
         version = self.newest(MetadataRequest, 1)
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
         self.until(
@@ -244,7 +256,7 @@ class Subject:
 
 
 def shown(path: str, value: Any) -> str:
-    """A field and its value for people; errors get their names."""
+    """Return a field's path and value as text, with the names of error codes."""
     text = _brief(value)
     if path.endswith("error_code") and isinstance(value, int):
         with_name = next((code.name for code in ErrorCode if int(code) == value), "")
@@ -253,7 +265,7 @@ def shown(path: str, value: Any) -> str:
 
 
 def _brief(value: Any) -> str:
-    """A value in a few words; structures are counted."""
+    """Return a short text for a value. Lists of structures are replaced by their length."""
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(cast("memoryview", value))
         first = data[:_MOST_BYTES]
@@ -268,7 +280,7 @@ def _brief(value: Any) -> str:
 
 
 def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
-    """The first place where two byte strings are not the same; None where they are."""
+    """Return the first position at which two byte strings differ, or None if they are equal."""
     for at, (one, other) in enumerate(zip(ours, theirs, strict=False)):
         if one != other:
             return at

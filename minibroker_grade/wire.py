@@ -1,4 +1,4 @@
-"""A connection of the grader: requests as bytes, and what came back, all of it kept for the report."""
+"""A connection of the grader that records all requests and responses for the report."""
 
 import contextlib
 import socket
@@ -27,11 +27,14 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class Exchange:
-    """A request and its response, as bytes with their lengths in front.
+    """A request and its response, as bytes including the length prefix.
 
     Attributes:
-        key, version: the API, and the version of the response, which is that of the request but for KIP-511.
-        response: the decoded response; None before it has come, and when it could not be decoded.
+        key: The API key.
+        version: The version of the response. It equals the request's, except after a KIP-511 downgrade.
+        sent: The request's frame.
+        received: The bytes of the response so far.
+        response: The decoded response. None until it has arrived, or if decoding fails.
     """
 
     key: int
@@ -42,13 +45,14 @@ class Exchange:
 
 
 class BrokenAnswerError(Exception):
-    """The broker's answer is none, or cannot be read; the message says why.
+    """The response is missing or malformed. The message gives the reason.
 
     Args:
-        expected: a phrase.
-        byte: the first byte that is wrong, if it is known.
-        where: words that follow its number: ", in header.correlation_id".
-        field: the path of its field.
+        message: The reason.
+        expected: A phrase for what was expected.
+        byte: The position of the first wrong byte, if known.
+        where: Text after the position, such as ", in header.correlation_id".
+        field: The path of the field.
     """
 
     def __init__(
@@ -67,10 +71,14 @@ class BrokenAnswerError(Exception):
 
 
 class Wire:
-    """A connection. `exchanges` is the list that every request is added to; `deadline` is in `time.monotonic`."""
+    """A connection to the broker. It adds each request to `exchanges`. `deadline` is a `time.monotonic` time."""
 
     def __init__(self, address: Address, exchanges: list[Exchange], deadline: float) -> None:
-        """Connect. OSError."""
+        """Connect to the broker.
+
+        Raises:
+            OSError: The connection failed.
+        """
         self._exchanges = exchanges
         self._waiting: list[tuple[Exchange, Any]] = []
         self._deadline = deadline
@@ -83,19 +91,27 @@ class Wire:
         self._socket.close()
 
     def send(self, request: Any, version: int) -> None:
-        """Send a request. BrokenAnswerError when the broker has closed the connection."""
+        """Send a request.
+
+        Raises:
+            BrokenAnswerError: The broker has closed the connection.
+        """
         self._number += 1
         self.send_frame(frame_of(request, version, self._number), request, version)
 
     def send_bytes(self, data: bytes, *, is_request: bool = False) -> None:
-        """Send bytes of which no report tells, unless they are a request that has no answer. BrokenAnswerError."""
+        """Send raw bytes. They are recorded only if they are a request without a response.
+
+        Raises:
+            BrokenAnswerError: The broker has closed the connection.
+        """
         if is_request:
             self._exchanges.append(Exchange(-1, 0, data))
         with self._limited("bytes could not be sent"):
             self._socket.sendall(data)
 
     def send_frame(self, frame: bytes, request: Any, version: int, *, already: int = 0) -> None:
-        """Send bytes that stand for this request, whatever they are; so many of them were sent before."""
+        """Send arbitrary bytes as the frame of this request. The first `already` bytes have been sent before."""
         exchange = Exchange(key_of(request.__class__), version, bytes(frame))
         self._exchanges.append(exchange)
         self._waiting.append((exchange, request))
@@ -103,7 +119,11 @@ class Wire:
             self._socket.sendall(frame[already:])
 
     def receive(self) -> Any:
-        """The response to the first request that has none yet. BrokenAnswerError."""
+        """Return the response to the first pending request.
+
+        Raises:
+            BrokenAnswerError: The response is missing or malformed.
+        """
         exchange, request = self._waiting.pop(0)
         expected_id = struct.unpack_from(">i", exchange.sent, 8)[0]
         exchange.received = frame = self.receive_frame(exchange)
@@ -125,7 +145,11 @@ class Wire:
         return exchange.response
 
     def receive_frame(self, exchange: Exchange) -> bytes:
-        """The next frame with its length. BrokenAnswerError; what came of it stays in the exchange."""
+        """Return the next frame with its length prefix. The exchange keeps the bytes of an incomplete frame.
+
+        Raises:
+            BrokenAnswerError: The frame is incomplete, or its length is invalid.
+        """
         head = self._receive(4, exchange)
         (length,) = _LENGTH.unpack(head)
         if not 0 <= length <= _LARGEST:
@@ -139,7 +163,7 @@ class Wire:
         return head + self._receive(length, exchange)
 
     def is_silent(self, seconds: float) -> bool:
-        """Does nothing come for so long? False for a byte, and for the end of the connection."""
+        """Return whether the broker sends nothing and keeps the connection open for this many seconds."""
         self._socket.settimeout(seconds)
         try:
             self._socket.recv(1, socket.MSG_PEEK)
@@ -150,7 +174,11 @@ class Wire:
         return False
 
     def is_closed(self) -> bool:
-        """Does the broker close the connection without another byte? Waits for it. BrokenAnswerError at the limit."""
+        """Wait for the broker, and return whether it closes the connection without sending another byte.
+
+        Raises:
+            BrokenAnswerError: The connection stays open up to the check's time limit.
+        """
         self._socket.settimeout(self._left())
         try:
             return self._socket.recv(1) == b""
@@ -194,7 +222,7 @@ class Wire:
 
 
 def answers(address: Address, seconds: float) -> bool:
-    """Does a broker there answer ApiVersions within so many seconds?"""
+    """Return whether the broker at this address answers ApiVersions within this many seconds."""
     try:
         wire = Wire(address, [], time.monotonic() + seconds)
     except OSError:
@@ -235,7 +263,7 @@ def _decoded(exchange: Exchange, request: object) -> Any:
 
 
 def frame_of(request: object, version: int, correlation_id: int) -> bytes:
-    """The bytes of a request with its length and its header."""
+    """Return a request's bytes with its length prefix and header."""
     body = bytearray(_HEADER.pack(key_of(request.__class__), version, correlation_id))
     body += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
     cls = type(request)

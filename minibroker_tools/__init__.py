@@ -1,5 +1,5 @@
-"""Kafka's command line tools in Python: `kafka-topics`, `kafka-console-producer` and their kin, without a JVM.
+"""Python versions of Kafka's command line tools, such as `kafka-topics` and `kafka-console-producer`, without a JVM.
 
-They speak Kafka's protocol with the codec of `minibroker_protocol` over blocking sockets, so they work against every
-broker, Apache Kafka included.
+The tools use the codec of `minibroker_protocol` over blocking sockets. They work with any Kafka broker, Apache Kafka
+included.
 """

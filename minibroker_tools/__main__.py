@@ -1,4 +1,4 @@
-"""`python -m minibroker_tools kafka-topics --list ...`."""
+"""Entry point for `python -m minibroker_tools kafka-topics --list ...`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""From the name of a tool to its module: `minibroker-tools kafka-topics ...`, or a link named after the tool."""
+"""Runs a tool by its name: `minibroker-tools kafka-topics ...`, or a link named after the tool."""
 
 import os
 import sys
@@ -49,7 +49,7 @@ TOOLS: Final = {
     "zookeeper-server-start": "zookeeper",
     "zookeeper-shell": "zookeeper",
 }
-"""The tools by their names, with their modules in `minibroker_tools.commands`."""
+"""The module of each tool in `minibroker_tools.commands`."""
 
 _CLASSES: Final = {
     "kafka.admin.ConsumerGroupCommand": "kafka-consumer-groups",
@@ -96,12 +96,12 @@ _CLASSES: Final = {
     "kafka.tools.ClusterTool": "kafka-cluster",
     "org.apache.kafka.tools.ClusterTool": "kafka-cluster",
 }
-"""The classes that `kafka-run-class` is called with."""
+"""The tool for each Java class that `kafka-run-class` accepts."""
 _INTERRUPTED: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool that the program's own name or the first argument names; returns the exit status."""
+    """Run the tool named by the program's own name or by the first argument, and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = _plain(os.path.basename(sys.argv[0])) if arguments is None else PROGRAM
     if own in TOOLS or own == "kafka-run-class":
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # `| head` and `| grep -q` close the pipe; Java's tools take no notice
+    except BrokenPipeError:  # `| head` and `| grep -q` close the pipe. Java's tools ignore that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
@@ -131,7 +131,7 @@ def _run(words: list[str]) -> int:
 
 
 def run_tool(tool: str, arguments: Sequence[str]) -> int:
-    """Run a tool of `TOOLS` and report its failure; returns the exit status."""
+    """Run a tool of `TOOLS`, report a failure on standard error, and return the exit status."""
     module = import_module(f"minibroker_tools.commands.{TOOLS[tool]}")
     options: Options = module.options(tool)
     try:
@@ -163,5 +163,5 @@ def _run_class(words: Sequence[str]) -> int:
 
 
 def _plain(name: str) -> str:
-    """A tool's name without its folder and without `.sh`."""
+    """Return a tool's name without its directory and `.sh` suffix."""
     return os.path.basename(name).removesuffix(".sh")

@@ -10,7 +10,7 @@ Answer = TypeVar("Answer")
 
 
 class ToolError(Exception):
-    """A tool cannot go on; the message is for the user. The tool ends with `status`."""
+    """A failure that ends the tool with exit status `status`. The message is shown to the user."""
 
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
@@ -19,19 +19,19 @@ class ToolError(Exception):
 
 
 class UsageError(ToolError):
-    """The command line does not fit; the usage of the tool follows the message."""
+    """An invalid command line. The tool's usage is printed after the message."""
 
 
 class UnreachableError(ToolError):
-    """No broker answered in time, or the connection broke. The message names the addresses that were tried."""
+    """No broker answered in time, or the connection broke. The message names the addresses tried."""
 
 
 class TimedOutError(UnreachableError):
-    """The time was over before a broker had answered."""
+    """The timeout expired before a broker answered."""
 
 
 class LoginError(ToolError):
-    """The broker refused the login, or TLS did not come about."""
+    """The broker refused the login, or the TLS handshake failed."""
 
 
 _MESSAGES: Final = {
@@ -92,7 +92,7 @@ _CLASSES: Final = {
 
 
 class ApiError(ToolError):
-    """A broker answered with an error code."""
+    """An error code returned by a broker."""
 
     def __init__(self, code: int, message: str | None = None) -> None:
         self.code = error_code(code)
@@ -100,17 +100,17 @@ class ApiError(ToolError):
 
     @property
     def class_name(self) -> str:
-        """The class of the exception that Kafka's clients throw for the code."""
+        """The name of the exception class that Kafka's clients throw for the code."""
         return "org.apache.kafka.common.errors." + exception_of(self.code)
 
     @property
     def described(self) -> str:
-        """The class and the message, as Java prints an exception."""
+        """The class name and the message, in the form Java prints an exception."""
         return f"{self.class_name}: {self.message}"
 
 
 def error_code(code: int) -> ErrorCode:
-    """The code, or UNKNOWN_SERVER_ERROR for one that is not known."""
+    """Return the error code as an enum member, or UNKNOWN_SERVER_ERROR for an unknown code."""
     try:
         return ErrorCode(code)
     except ValueError:
@@ -118,7 +118,7 @@ def error_code(code: int) -> ErrorCode:
 
 
 def exception_of(code: ErrorCode) -> str:
-    """The name of the exception's class in Kafka's clients, without its package."""
+    """Return the name of the exception class in Kafka's clients, without its package."""
     if code in _CLASSES:
         return _CLASSES[code]
     camel = "".join(word.capitalize() for word in code.name.split("_"))
@@ -126,18 +126,26 @@ def exception_of(code: ErrorCode) -> str:
 
 
 def check(code: int, message: str | None = None) -> None:
-    """ApiError for any code but NONE."""
+    """Raise an error unless the code is NONE.
+
+    Raises:
+        ApiError: The code is an error.
+    """
     if code:
         raise ApiError(code, message)
 
 
 def error_in(answer: Any) -> ApiError | None:
-    """Return the error of a response or of an element of one, or None if it has none."""
+    """Return the error of a response or of an element of a response, or None if it has none."""
     return ApiError(answer.error_code, getattr(answer, "error_message", None)) if answer.error_code else None
 
 
 def checked(answer: Answer) -> Answer:
-    """Return a response or an element of one. ApiError if it has an error."""
+    """Return the response, or the element of a response, if it has no error.
+
+    Raises:
+        ApiError: The response has an error.
+    """
     error = error_in(answer)
     if error is not None:
         raise error
@@ -145,14 +153,18 @@ def checked(answer: Answer) -> Answer:
 
 
 def check_all(answers: Iterable[object]) -> None:
-    """ApiError for the first element of a response that has an error."""
+    """Raise the first error among the elements of a response.
+
+    Raises:
+        ApiError: An element has an error.
+    """
     for answer in answers:
         checked(answer)
 
 
 @contextmanager
 def retold(text_of: Callable[[Any], str], kind: type[ToolError] = ToolError) -> Generator[None]:
-    """Fail with the text that is made of a failure of this kind."""
+    """Convert a failure of this kind into a ToolError with the text that `text_of` returns."""
     try:
         yield
     except kind as error:

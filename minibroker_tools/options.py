@@ -1,7 +1,7 @@
-"""Command lines as Kafka's tools read them with jopt-simple.
+"""Parses command lines as Kafka's tools do with jopt-simple.
 
-`--name value`, `--name=value`, `-name value` and unique abbreviations mean the same. An option's value may begin with
-a dash. The messages are jopt-simple's.
+`--name value`, `--name=value`, `-name value` and unambiguous abbreviations are equivalent. An option's value can start
+with a dash. The error messages are jopt-simple's.
 """
 
 import argparse
@@ -13,83 +13,105 @@ from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.output import err, out
 
 KAFKA_VERSION: Final = "3.9.1"
-"""The release whose tools these follow; `--version` prints it, as health checks expect a version of Kafka."""
+"""The Kafka release whose tools are emulated. `--version` prints it, because health checks expect a Kafka version."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that raises instead of exiting."""
+    """An argparse parser that raises an exception instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """ToolError in place of an exit with status 2."""
+        """Raise a ToolError instead of exiting with status 2."""
         raise ToolError(message)
 
 
 class Values:
-    """The options of one command line."""
+    """The parsed options of a command line."""
 
     def __init__(self, values: dict[str, list[Any] | None], words: list[str]) -> None:
         self._values = values
-        #: Arguments that are no options.
+        # The positional arguments.
         self.words = words
 
     def knows(self, name: str) -> bool:
-        """Does the tool have such an option?"""
+        """Return whether the tool has this option."""
         return name in self._values
 
     def has(self, name: str) -> bool:
-        """Is the option on the command line?"""
+        """Return whether the option is on the command line."""
         return self._values[name] is not None
 
     def get(self, name: str) -> Any:
-        """The one value of an option, or None without it. ToolError when it has several."""
+        """Return the value of an option, or None if the option is missing.
+
+        Raises:
+            ToolError: The option has several values.
+        """
         values = self._values[name] or [None]
         if len(values) > 1:
             raise ToolError(f"Found multiple arguments for option {name}, but you asked for only one")
         return values[0]
 
     def text(self, name: str) -> str | None:
-        """The value of a textual option."""
+        """Return the value of a string option, or None if the option is missing."""
         value = self.get(name)
         return None if value is None else str(value)
 
     def number(self, name: str, default: int) -> int:
-        """The value of a numeric option."""
+        """Return the value of a numeric option, or `default` if the option is missing."""
         value = self.get(name)
         return default if value is None else int(value)
 
     def all(self, name: str) -> list[Any]:
-        """All values of an option that may stand several times."""
+        """Return all values of a repeatable option."""
         return [value for value in self._values[name] or [] if value is not None]
 
     def require(self, *names: str) -> None:
-        """UsageError when one of the options is missing."""
+        """Check that all of these options are on the command line.
+
+        Raises:
+            UsageError: An option is missing.
+        """
         for name in names:
             if not self.has(name):
                 raise UsageError(f'Missing required argument "[{name}]"')
 
     def exclude(self, name: str, *others: str) -> None:
-        """UsageError when `name` stands together with one of the others."""
+        """Check that `name` is not combined with any of the other options.
+
+        Raises:
+            UsageError: Both are on the command line.
+        """
         for other in others:
             if self.has(name) and self.has(other):
                 raise UsageError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
 
     def only_with(self, *names: str, of: Sequence[str]) -> None:
-        """ToolError when one of `names` stands without any option of `of`, as jopt-simple's `availableIf` has it."""
+        """Check that each of `names` is combined with at least one option of `of`, like jopt-simple's `availableIf`.
+
+        Raises:
+            ToolError: None of these options is on the command line.
+        """
         for name in names:
             if self.has(name) and not any(map(self.has, of)):
                 raise ToolError(f"Option(s) [{name}] are unavailable given other options on the command line")
 
 
 class Options:
-    """The options that a tool knows."""
+    """The options that a tool accepts."""
 
     def __init__(self, tool: str, description: str, *, without_arguments: str | None = None) -> None:
-        """`without_arguments` is what an empty command line is answered with, in the place of `description`."""
+        """Declare `--help` and `--version`. The tool adds its own options.
+
+        Args:
+            tool: The name of the tool.
+            description: The text that `--help` prints before the usage.
+            without_arguments: The text for an empty command line, instead of `description`.
+        """
         self._parser = _Parser(
             prog=tool, description=description, add_help=False, allow_abbrev=True, exit_on_error=False
         )
         self._description = description
-        #: The name of the tool.
+        # The name of the tool.
         self.tool = tool
         self._without_arguments = without_arguments or description
         self._names: list[str] = []
@@ -98,22 +120,27 @@ class Options:
         self.flag("version", help="print the version of Kafka that the tool follows")
 
     def flag(self, *names: str, help: str) -> None:  # noqa: A002 - argparse's own word
-        """An option without a value."""
+        """Declare an option without a value."""
         self._add(names, action="append_const", const="", help=help)
 
     def value(self, *names: str, help: str, type: Callable[[str], Any] = str, metavar: str | None = None) -> None:  # noqa: A002 - argparse's own words
-        """An option with a value, `Values.get` or `Values.all` has it."""
+        """Declare an option with a value, which `Values.get` or `Values.all` returns."""
         self._valued.update(names)
-        # Java's parsers refuse the underscores and blanks that int() and float() take.
+        # Java's parsers reject the underscores and blanks that int() and float() accept.
         read = to_long if type is int else to_double if type is float else type
         self._add(names, action="append", type=read, help=help, metavar=metavar or names[0].upper())
 
     def optional_value(self, name: str, *, help: str) -> None:  # noqa: A002 - argparse's own word
-        """An option whose value may be left out; `Values.get` has None then."""
+        """Declare an option whose value can be omitted. `Values.get` returns None without it."""
         self._add((name,), action="append", nargs="?", help=help)
 
     def parse(self, arguments: Sequence[str]) -> Values:
-        """Read a command line. UsageError for `--help`; ToolError, with status 0 for `--version`."""
+        """Parse a command line.
+
+        Raises:
+            UsageError: The command line is empty or has `--help`.
+            ToolError: The command line is invalid, or has `--version`. The exit status is 0 for `--version`.
+        """
         try:
             found, rest = self._parser.parse_known_args(self._joined(arguments))
         except argparse.ArgumentError as error:
@@ -130,7 +157,7 @@ class Options:
         return Values(values, [word for word in rest if word != "--"])
 
     def print_usage(self) -> None:
-        """The options, on standard error."""
+        """Print the options on standard error."""
         err(self._parser.format_help())
 
     def _add(self, names: tuple[str, ...], **settings: Any) -> None:
@@ -139,7 +166,7 @@ class Options:
         self._parser.add_argument(*forms, dest=names[0].replace("-", "_"), **settings)
 
     def _joined(self, arguments: Sequence[str]) -> list[str]:
-        """The arguments with each option that takes a value and its value in one word."""
+        """Join each option that takes a value with its value into one `--name=value` argument."""
         joined: list[str] = []
         rest = iter(arguments)
         for word in rest:
@@ -152,7 +179,7 @@ class Options:
         return joined
 
     def _full_name(self, word: str) -> str | None:
-        """The option that a word names alone, by its name or by the beginning of it."""
+        """Return the full name of the option that a word without `=` names or abbreviates, or None."""
         if not word.startswith("-") or "=" in word:
             return None
         start = word.lstrip("-")
@@ -172,5 +199,5 @@ def _message(error: argparse.ArgumentError) -> str:
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """`key=value` words as a dictionary; a missing value is an empty one."""
+    """Parse `key=value` words into a dictionary. A missing value becomes an empty string."""
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}

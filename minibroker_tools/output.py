@@ -1,4 +1,4 @@
-"""Standard output and standard error of a tool."""
+"""Writes to a tool's standard output and standard error."""
 
 import sys
 import time
@@ -6,27 +6,27 @@ from collections.abc import Iterable, Sequence, Sized
 
 
 def write(text: str) -> None:
-    """Text on standard output, without an end of the line."""
+    """Write text to standard output, without a newline."""
     sys.stdout.write(text)
 
 
 def out(line: str = "") -> None:
-    """A line on standard output."""
+    """Write a line to standard output."""
     sys.stdout.write(line + "\n")
 
 
 def err(line: str) -> None:
-    """A line on standard error."""
+    """Write a line to standard error."""
     sys.stderr.write(line + "\n")
 
 
 def log(level: str, message: str, logger: str) -> None:
-    """A line on standard error as Kafka's tools log: time, level, message, logger."""
+    """Write a log line to standard error in the format of Kafka's tools: time, level, message, logger."""
     err(_stamped(level, message, logger))
 
 
 def out_log(level: str, message: str, logger: str) -> None:
-    """A line on standard output as Kafka's servers log."""
+    """Write a log line to standard output in the format of Kafka's servers."""
     out(_stamped(level, message, logger))
 
 
@@ -37,27 +37,27 @@ def _stamped(level: str, message: str, logger: str) -> str:
 
 
 def flush() -> None:
-    """Hand what was written to the operating system."""
+    """Flush standard output."""
     sys.stdout.flush()
 
 
 def joined(values: Iterable[object]) -> str:
-    """Values with commas between them."""
+    """Join values with commas."""
     return ",".join(map(str, values))
 
 
 def plural_s(things: Sized) -> str:
-    """The end of a noun for so many things: "s", but for one of them."""
+    """Return the plural suffix for a noun: "" for one thing, otherwise "s"."""
     return "" if len(things) == 1 else "s"
 
 
 def row(cells: Sequence[object], widths: Sequence[int]) -> str:
-    """Cells with a space between them, each filled up to its width; 0 fills nothing."""
+    """Join cells with spaces, each padded to its width. A width of 0 adds no padding."""
     return " ".join(str(cell).ljust(width) for cell, width in zip(cells, widths, strict=True))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns that are as wide as their longest cell, each with a tab behind it."""
+    """Print a table whose columns are as wide as their longest cell. A tab follows each cell."""
     cells = [tuple(headers), *(tuple(map(str, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:

@@ -1,1 +1,1 @@
-"""The stages in their order; each builds on those before it."""
+"""The stages. Each stage builds on the previous ones."""

@@ -1,4 +1,4 @@
-"""Stage 12: unmodified clients. Each runs as a program of its own, and is skipped where it is not installed."""
+"""Stage 12: unmodified clients. Each runs in its own process and is skipped if it is not installed."""
 
 import importlib.util
 import os
@@ -13,9 +13,9 @@ from minibroker_grade.check import CheckFailedError, SkippedError, Stage
 from minibroker_grade.groups import wait_for_coordinator
 from minibroker_grade.subject import Subject
 
-STAGE: Final = Stage("clients", "12 Clients", "librdkafka, kafka-python and the Java client work as they are.")
+STAGE: Final = Stage("clients", "12 Clients", "librdkafka, kafka-python and the Java client work unmodified.")
 _LIMIT_S: Final = 120.0
-_LOOK: Final = "Run `minibroker trace` between the client and your broker: its last request is the one that went wrong."
+_LOOK: Final = "Run `minibroker trace` between the client and your broker. Its last request is the one that failed."
 _JARS: Final = "KAFKA_LIBS"
 _MOST_WORDS: Final = 2000
 
@@ -143,29 +143,29 @@ def _last(text: str) -> str:
 
 @STAGE.check("librdkafka", look=_LOOK, limit=_LIMIT_S)
 def librdkafka_produces_and_consumes(b: Subject) -> None:
-    """The client of C, Python, Go and .NET: an idempotent producer, a group, and a commit."""
+    """The client library for C, Python, Go and .NET runs an idempotent producer, a group, and a commit."""
     _python(b, "confluent_kafka", "confluent-kafka", _LIBRDKAFKA)
 
 
 @STAGE.check("librdkafka", look=_LOOK, limit=_LIMIT_S)
 def librdkafka_runs_a_transaction(b: Subject) -> None:
-    """A transactional producer, and a consumer with read_committed."""
+    """The client librdkafka runs a transactional producer, and a consumer with read_committed."""
     _python(b, "confluent_kafka", "confluent-kafka", _LIBRDKAFKA, transactional=True)
 
 
 @STAGE.check("kafka-python", look=_LOOK, limit=_LIMIT_S)
 def kafka_python_produces_and_consumes(b: Subject) -> None:
-    """The client in pure Python: a producer, a group, and a commit."""
+    """The client in pure Python runs a producer, a group, and a commit."""
     _python(b, "kafka", "kafka-python", _KAFKA_PYTHON)
 
 
 @STAGE.check("KafkaProducer, KafkaConsumer", look=_LOOK, limit=_LIMIT_S)
 def the_java_client_produces_and_consumes(b: Subject) -> None:
-    """Kafka's own client: an idempotent producer, a group, and a commit."""
+    """Kafka's own client runs an idempotent producer, a group, and a commit."""
     _java(b, transactional=False)
 
 
 @STAGE.check("KafkaProducer.commitTransaction", look=_LOOK, limit=_LIMIT_S)
 def the_java_client_runs_a_transaction(b: Subject) -> None:
-    """Kafka's own client with a transactional id, and a consumer with read_committed."""
+    """Kafka's own client runs a transactional producer, and a consumer with read_committed."""
     _java(b, transactional=True)

@@ -27,7 +27,7 @@ _LIMIT_S: Final = 120.0
 
 
 def _topic(b: Subject) -> str:
-    """A topic that is cleaned as soon as it can be."""
+    """Create a topic that is cleaned as soon as possible."""
     return b.topic(
         cleanup_policy="compact",
         min_cleanable_dirty_ratio="0.001",
@@ -43,7 +43,7 @@ def _write(b: Subject, topic: str, key: str, value: str | None, time: int) -> No
 
 
 def _fill(b: Subject, topic: str) -> None:
-    """Two rounds of values for three keys; each batch is a segment, and the last one stays dirty."""
+    """Write two rounds of values for three keys. Each batch is a segment, and the last one stays dirty."""
     for turn, key in enumerate("abcabc"):
         _write(b, topic, key, f"{key}{turn}", TIME - 40000 + turn * 1000)
     _write(b, topic, "d", None, TIME - 20000)
@@ -51,7 +51,7 @@ def _fill(b: Subject, topic: str) -> None:
 
 
 def _all(b: Subject, topic: str) -> list[Record]:
-    """All records of a topic, over the borders of segments."""
+    """Return all records of a topic, across segment boundaries."""
     records: list[Record] = []
     end: int = offset_of(b, topic, LATEST).topics[0].partitions[0].offset
     offset = 0
@@ -68,7 +68,7 @@ def _all(b: Subject, topic: str) -> list[Record]:
 
 
 def _cleaned(b: Subject, topic: str) -> list[Record]:
-    """The records, once the cleaner has been there."""
+    """Wait until the log has been cleaned, and return its records."""
     found: list[Record] = b.until(
         lambda: _all(b, topic),
         lambda records: [record.offset for record in records][:3] == [3, 4, 5],
@@ -80,16 +80,16 @@ def _cleaned(b: Subject, topic: str) -> list[Record]:
 
 @STAGE.check(_SOURCE, look="Copy the last record of each key into new segments, and swap them in.", limit=_LIMIT_S)
 def the_last_value_of_each_key_stays(b: Subject) -> None:
-    """Of several records with the same key only the last one is left, behind the active segment's start."""
+    """Only the last of several records with the same key is kept. The active segment is not cleaned."""
     topic = _topic(b)
     _fill(b, topic)
     values = {bytes(record.key or b""): record.value for record in _cleaned(b, topic)}
     b.equal([values.get(key) for key in (b"a", b"b", b"c")], [b"a3", b"b4", b"c5"], "the values of a, b and c")
 
 
-@STAGE.check(_SOURCE, look="Keep offsets as they are: compaction leaves gaps.", limit=_LIMIT_S)
+@STAGE.check(_SOURCE, look="Do not change offsets: compaction leaves gaps.", limit=_LIMIT_S)
 def offsets_stay_as_they_were(b: Subject) -> None:
-    """A record keeps its offset for ever; start and end of the log do not move."""
+    """A record keeps its offset forever, and the start and end of the log do not move."""
     topic = _topic(b)
     _fill(b, topic)
     records = _cleaned(b, topic)
@@ -98,9 +98,9 @@ def offsets_stay_as_they_were(b: Subject) -> None:
     b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
 
 
-@STAGE.check(_SOURCE, look="Answer an offset that is gone with the next batch.", limit=_LIMIT_S)
+@STAGE.check(_SOURCE, look="Return the next batch for an offset that no longer exists.", limit=_LIMIT_S)
 def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
-    """A consumer may ask for an offset that is gone: the answer begins with the next record, without an error."""
+    """A consumer can fetch an offset that no longer exists. The response has the next record and no error."""
     topic = _topic(b)
     _fill(b, topic)
     _cleaned(b, topic)
@@ -112,7 +112,7 @@ def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
 
 @STAGE.check("KIP-534, Cleaner.shouldRetainRecord", look="Keep tombstones for delete.retention.ms.", limit=_LIMIT_S)
 def tombstones_stay_for_their_time(b: Subject) -> None:
-    """A record without a value deletes its key, and stays for delete.retention.ms so that consumers see it."""
+    """A record without a value deletes its key. It is kept for delete.retention.ms so that consumers can read it."""
     topic = _topic(b)
     _fill(b, topic)
     values = {bytes(record.key or b""): record.value for record in _cleaned(b, topic)}
@@ -123,7 +123,7 @@ def tombstones_stay_for_their_time(b: Subject) -> None:
     "DefaultRecordBatch, MemoryRecords.filterTo", look="Compute the checksums of rewritten batches.", limit=_LIMIT_S
 )
 def cleaned_batches_have_fitting_checksums(b: Subject) -> None:
-    """Batches that lost records are written again; their checksums fit."""
+    """Batches that lost records are rewritten with valid checksums."""
     topic = _topic(b)
     send(b, topic, build_batch(new_records("one", key="a") + new_records("two", key="b")))
     _write(b, topic, "a", "three", TIME + 5000)

@@ -1,4 +1,4 @@
-"""Stage 6: Fetch, long poll, limits and sessions."""
+"""Stage 6: Fetch, long polling, limits and sessions."""
 
 import time
 from typing import Any, Final
@@ -24,7 +24,7 @@ from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.records.builder import build_batch
 
-STAGE: Final = Stage("fetch", "6 Fetch", "Consumers read batches, wait for new ones, and keep sessions.")
+STAGE: Final = Stage("fetch", "6 Fetch", "Consumers read batches, wait for new ones, and use fetch sessions.")
 _SOURCE: Final = "ReplicaManager.fetchMessages"
 _SESSIONS: Final = "KIP-227, FetchSessionManager"
 _ERROR: Final = f"{FETCHED}.error_code"
@@ -32,7 +32,7 @@ _LONG: Final = 30000
 _SHORT: Final = 400
 _SESSION_VERSION: Final = 7
 _FOR_TWO: Final = 2500
-"""Bytes: two batches of 1000 fit, three do not."""
+"""The limit in bytes. Two batches of 1000 bytes fit, three do not."""
 
 
 def _session(b: Subject, topics: list[FetchTopic], session_id: int, epoch: int, **more: Any) -> Any:
@@ -54,9 +54,9 @@ def _answered(answer: Any) -> list[int]:
     return sorted(partition.partition_index for topic in answer.responses for partition in topic.partitions)
 
 
-@STAGE.check(_SOURCE, look="Return the batches from the offset on, as they are in the log.")
+@STAGE.check(_SOURCE, look="Return the log's batches from the offset on, unchanged.")
 def what_was_produced_is_fetched(b: Subject) -> None:
-    """Fetch returns the batches of the log, with the offsets that Produce gave them."""
+    """Fetch returns the batches of the log with the offsets assigned by Produce."""
     topic = b.topic()
     write(b, topic, "a", "b")
     write(b, topic, "c")
@@ -68,10 +68,11 @@ def what_was_produced_is_fetched(b: Subject) -> None:
 
 
 @STAGE.check(
-    "DefaultRecordBatch.ensureValid", look="Base offset and leader epoch lie outside of the checksum: set them alone."
+    "DefaultRecordBatch.ensureValid",
+    look="Change only the base offset and leader epoch: the checksum omits them.",
 )
 def checksums_of_batches_fit(b: Subject) -> None:
-    """Consumers check the CRC-32C of each batch."""
+    """Consumers verify the CRC-32C of each batch."""
     topic = b.topic()
     write(b, topic, "a", "b")
     answer = fetch(b, topic)
@@ -79,9 +80,9 @@ def checksums_of_batches_fit(b: Subject) -> None:
         b.attempt(batch.check_crc, "a checksum that fits", answer, RECORDS)
 
 
-@STAGE.check("KIP-320, LogValidator.validateMessagesAndAssignOffsets", look="Write the leader's epoch into each batch.")
+@STAGE.check("KIP-320, LogValidator.validateMessagesAndAssignOffsets", look="Write the leader epoch into each batch.")
 def batches_have_the_leaders_epoch(b: Subject) -> None:
-    """The broker puts the epoch of its leadership into the batch, where the producer has left -1."""
+    """The producer sends epoch -1, and the broker stores its leader epoch in the batch."""
     topic = b.topic()
     write(b, topic, "a")
     answer = fetch(b, topic)
@@ -91,10 +92,10 @@ def batches_have_the_leaders_epoch(b: Subject) -> None:
 
 @STAGE.check(
     "Partition.fetchRecords, UnifiedLog.highWatermark",
-    look="Tell the high watermark: with one replica it is the end of the log.",
+    look="Return the high watermark, which is the log end offset for a single replica.",
 )
 def the_high_watermark_is_told(b: Subject) -> None:
-    """The high watermark is behind the last record that all in-sync replicas have."""
+    """The high watermark is the offset after the last record replicated to all in-sync replicas."""
     topic = b.topic()
     write(b, topic, "a", "b", "c")
     answer = fetch(b, topic, 1)
@@ -103,9 +104,9 @@ def the_high_watermark_is_told(b: Subject) -> None:
     b.same(answer, f"{FETCHED}.log_start_offset", 0)
 
 
-@STAGE.check("LogSegment.translateOffset", look="Begin with the batch that holds the offset.")
+@STAGE.check("LogSegment.translateOffset", look="Start with the batch that contains the offset.")
 def a_fetch_within_a_batch_returns_the_whole_batch(b: Subject) -> None:
-    """Batches are not taken apart: the consumer skips the records before its offset."""
+    """Batches are never split. The consumer skips the records before its offset."""
     topic = b.topic()
     write(b, topic, "a", "b", "c")
     write(b, topic, "d")
@@ -115,7 +116,7 @@ def a_fetch_within_a_batch_returns_the_whole_batch(b: Subject) -> None:
 
 @STAGE.check("UnifiedLog.read", look="Return no records and no error at the end of the log.")
 def at_the_end_there_is_nothing(b: Subject) -> None:
-    """The end of the log is a valid offset: no records, no error."""
+    """The log end offset is valid, and a fetch there returns no records and no error."""
     topic = b.topic()
     write(b, topic, "a")
     answer = fetch(b, topic, 1)
@@ -123,7 +124,7 @@ def at_the_end_there_is_nothing(b: Subject) -> None:
     b.equal(records_in(answer), [], "the records", answer, RECORDS)
 
 
-@STAGE.check("LocalLog.read", look="Compare the offset with start and end, and refuse what is outside.")
+@STAGE.check("LocalLog.read", look="Compare the offset with the log's start and end, and reject it outside that range.")
 def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
     """OFFSET_OUT_OF_RANGE makes the consumer reset its position."""
     topic = b.topic()
@@ -131,15 +132,15 @@ def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
     b.same(fetch(b, topic, 2), _ERROR, 1)
 
 
-@STAGE.check("KafkaApis.handleFetchRequest", look="Answer UNKNOWN_TOPIC_OR_PARTITION for the partition.")
+@STAGE.check("KafkaApis.handleFetchRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION for the partition.")
 def an_unknown_partition_has_error_3(b: Subject) -> None:
-    """A partition that does not exist has an error of its own."""
+    """A partition that does not exist has its own error."""
     b.same(fetch(b, b.topic(), partition=5), _ERROR, 3)
 
 
-@STAGE.check("DelayedFetch, DelayedOperationPurgatory", look="Wake waiting fetches up when records are appended.")
+@STAGE.check("DelayedFetch, DelayedOperationPurgatory", look="Complete waiting fetches when records are appended.")
 def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
-    """A fetch at the end waits for max_wait_ms; records that come end the wait at once."""
+    """A fetch at the log end waits up to max_wait_ms. New records end the wait immediately."""
     topic = b.topic()
     waiting = b.connect()
     start = time.monotonic()
@@ -152,9 +153,9 @@ def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
     b.holds(waited < _LONG / 1000 * 0.9, f"an answer long before {_LONG} ms", answer, came=f"it after {waited:.1f} s")
 
 
-@STAGE.check("DelayedFetch.onComplete", look="Answer with the records so far when max_wait_ms is over.")
+@STAGE.check("DelayedFetch.onComplete", look="Respond with the available records after max_wait_ms.")
 def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
-    """Without records the answer comes after max_wait_ms: not at once, and not never."""
+    """Without new records, the response is sent after max_wait_ms, neither earlier nor much later."""
     topic = b.topic()
     b.newest(FetchRequest)
     start = time.monotonic()
@@ -164,9 +165,9 @@ def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
     b.holds(waited > _SHORT * 0.8, f"an answer after {_SHORT} ms", answer, came=f"it after {waited:.0f} ms")
 
 
-@STAGE.check("DelayedFetch.tryComplete", look="Count the bytes of all partitions, and wait until there are min_bytes.")
+@STAGE.check("DelayedFetch.tryComplete", look="Count the bytes of all partitions, and wait for min_bytes.")
 def min_bytes_is_waited_for(b: Subject) -> None:
-    """A fetch that wants more bytes than there are waits for them."""
+    """A fetch waits until min_bytes are available."""
     topic = b.topic()
     write(b, topic, "a")
     waiting = b.connect()
@@ -176,9 +177,9 @@ def min_bytes_is_waited_for(b: Subject) -> None:
     b.equal(len(records_in(waiting.receive())), 2, "the number of records", b.exchanges[-2].response)
 
 
-@STAGE.check(_SOURCE, look="Answer at once when min_bytes is 0.")
+@STAGE.check(_SOURCE, look="Respond immediately if min_bytes is 0.")
 def min_bytes_0_does_not_wait(b: Subject) -> None:
-    """With min_bytes 0 the answer comes at once, whatever max_wait_ms is."""
+    """With min_bytes 0 the response is immediate, regardless of max_wait_ms."""
     topic = b.topic()
     start = time.monotonic()
     answer = fetch(b, topic, wait=_LONG, min_bytes=0)
@@ -186,7 +187,7 @@ def min_bytes_0_does_not_wait(b: Subject) -> None:
     b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
 
 
-@STAGE.check(_SOURCE, look="Do not let a refused partition wait: answer at once.")
+@STAGE.check(_SOURCE, look="Respond immediately if a partition has an error.")
 def an_error_does_not_wait(b: Subject) -> None:
     """A partition with an error ends the wait of its request."""
     topic = b.topic()
@@ -197,9 +198,9 @@ def an_error_does_not_wait(b: Subject) -> None:
     b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
 
 
-@STAGE.check("KIP-74, LogSegment.read", look="Return the first batch whole, however small max_bytes is.")
+@STAGE.check("KIP-74, LogSegment.read", look="Return the whole first batch, even if max_bytes is smaller.")
 def the_first_batch_comes_even_if_it_is_too_large(b: Subject) -> None:
-    """Limits would stop a consumer at a large batch for ever: the first one comes whole."""
+    """Limits would block a consumer forever at a large batch, so the first batch is always returned whole."""
     topic = b.topic()
     write(b, topic, "x" * 5000)
     answer = fetch(b, topic, max_bytes=10, partition_max=10)
@@ -208,7 +209,7 @@ def the_first_batch_comes_even_if_it_is_too_large(b: Subject) -> None:
 
 @STAGE.check("KIP-74, LogSegment.read", look="Stop before a batch that would exceed partition_max_bytes.")
 def partition_max_bytes_limits_the_answer(b: Subject) -> None:
-    """Behind the first batch the limit of the partition counts."""
+    """The partition limit applies after the first batch."""
     topic = b.topic()
     for _ in range(4):
         write(b, topic, "x" * 1000)
@@ -219,7 +220,7 @@ def partition_max_bytes_limits_the_answer(b: Subject) -> None:
 
 @STAGE.check("KIP-74, ReplicaManager.readFromLog", look="Count the bytes of all partitions against max_bytes.")
 def max_bytes_limits_all_partitions_together(b: Subject) -> None:
-    """The second partition gets what the first one has left."""
+    """The second partition gets only the bytes left by the first."""
     topic = b.topic(2)
     for partition in range(2):
         batch = build_batch(new_records("x" * 2000))
@@ -239,10 +240,10 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-320, Partition.checkCurrentLeaderEpoch",
-    look="Compare current_leader_epoch with yours: 74 for an older one, 75 for a newer one.",
+    look="Compare current_leader_epoch with yours: 74 for an older epoch, 75 for a newer one.",
 )
 def a_future_leader_epoch_has_error_75(b: Subject) -> None:
-    """A client with newer metadata than the broker waits: UNKNOWN_LEADER_EPOCH."""
+    """UNKNOWN_LEADER_EPOCH makes a client wait if its metadata is newer than the broker's."""
     asked = FetchPartition(partition=0, current_leader_epoch=99, fetch_offset=0, partition_max_bytes=1000)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=b.topic(), partitions=[asked])])
     version = b.newest(FetchRequest)
@@ -251,7 +252,7 @@ def a_future_leader_epoch_has_error_75(b: Subject) -> None:
     b.same(b.ask(request, version), _ERROR, 75)
 
 
-@STAGE.check("FetchRequest, KafkaApis.handleFetchRequest", look="Go through the versions of Fetch: each adds fields.")
+@STAGE.check("FetchRequest, KafkaApis.handleFetchRequest", look="Implement each version of Fetch: each adds fields.")
 def all_versions_are_served(b: Subject) -> None:
     """Versions 4 to 12 return the same batches."""
     topic = b.topic()
@@ -264,7 +265,7 @@ def all_versions_are_served(b: Subject) -> None:
 
 @STAGE.check("KIP-516", look="Find the topic by its id from version 13 on.")
 def topics_are_fetched_by_id(b: Subject) -> None:
-    """From version 13 on Fetch names topics by their ids."""
+    """From version 13 on, Fetch identifies topics by id."""
     topic = b.topic()
     write(b, topic, "a")
     b.need(ApiKey.FETCH, 13)
@@ -275,27 +276,27 @@ def topics_are_fetched_by_id(b: Subject) -> None:
     has_values(b, answer, ["a"])
 
 
-@STAGE.check("KIP-516", look="Answer UNKNOWN_TOPIC_ID for the partitions of an id that no topic has.")
+@STAGE.check("KIP-516", look="Return UNKNOWN_TOPIC_ID for the partitions of an unknown id.")
 def an_unknown_id_has_error_100(b: Subject) -> None:
-    """An id that is gone is UNKNOWN_TOPIC_ID, for each partition."""
+    """For the id of a deleted topic, each partition has UNKNOWN_TOPIC_ID."""
     b.need(ApiKey.FETCH, 13)
     asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     named = FetchTopic(topic_id=b"\x21" * 16, partitions=[asked])
     b.same(b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[named]), 13), _ERROR, 100)
 
 
-@STAGE.check("KIP-227, FetchManager.newContext", look="Make a session for epoch 0, and answer with its id.")
+@STAGE.check("KIP-227, FetchManager.newContext", look="Create a session for epoch 0, and return its id.")
 def epoch_0_makes_a_session(b: Subject) -> None:
-    """A full fetch with epoch 0 asks for a session; the answer has its id, and all partitions."""
+    """A full fetch with epoch 0 requests a session. The response has the session id and all partitions."""
     answer = _session(b, _asked(b.topic(2), 0, 1), 0, 0)
     b.same(answer, "error_code", 0)
     b.holds(answer.session_id > 0, "an id above 0", answer, "session_id")
     b.equal(_answered(answer), [0, 1], "the partitions", answer, "responses")
 
 
-@STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out what has not changed since the last answer.")
+@STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out partitions without changes since the last response.")
 def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
-    """An incremental fetch names no partitions, and its response has only those with new data."""
+    """An incremental fetch lists no partitions, and its response has only partitions with new data."""
     topic = b.topic(2)
     session = _session(b, _asked(topic, 0, 1), 0, 0).session_id
     answer = _session(b, [], session, 1)
@@ -306,9 +307,9 @@ def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
     b.equal(_answered(answer), [0], "the partitions", answer, "responses")
 
 
-@STAGE.check("KIP-227, FetchSession.update", look="Add the partitions of a request to those of its session.")
+@STAGE.check("KIP-227, FetchSession.update", look="Add the partitions of a request to its session.")
 def a_session_takes_more_partitions(b: Subject) -> None:
-    """A request of a session names what is new or has moved."""
+    """An incremental fetch lists only new or moved partitions."""
     topic = b.topic(2)
     session = _session(b, _asked(topic, 0), 0, 0).session_id
     send(b, topic, build_batch(new_records("a")), partition=1)
@@ -316,9 +317,9 @@ def a_session_takes_more_partitions(b: Subject) -> None:
     b.equal(_answered(answer), [1], "the partitions", answer, "responses")
 
 
-@STAGE.check("KIP-227, FetchSession.update", look="Take forgotten_topics_data out of the session.")
+@STAGE.check("KIP-227, FetchSession.update", look="Remove the partitions in forgotten_topics_data from the session.")
 def a_session_forgets_partitions(b: Subject) -> None:
-    """Partitions that a request forgets are not answered any more, even when they have news."""
+    """Forgotten partitions are no longer returned, even if they have new data."""
     topic = b.topic(2)
     session = _session(b, _asked(topic, 0, 1), 0, 0).session_id
     write(b, topic, "a")
@@ -328,25 +329,25 @@ def a_session_forgets_partitions(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-227, FetchManager.newContext",
-    look="Count the requests of a session, and refuse an epoch that is not the next one.",
+    look="Count the requests of a session, and reject any epoch except the next one.",
 )
 def a_wrong_session_epoch_has_error_71(b: Subject) -> None:
-    """A lost or repeated request shows in the epoch: INVALID_FETCH_SESSION_EPOCH, and the client begins again."""
+    """INVALID_FETCH_SESSION_EPOCH reveals a lost or repeated request, and the client starts a new session."""
     session = _session(b, _asked(b.topic(), 0), 0, 0).session_id
     b.same(_session(b, [], session, 5), "error_code", 71)
 
 
-@STAGE.check("KIP-227, FetchManager.newContext", look="Refuse ids that you have not given.")
+@STAGE.check("KIP-227, FetchManager.newContext", look="Reject ids that the broker did not assign.")
 def an_unknown_session_has_error_70(b: Subject) -> None:
-    """A broker may drop a session: FETCH_SESSION_ID_NOT_FOUND makes the client begin a new one."""
+    """A broker can drop a session. FETCH_SESSION_ID_NOT_FOUND makes the client start a new one."""
     b.same(_session(b, [], 12345, 1), "error_code", 70)
 
 
 @STAGE.check(
-    "KIP-227, FetchManager.newContext", look="End the session of a request with epoch -1, and answer it in full."
+    "KIP-227, FetchManager.newContext", look="End the session of a request with epoch -1, and return all partitions."
 )
 def epoch_minus_1_ends_a_session(b: Subject) -> None:
-    """With its id and epoch -1 a client ends its session: the id is unknown afterwards."""
+    """A client ends its session by sending its id with epoch -1. Afterwards, the id is unknown."""
     topic = b.topic()
     session = _session(b, _asked(topic, 0), 0, 0).session_id
     b.same(_session(b, _asked(topic, 0), session, -1), "session_id", 0)
@@ -355,10 +356,10 @@ def epoch_minus_1_ends_a_session(b: Subject) -> None:
 
 @STAGE.check(
     "LogValidator.validateMessagesAndAssignOffsets, message.timestamp.type",
-    look="Keep the times of records as they were sent.",
+    look="Store the records' timestamps unchanged.",
 )
 def timestamps_come_back(b: Subject) -> None:
-    """Under CreateTime a record keeps the time that the producer gave it."""
+    """With CreateTime, a record keeps the producer's timestamp."""
     topic = b.topic()
     write(b, topic, "a", "b")
     answer = fetch(b, topic)

@@ -1,4 +1,4 @@
-"""Stage 8: the files of a log, and a broker that is killed and started again."""
+"""Stage 8: log files, and restarts after a kill."""
 
 import base64
 import os
@@ -28,7 +28,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from minibroker_protocol.records.batch import Batch, iter_batches
 
 STAGE: Final = Stage(
-    "files", "8 Files and restart", "Segments and indexes are as DumpLogSegments reads them, and outlive a kill."
+    "files", "8 Files and restart", "DumpLogSegments can read segments and indexes, which survive a kill."
 )
 _SEGMENT: Final = "LogSegment, FileRecords, DumpLogSegments"
 _RESTART_S: Final = 240.0
@@ -36,9 +36,9 @@ _INDEX: Final = struct.Struct(">ii")
 _TIME_INDEX: Final = struct.Struct(">qi")
 _FIRST: Final = "0" * 20
 _CRC: Final = 17
-"""Where a batch of format 2 has its checksum."""
+"""The position of the checksum in a batch of format v2."""
 _SEGMENT_BYTES: Final = 1 << 20
-"""The least that Kafka 4 allows (KIP-1030)."""
+"""The smallest segment size that Kafka 4 allows (KIP-1030)."""
 
 
 def _directory(b: Subject, topic: str) -> str:
@@ -48,7 +48,7 @@ def _directory(b: Subject, topic: str) -> str:
 
 
 def _files(b: Subject, topic: str, suffix: str) -> list[str]:
-    """The files of a partition with this suffix, in the order of their offsets."""
+    """Return the files of a partition with this suffix, sorted by offset."""
     directory = _directory(b, topic)
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(suffix))
@@ -63,7 +63,7 @@ def _read(path: str) -> bytes:
 
 
 def _batches(b: Subject, topic: str) -> list[Batch]:
-    """The batches of all segments, as they are in the files."""
+    """Return the batches in all segment files."""
     try:
         return [batch for path in _files(b, topic, ".log") for batch in iter_batches(_read(path))]
     except ProtocolError as error:
@@ -71,7 +71,7 @@ def _batches(b: Subject, topic: str) -> list[Batch]:
 
 
 def _filled(b: Subject) -> str:
-    """A topic of several segments and index entries."""
+    """Create a topic with several segments and index entries."""
     topic = b.topic(segment_bytes=str(_SEGMENT_BYTES), index_interval_bytes="1000")
     for at in range(40):
         write(b, topic, f"{at:04}" * 15000)
@@ -79,7 +79,7 @@ def _filled(b: Subject) -> str:
 
 
 def _entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
-    """The entries of an index; a file that is still open ends with zeros (it has its whole size from the start)."""
+    """Yield the entries of an index. The file of an active segment is preallocated and ends with zeros."""
     data = _read(path)
     for at in range(0, len(data) - form.size + 1, form.size):
         entry = form.unpack_from(data, at)
@@ -88,9 +88,7 @@ def _entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
         yield entry
 
 
-@STAGE.check(
-    "LocalLog.logDirName, LogFileUtils.filenamePrefixFromOffset", look="Make a directory named topic, minus, partition."
-)
+@STAGE.check("LocalLog.logDirName, LogFileUtils.filenamePrefixFromOffset", look="Name the directory TOPIC-PARTITION.")
 def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
     """The log of partition 0 of topic t is in t-0, and its first segment is 00000000000000000000.log."""
     topic = b.topic()
@@ -99,9 +97,9 @@ def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
     b.equal(names, [f"{_FIRST}.log"], "the names of the segments")
 
 
-@STAGE.check(_SEGMENT, look="Write batches as they go over the wire, one behind the other.")
+@STAGE.check(_SEGMENT, look="Write batches in their wire format, one after another.")
 def a_segment_is_its_batches(b: Subject) -> None:
-    """A segment has the bytes of its batches and nothing else, with their final offsets and their checksums."""
+    """A segment consists of its batches, with their final offsets and checksums, and nothing else."""
     topic = b.topic()
     write(b, topic, "a", "b")
     write(b, topic, "c")
@@ -124,9 +122,9 @@ def a_segment_is_its_batches(b: Subject) -> None:
         raise CheckFailedError(f"a file of {position} bytes", came, file=path, at=position)
 
 
-@STAGE.check("FileRecords.writeTo", look="Send what is in the file: Kafka copies it from the file to the socket.")
+@STAGE.check("FileRecords.writeTo", look="Send the bytes of the file: Kafka copies them from the file to the socket.")
 def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
-    """The batches of a response are byte for byte those of the segment."""
+    """The batches in a response equal those in the segment byte for byte."""
     topic = b.topic()
     write(b, topic, "a", "b")
     answer = fetch(b, topic)
@@ -139,10 +137,10 @@ def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
 
 
 @STAGE.check(
-    "LogSegment.shouldRoll, segment.bytes", look="Begin a segment before a batch that would exceed segment.bytes."
+    "LogSegment.shouldRoll, segment.bytes", look="Start a new segment before a batch that would exceed segment.bytes."
 )
 def segments_are_named_by_their_first_offset(b: Subject) -> None:
-    """A segment is no larger than segment.bytes, and its name is the offset that it begins with."""
+    """A segment is no larger than segment.bytes, and its name is its first offset."""
     topic = _filled(b)
     paths = _files(b, topic, ".log")
     b.holds(len(paths) > 1, f"several segments of {_SEGMENT_BYTES} bytes", came=f"{len(paths)}")
@@ -156,9 +154,9 @@ def segments_are_named_by_their_first_offset(b: Subject) -> None:
         b.holds(size <= _SEGMENT_BYTES, f"at most {_SEGMENT_BYTES} bytes", came=f"{size} in {os.path.basename(path)}")
 
 
-@STAGE.check("OffsetIndex", look="Entries of 8 bytes: offset minus the segment's, then the position of the batch.")
+@STAGE.check("OffsetIndex", look="Write 8-byte entries: the offset relative to the segment, and the batch's position.")
 def index_entries_lead_to_batches(b: Subject) -> None:
-    """An entry has the last offset of a batch, and the position where this batch begins."""
+    """An entry has the last offset of a batch and the batch's position in the file."""
     topic = _filled(b)
     found = 0
     names = _files(b, topic, ".log")
@@ -191,9 +189,9 @@ def index_entries_lead_to_batches(b: Subject) -> None:
     b.holds(found > 1, "an index entry each index.interval.bytes, which are 1000 here", came=came)
 
 
-@STAGE.check("TimeIndex", look="Entries of 12 bytes: a time, then the offset minus the segment's; both rise.")
+@STAGE.check("TimeIndex", look="Write 12-byte entries: a timestamp and a relative offset, both increasing.")
 def time_index_entries_rise_and_are_true(b: Subject) -> None:
-    """An entry has the largest time so far and the offset of its record."""
+    """An entry has the largest timestamp so far and the offset of its record."""
     topic = _filled(b)
     times = {record.offset: record.timestamp for batch in _batches(b, topic) for record in batch}
     for path in _files(b, topic, ".timeindex"):
@@ -209,9 +207,9 @@ def time_index_entries_rise_and_are_true(b: Subject) -> None:
             last = timestamp
 
 
-@STAGE.check("KIP-516, PartitionMetadataFile", look="Write partition.metadata: a version, and the topic's id.")
+@STAGE.check("KIP-516, PartitionMetadataFile", look="Write partition.metadata with a version and the topic id.")
 def the_directory_knows_the_topics_id(b: Subject) -> None:
-    """The file partition.metadata has the id of the topic, so that a directory is not taken for a newer topic's."""
+    """The file partition.metadata has the topic id, so that the directory is not mistaken for that of a newer topic."""
     topic = b.topic()
     write(b, topic, "a")
     path = os.path.join(_directory(b, topic), "partition.metadata")
@@ -257,11 +255,11 @@ def _start(b: Subject, topic: str, partitions: int = 1) -> None:
 
 @STAGE.check(
     "LogManager, LogLoader",
-    look="Write each batch to the file before you answer, and read it again at the start.",
+    look="Write each batch to the file before responding, and load it at the next start.",
     limit=_RESTART_S,
 )
 def acknowledged_records_outlive_a_kill(b: Subject) -> None:
-    """The process is ended with SIGKILL; what was acknowledged is there when it starts again."""
+    """After SIGKILL and a restart, all acknowledged records are still there."""
     _process(b)
     topic = b.topic()
     write(b, topic, "a", "b")
@@ -273,10 +271,10 @@ def acknowledged_records_outlive_a_kill(b: Subject) -> None:
 
 
 @STAGE.check(
-    "LogManager.shutdown", look="Flush logs, write checkpoints, and mark the directory as clean.", limit=_RESTART_S
+    "LogManager.shutdown", look="Flush logs, write checkpoints, and record the clean shutdown.", limit=_RESTART_S
 )
 def records_outlive_a_stop(b: Subject) -> None:
-    """After SIGTERM and a start everything is as it was: offsets, times and the log's end."""
+    """After SIGTERM and a restart, offsets, timestamps and the log end offset are unchanged."""
     _process(b)
     topic = b.topic()
     write(b, topic, "a", "b")
@@ -286,9 +284,9 @@ def records_outlive_a_stop(b: Subject) -> None:
     b.same(offset_of(b, topic, TIME + 1), OFFSET, 1)
 
 
-@STAGE.check("KIP-516, MetadataImage", look="Keep topics with ids, partitions and configurations.", limit=_RESTART_S)
+@STAGE.check("KIP-516, MetadataImage", look="Persist topic ids, partitions and configurations.", limit=_RESTART_S)
 def topics_outlive_a_kill(b: Subject) -> None:
-    """Topic ids, partitions and the id of the cluster are the same after a kill."""
+    """Topic ids, partitions and the cluster id are unchanged after a kill."""
     _process(b)
     topic = b.topic(3)
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
@@ -307,11 +305,11 @@ def topics_outlive_a_kill(b: Subject) -> None:
 
 @STAGE.check(
     "OffsetMetadataManager.replay, __consumer_offsets",
-    look="Write commits to a log before you answer.",
+    look="Write commits to a log before responding.",
     limit=_RESTART_S,
 )
 def committed_offsets_outlive_a_kill(b: Subject) -> None:
-    """A committed offset is there after a kill."""
+    """Committed offsets survive a kill."""
     _process(b)
     topic, group = b.topic(), new_group(b)
     b.same(commit(b, group, topic, 42), "topics[0].partitions[0].error_code", 0)
@@ -327,11 +325,11 @@ def committed_offsets_outlive_a_kill(b: Subject) -> None:
 
 @STAGE.check(
     "LogLoader, LogSegment.recover",
-    look="Check the last segment at the start, and cut what is not whole.",
+    look="Check the last segment at start-up, and truncate an incomplete batch.",
     limit=_RESTART_S,
 )
 def half_a_batch_is_cut_off(b: Subject) -> None:
-    """A kill may leave half a batch at the end of the file: the next start cuts it off, and goes on behind the rest."""
+    """A kill can leave half a batch at the end of the file. The next start removes it and appends after the rest."""
     process = _process(b)
     topic = b.topic()
     write(b, topic, "a")

@@ -10,13 +10,13 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 STAGE: Final = Stage(
-    "flexible", "2 Flexible versions", "Newer versions have compact lengths and tagged fields, in headers, too."
+    "flexible", "2 Flexible versions", "Newer versions have compact lengths and tagged fields, also in headers."
 )
 _KIP: Final = "KIP-482"
 _FLEXIBLE: Final = 3
 _METADATA: Final = 9
 _TAGS: Final = b"\x02\x63\x02hi\xc8\x01\x01x"
-"""Two unknown tagged fields: tag 99 with two bytes, tag 200 with one."""
+"""Two unknown tagged fields: tag 99 with two bytes, and tag 200 with one byte."""
 _NONE: Final = b"\0"
 
 
@@ -34,16 +34,16 @@ def _ask(b: Subject, frame: bytes) -> None:
     b.same(b.wire.receive(), "error_code", 0)
 
 
-@STAGE.check(_KIP, look="Read the compact array: its length is the count plus one; end each element with its tags.")
+@STAGE.check(_KIP, look="The length of a compact array is the count plus one. End each element with its tagged fields.")
 def apiversions_3_is_answered_in_its_own_form(b: Subject) -> None:
-    """From version 3 on the table is a compact array, and its elements end with tagged fields."""
+    """From version 3 on, the table is a compact array whose elements end with tagged fields."""
     _ask(b, _api_versions())
     b.holds(b.exchanges[-1].response.api_keys, "at least one API", b.exchanges[-1].response, "api_keys")
 
 
-@STAGE.check("KIP-511, ApiMessageType.responseHeaderVersion", look="Leave the tags out of this one response header.")
+@STAGE.check("KIP-511, ApiMessageType.responseHeaderVersion", look="Omit the tagged fields from this response header.")
 def the_header_of_apiversions_stays_version_0(b: Subject) -> None:
-    """A client reads this response before it knows the broker, so its header never has tagged fields."""
+    """Clients read this response before they know the broker's versions, so its header never has tagged fields."""
     _ask(b, _api_versions())
     received = b.exchanges[-1].received
     b.equal(
@@ -55,15 +55,15 @@ def the_header_of_apiversions_stays_version_0(b: Subject) -> None:
     )
 
 
-@STAGE.check(_KIP, look="Skip tags that you do not know by their sizes.")
+@STAGE.check(_KIP, look="Skip unknown tags by their size.")
 def unknown_tags_in_the_header_are_skipped(b: Subject) -> None:
-    """A newer client may add tagged fields to the header; an older broker passes over them."""
+    """A newer client can add tagged fields to the header. An older broker skips them."""
     _ask(b, _api_versions(header_tags=_TAGS))
 
 
-@STAGE.check(_KIP, look="Skip the tags at the end of the body, too.")
+@STAGE.check(_KIP, look="Also skip the tags at the end of the body.")
 def unknown_tags_in_the_body_are_skipped(b: Subject) -> None:
-    """Tagged fields are how the protocol grows without new versions: what is unknown has no effect."""
+    """Tagged fields extend the protocol without new versions, so unknown ones have no effect."""
     _ask(b, _api_versions(body_tags=_TAGS))
 
 
@@ -72,23 +72,23 @@ def unknown_tags_in_the_body_are_skipped(b: Subject) -> None:
     look="Check client_software_name against [a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?",
 )
 def a_software_name_with_forbidden_letters_is_refused(b: Subject) -> None:
-    """The name of the client's software becomes part of a metric; INVALID_REQUEST for one that is not allowed."""
+    """The client's software name becomes part of a metric. An invalid name is rejected with INVALID_REQUEST."""
     b.need(ApiKey.API_VERSIONS, _FLEXIBLE)
     b.wire.send_frame(_api_versions(name=b"\x05a b!"), ApiVersionsRequest(), _FLEXIBLE)
     b.same(b.wire.receive(), "error_code", 42)
 
 
-@STAGE.check(_KIP, look="The header of all other flexible responses is version 1: an empty list of tags behind the id.")
+@STAGE.check(_KIP, look="Use header version 1, with tagged fields after the id, for all other flexible responses.")
 def other_flexible_responses_have_tags_in_their_header(b: Subject) -> None:
-    """From its first flexible version on an API is answered with response header 1."""
+    """From its first flexible version on, an API uses response header version 1."""
     b.need(ApiKey.METADATA, _METADATA)
     answer = b.ask(MetadataRequest(topics=[]), _METADATA)
     b.equal(b.exchanges[-1].received[8], 0, "the number of tagged fields in the header", answer)
 
 
-@STAGE.check(_KIP, look="Length plus one as an unsigned varint; 128 and more take two bytes.")
+@STAGE.check(_KIP, look="Write the length plus one as an unsigned varint. From 128 on it takes two bytes.")
 def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
-    """Lengths are varints: a name of 200 letters has a length of two bytes."""
+    """Lengths are varints: a name of 200 characters has a length of two bytes."""
     b.need(ApiKey.METADATA, _METADATA)
     name = b.name().ljust(200, "n")
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
@@ -97,18 +97,18 @@ def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
     b.same(answer, "topics[0].error_code", 3)
 
 
-@STAGE.check(_KIP, look="Write the number of elements plus one; 0 is null.")
+@STAGE.check(_KIP, look="Write the number of elements plus one. 0 is null.")
 def a_compact_array_may_need_two_bytes_of_length(b: Subject) -> None:
-    """Arrays have varint lengths, too: 130 topics take two bytes."""
+    """Array lengths are also varints: the length of 130 topics takes two bytes."""
     b.need(ApiKey.METADATA, _METADATA)
     topics = [MetadataRequestTopic(name=f"grade-no-such-{index}") for index in range(130)]
     answer = b.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), _METADATA)
     b.equal(len(answer.topics), 130, "the number of topics", answer, "topics")
 
 
-@STAGE.check(_KIP, look="A compact string of length 0 is null, one of length 1 is empty.")
+@STAGE.check(_KIP, look="A compact string or array of length 0 is null, and one of length 1 is empty.")
 def null_and_empty_differ(b: Subject) -> None:
-    """An array that is null asks for all topics, an empty one for none."""
+    """A null array requests all topics, an empty array none."""
     b.need(ApiKey.METADATA, _METADATA)
     topic = b.topic()
     answer = b.ask(MetadataRequest(topics=[]), _METADATA)
@@ -117,17 +117,17 @@ def null_and_empty_differ(b: Subject) -> None:
     b.holds(topic in {each.name for each in answer.topics}, f"{topic} among all topics", answer, "topics")
 
 
-@STAGE.check("KIP-482, RequestHeader", look="The client id stays a plain nullable string, also in request header 2.")
+@STAGE.check("KIP-482, RequestHeader", look="Read the client id as a plain nullable string, even in request header 2.")
 def the_client_id_keeps_its_old_form(b: Subject) -> None:
-    """Request header 2 adds tagged fields; the client id in it has an int16 length as before, and may be null."""
+    """Request header version 2 adds tagged fields. Its client id still has an int16 length and can be null."""
     _ask(b, _api_versions())
     b.need(ApiKey.METADATA, _METADATA)
     b.ask(MetadataRequest(topics=[]), _METADATA)
 
 
-@STAGE.check("KIP-584", look="Put the features into tagged fields 0, 1 and 2 of ApiVersions 3.")
+@STAGE.check("KIP-584", look="Write the features as tagged fields 0, 1 and 2 of ApiVersions 3.")
 def tagged_fields_of_the_answer_can_be_read(b: Subject) -> None:
-    """Features are tagged fields, in the order of their tags; older clients skip those that they do not know."""
+    """Features are tagged fields in the order of their tags. Older clients skip unknown tags."""
     b.need(ApiKey.API_VERSIONS, _FLEXIBLE)
     answer = b.ask(ApiVersionsRequest(client_software_name="grade", client_software_version="1"), _FLEXIBLE)
     for index, feature in enumerate(answer.supported_features):

@@ -1,4 +1,4 @@
-"""Stage 9: groups, their rebalances and their offsets."""
+"""Stage 9: groups, rebalances and committed offsets."""
 
 from typing import Final
 
@@ -22,10 +22,10 @@ _COMMIT_ERROR: Final = "topics[0].partitions[0].error_code"
 
 @STAGE.check(
     "KIP-394, GroupMetadataManager.classicGroupJoinNewDynamicMember",
-    look="Answer the first JoinGroup of an unknown member with an id and MEMBER_ID_REQUIRED.",
+    look="Respond to a new member's first JoinGroup with an id and MEMBER_ID_REQUIRED.",
 )
 def a_new_member_gets_its_id_first(b: Subject) -> None:
-    """From version 4 on a member without an id gets one with error 79, and joins again with it."""
+    """From version 4 on, a member without an id gets an id with error 79, and joins again with it."""
     member = Member(b, new_group(b))
     b.newest(JoinGroupRequest)
     member.send_join()
@@ -36,10 +36,10 @@ def a_new_member_gets_its_id_first(b: Subject) -> None:
 
 @STAGE.check(
     "GroupMetadataManager.classicGroupJoin, ClassicGroup",
-    look="End the join when all members have come, and make the first one the leader.",
+    look="Complete the join when all members have joined, and make the first one the leader.",
 )
 def a_member_alone_leads(b: Subject) -> None:
-    """The only member is the leader, learns of all members, and the generation is 1."""
+    """The only member becomes the leader of generation 1 and gets the list of members."""
     member = Member(b, new_group(b))
     answer = member.join()
     b.same(answer, "leader", member.member_id)
@@ -49,9 +49,9 @@ def a_member_alone_leads(b: Subject) -> None:
     b.equal(bytes(answer.members[0].metadata), b"range", "the metadata", answer, "members[0].metadata")
 
 
-@STAGE.check("GroupMetadataManager.classicGroupSync", look="Hand out what the leader has sent, byte for byte.")
+@STAGE.check("GroupMetadataManager.classicGroupSync", look="Distribute the leader's assignments byte for byte.")
 def the_leader_gets_its_own_assignment(b: Subject) -> None:
-    """The leader sends assignments in SyncGroup, and gets its own back."""
+    """The leader sends the assignments in SyncGroup and gets its own back."""
     member = Member(b, new_group(b))
     member.join()
     answer = member.sync(**{member.member_id: b"\x00mine"})
@@ -60,7 +60,7 @@ def the_leader_gets_its_own_assignment(b: Subject) -> None:
 
 
 def _two(b: Subject) -> tuple[Member, Member]:
-    """A leader and a follower of one generation, joined and not synced."""
+    """Return a leader and a follower that have joined the same generation but have not synced."""
     leader = Member(b, new_group(b)).settle()
     follower = Member(b, leader.group)
     follower.send_join()
@@ -80,10 +80,10 @@ def _two(b: Subject) -> tuple[Member, Member]:
 
 @STAGE.check(
     "GroupMetadataManager.classicGroupHeartbeat",
-    look="Answer the heartbeats of the others with REBALANCE_IN_PROGRESS while one joins.",
+    look="Respond to the other members' heartbeats with REBALANCE_IN_PROGRESS.",
 )
 def a_second_member_starts_a_rebalance(b: Subject) -> None:
-    """When a member comes, the heartbeats of the others are answered with error 27, and all of them join again."""
+    """When a member joins, the heartbeats of the others return error 27, and all members rejoin."""
     leader, follower = _two(b)
     b.equal(leader.generation, follower.generation, "the generation of both")
     b.equal(leader.generation, 2, "the second generation")
@@ -91,10 +91,10 @@ def a_second_member_starts_a_rebalance(b: Subject) -> None:
 
 @STAGE.check(
     "GroupMetadataManager.completeClassicGroupJoin",
-    look="Hold the join until the other members have come, or their rebalance time-out is over.",
+    look="Hold the join until all members have joined, or their rebalance timeout has expired.",
 )
 def a_join_waits_for_the_other_members(b: Subject) -> None:
-    """The answer to JoinGroup comes when all have joined: until then the members are unknown."""
+    """JoinGroup is answered after all members have joined, because the member list is unknown until then."""
     leader = Member(b, new_group(b)).settle()
     follower = Member(b, leader.group)
     follower.send_join()
@@ -106,9 +106,9 @@ def a_join_waits_for_the_other_members(b: Subject) -> None:
         b.same(follower.joined(), "error_code", 0)
 
 
-@STAGE.check("GroupMetadataManager.completeClassicGroupJoin", look="Tell the members to the leader alone.")
+@STAGE.check("GroupMetadataManager.completeClassicGroupJoin", look="Send the member list only to the leader.")
 def followers_do_not_learn_the_members(b: Subject) -> None:
-    """Only the leader assigns, so only the leader gets the list."""
+    """Only the leader computes assignments, so only the leader gets the member list."""
     _two(b)
     joins = [each.response for each in b.exchanges if each.key == ApiKey.JOIN_GROUP]
     mine = {answer.leader == answer.member_id: answer for answer in joins[-3:] if not answer.error_code}
@@ -121,7 +121,7 @@ def followers_do_not_learn_the_members(b: Subject) -> None:
     look="Hold SyncGroup of followers until the leader has sent the assignments.",
 )
 def a_follower_waits_for_its_assignment(b: Subject) -> None:
-    """SyncGroup of a follower is answered once the leader has synced."""
+    """A follower's SyncGroup is answered after the leader has synced."""
     leader, follower = _two(b)
     follower.wire.send(follower.sync_request(), b.newest(SyncGroupRequest))
     b.holds(follower.wire.is_silent(0.3), "no answer before the leader has synced", came="an answer at once")
@@ -132,10 +132,10 @@ def a_follower_waits_for_its_assignment(b: Subject) -> None:
 
 @STAGE.check(
     "ClassicGroup.supportsProtocols",
-    look="Choose a protocol that all members have; refuse a member that shares none with the group.",
+    look="Choose a protocol that all members support, and reject a member that shares none.",
 )
 def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
-    """INCONSISTENT_GROUP_PROTOCOL for a member that cannot work with the others."""
+    """A member that shares no protocol with the group is rejected with INCONSISTENT_GROUP_PROTOCOL."""
     first = Member(b, new_group(b)).settle()
     other = Member(b, first.group, protocols=("other",))
     other.send_join()
@@ -144,20 +144,20 @@ def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
 
 @STAGE.check(
     "GroupCoordinatorService.joinGroup, group.max.session.timeout.ms",
-    look="Compare the session timeout with group.min.session.timeout.ms and the maximum.",
+    look="Check the session timeout against group.min.session.timeout.ms and the maximum.",
 )
 def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
-    """INVALID_SESSION_TIMEOUT for a session of a day."""
+    """A session timeout of a day is rejected with INVALID_SESSION_TIMEOUT."""
     member = Member(b, new_group(b), session=86400000)
     member.send_join()
     b.same(member.joined(), "error_code", 26)
 
 
 @STAGE.check(
-    "GroupMetadataManager.classicGroupHeartbeat", look="Refuse ids that are not in the group with UNKNOWN_MEMBER_ID."
+    "GroupMetadataManager.classicGroupHeartbeat", look="Reject ids that are not in the group with UNKNOWN_MEMBER_ID."
 )
 def an_unknown_member_has_error_25(b: Subject) -> None:
-    """A member that the group does not know has to join again."""
+    """UNKNOWN_MEMBER_ID makes a member rejoin a group that does not have it."""
     stable = Member(b, new_group(b)).settle()
     b.same(Member(b, stable.group, member_id="nobody", generation=1).heartbeat(), "error_code", 25)
 
@@ -166,15 +166,15 @@ def an_unknown_member_has_error_25(b: Subject) -> None:
     "GroupMetadataManager.classicGroupHeartbeat", look="Compare the generation of heartbeats with the group's."
 )
 def an_old_generation_has_error_22(b: Subject) -> None:
-    """A member that missed a rebalance learns it by ILLEGAL_GENERATION."""
+    """ILLEGAL_GENERATION notifies a member that it missed a rebalance."""
     stable = Member(b, new_group(b)).settle()
     b.same(stable.heartbeat(), "error_code", 0)
     b.same(stable.heartbeat(generation=stable.generation - 1), "error_code", 22)
 
 
-@STAGE.check("GroupMetadataManager.classicGroupLeave", look="Take the member out at once.")
+@STAGE.check("GroupMetadataManager.classicGroupLeave", look="Remove the member immediately.")
 def who_leaves_is_gone(b: Subject) -> None:
-    """After LeaveGroup the member is unknown."""
+    """After LeaveGroup, the member is unknown."""
     member = Member(b, new_group(b)).settle()
     b.same(member.leave(), "error_code", 0)
     b.same(member.heartbeat(), "error_code", 25)
@@ -182,10 +182,10 @@ def who_leaves_is_gone(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-345, GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin",
-    look="Keep the member id by group.instance.id, and fence the one before.",
+    look="Map group.instance.id to the new member id, and fence the previous member.",
 )
 def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
-    """A member with an instance id that joins again takes its place: the generation stays as it is."""
+    """A member that rejoins with the same instance id replaces its predecessor, and the generation does not change."""
     first = Member(b, new_group(b), instance="i1").settle()
     again = Member(b, first.group, instance="i1")
     again.send_join()
@@ -196,9 +196,9 @@ def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
     b.same(first.heartbeat(), "error_code", 82, "FENCED_INSTANCE_ID")
 
 
-@STAGE.check("KafkaApis.handleDescribeGroupsRequest", look="Tell state, protocol and members.")
+@STAGE.check("KafkaApis.handleDescribeGroupsRequest", look="Return the state, the protocol and the members.")
 def a_group_can_be_described(b: Subject) -> None:
-    """DescribeGroups tells the state, and each member with its assignment."""
+    """DescribeGroups returns the group state, and each member with its assignment."""
     member = Member(b, new_group(b)).settle()
     answer = b.ask(DescribeGroupsRequest(groups=[member.group]))
     b.same(answer, "groups[0].error_code", 0)
@@ -208,9 +208,9 @@ def a_group_can_be_described(b: Subject) -> None:
     b.equal(bytes(answer.groups[0].members[0].member_assignment), b"all", "the assignment", answer, "groups[0].members")
 
 
-@STAGE.check("KafkaApis.handleListGroupsRequest", look="List each group that is not dead.")
+@STAGE.check("KafkaApis.handleListGroupsRequest", look="List every group that is not dead.")
 def a_group_is_listed(b: Subject) -> None:
-    """ListGroups has the group with its protocol type."""
+    """ListGroups returns the group with its protocol type."""
     member = Member(b, new_group(b)).settle()
     answer = b.ask(ListGroupsRequest())
     found = {each.group_id: each.protocol_type for each in answer.groups}
@@ -218,10 +218,11 @@ def a_group_is_listed(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-229, ClassicGroup.validateDeleteGroup", look="Refuse groups with members, and drop the offsets of others."
+    "KIP-229, ClassicGroup.validateDeleteGroup",
+    look="Reject groups with members, and delete the offsets of others.",
 )
 def only_an_empty_group_can_be_deleted(b: Subject) -> None:
-    """NON_EMPTY_GROUP while it has members; afterwards its offsets are gone with it."""
+    """A group with members cannot be deleted (NON_EMPTY_GROUP). Deleting an empty group also deletes its offsets."""
     topic = b.topic()
     member = Member(b, new_group(b)).settle()
     commit(b, member.group, topic, 3, member.member_id, member.generation)
@@ -232,9 +233,9 @@ def only_an_empty_group_can_be_deleted(b: Subject) -> None:
     b.same(committed(b, member.group, topic), _COMMITTED, -1)
 
 
-@STAGE.check("OffsetMetadataManager.commitOffset", look="Keep the last commit for each group and partition.")
+@STAGE.check("OffsetMetadataManager.commitOffset", look="Store the last commit for each group and partition.")
 def a_committed_offset_comes_back(b: Subject) -> None:
-    """OffsetFetch returns offset and metadata of the last commit."""
+    """OffsetFetch returns the offset and metadata of the last commit."""
     topic, group = b.topic(), new_group(b)
     b.same(commit(b, group, topic, 5, text="note"), _COMMIT_ERROR, 0)
     b.same(commit(b, group, topic, 42, text="note"), _COMMIT_ERROR, 0)
@@ -243,19 +244,19 @@ def a_committed_offset_comes_back(b: Subject) -> None:
     b.same(answer, "topics[0].partitions[0].metadata", "note")
 
 
-@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Answer -1 and no error where nothing was committed.")
+@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Return -1 and no error if nothing was committed.")
 def without_a_commit_the_offset_is_minus_1(b: Subject) -> None:
-    """A group that has committed nothing has offset -1, and the consumer goes by auto.offset.reset."""
+    """A group without commits has offset -1, and the consumer applies auto.offset.reset."""
     answer = committed(b, new_group(b), b.topic())
     b.same(answer, _COMMITTED, -1)
     b.same(answer, _COMMIT_ERROR, 0)
 
 
 @STAGE.check(
-    "KIP-88, OffsetMetadataManager.fetchAllOffsets", look="Null instead of topics asks for all partitions of the group."
+    "KIP-88, OffsetMetadataManager.fetchAllOffsets", look="Return all partitions of the group if topics is null."
 )
 def null_asks_for_all_offsets(b: Subject) -> None:
-    """From version 2 on a request without topics returns all that the group has committed."""
+    """From version 2 on, a request without topics returns all committed offsets of the group."""
     topic, group = b.topic(), new_group(b)
     commit(b, group, topic, 7)
     answer = committed(b, group, None)
@@ -263,16 +264,17 @@ def null_asks_for_all_offsets(b: Subject) -> None:
     b.same(answer, _COMMITTED, 7)
 
 
-@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Keep the offsets of each group apart.")
+@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Store the offsets of each group separately.")
 def groups_do_not_share_offsets(b: Subject) -> None:
-    """A commit of one group is none of another."""
+    """A commit of one group does not affect other groups."""
     topic = b.topic()
     commit(b, new_group(b), topic, 7)
     b.same(committed(b, new_group(b), topic), _COMMITTED, -1)
 
 
 @STAGE.check(
-    "ClassicGroup.validateOffsetCommit", look="Check member id and generation of a commit while the group has members."
+    "ClassicGroup.validateOffsetCommit",
+    look="Check a commit's member id and generation while the group has members.",
 )
 def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
     """A member that lost its partitions must not overwrite the offsets of their new owner."""
@@ -284,10 +286,10 @@ def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
 
 
 @STAGE.check(
-    "OffsetMetadataManager.isMetadataInvalid, offset.metadata.max.bytes", look="Refuse metadata above 4096 bytes."
+    "OffsetMetadataManager.isMetadataInvalid, offset.metadata.max.bytes", look="Reject metadata larger than 4096 bytes."
 )
 def too_much_metadata_has_error_12(b: Subject) -> None:
-    """OFFSET_METADATA_TOO_LARGE, and the offset is not committed."""
+    """Oversized metadata is rejected with OFFSET_METADATA_TOO_LARGE, and the offset is not committed."""
     topic, group = b.topic(), new_group(b)
     b.same(commit(b, group, topic, 1, text="x" * 5000), _COMMIT_ERROR, 12)
     b.same(committed(b, group, topic), _COMMITTED, -1)

@@ -1,4 +1,4 @@
-"""Stage 3: Metadata, the map of the cluster."""
+"""Stage 3: Metadata, which describes the cluster."""
 
 from typing import Final
 
@@ -9,9 +9,7 @@ from minibroker_protocol.messages.groups import FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from minibroker_protocol.primitives import ZERO_UUID
 
-STAGE: Final = Stage(
-    "metadata", "3 Metadata", "Clients learn from it which brokers there are and who leads a partition."
-)
+STAGE: Final = Stage("metadata", "3 Metadata", "Metadata lists the brokers and the leader of each partition.")
 _SOURCE: Final = "KafkaApis.handleTopicMetadataRequest"
 
 
@@ -22,9 +20,9 @@ def _ask(b: Subject, *names: str, create: bool = False) -> MetadataResponse:
     return answer
 
 
-@STAGE.check(_SOURCE, look="List at least yourself.")
+@STAGE.check(_SOURCE, look="List at least this broker.")
 def the_brokers_are_listed(b: Subject) -> None:
-    """Each broker comes with its id, and the host and port that clients reach it at."""
+    """Each broker has its id, and the host and port at which clients reach it."""
     answer = _ask(b)
     b.holds(answer.brokers, "at least one broker", answer, "brokers")
     b.holds(answer.brokers[0].host, "a host", answer, "brokers[0].host")
@@ -32,18 +30,18 @@ def the_brokers_are_listed(b: Subject) -> None:
     b.holds(all(0 < port < 1 << 16 for port in ports), "a port from 1 to 65535", answer, "brokers[0].port")
 
 
-@STAGE.check("advertised.listeners", look="Advertise an address that the client can reach, not 0.0.0.0.")
+@STAGE.check("advertised.listeners", look="Advertise an address that clients can reach, not 0.0.0.0.")
 def the_advertised_address_leads_back(b: Subject) -> None:
-    """A client leaves its bootstrap address and connects to the one in Metadata; a broker has to be there."""
+    """After bootstrapping, a client connects to the addresses in Metadata, so a broker must listen there."""
     answer = _ask(b)
     addresses = {(broker.host, broker.port) for broker in answer.brokers}
     for index, (host, port) in enumerate(sorted(addresses)):
         b.holds(b.reaches((host, port)), "an address that accepts connections", answer, f"brokers[{index}].port")
 
 
-@STAGE.check(_SOURCE, look="Name a broker of the list as the controller.")
+@STAGE.check(_SOURCE, look="Return the id of a listed broker as the controller.")
 def the_controller_is_one_of_the_brokers(b: Subject) -> None:
-    """Admin clients send changes to the controller; its id has to be among the brokers."""
+    """Admin clients send changes to the controller, so its id must be among the brokers."""
     answer = _ask(b)
     b.holds(
         answer.controller_id in {broker.node_id for broker in answer.brokers},
@@ -53,25 +51,25 @@ def the_controller_is_one_of_the_brokers(b: Subject) -> None:
     )
 
 
-@STAGE.check("KIP-78", look="Make an id once, and keep it in meta.properties.")
+@STAGE.check("KIP-78", look="Generate an id once, and store it in meta.properties.")
 def the_cluster_has_an_id(b: Subject) -> None:
-    """The id of the cluster is there from version 2 on and does not change."""
+    """The cluster id is present from version 2 on and does not change."""
     first, second = _ask(b), _ask(b)
     b.holds(first.cluster_id, "an id", first, "cluster_id")
     b.same(second, "cluster_id", first.cluster_id)
 
 
-@STAGE.check(_SOURCE, look="An empty array asks for no topic from version 1 on; version 0 alone means all.")
+@STAGE.check(_SOURCE, look="From version 1 on, return no topics for an empty array. In version 0 it means all topics.")
 def an_empty_list_asks_for_no_topic(b: Subject) -> None:
-    """From version 1 on clients ask for the brokers alone with an empty list."""
+    """From version 1 on, an empty list requests only the brokers."""
     b.topic()
     answer = _ask(b)
     b.equal(len(answer.topics), 0, "the number of topics", answer, "topics")
 
 
-@STAGE.check(_SOURCE, look="Take null as all topics.")
+@STAGE.check(_SOURCE, look="Return all topics for null.")
 def null_asks_for_all_topics(b: Subject) -> None:
-    """Null instead of a list asks for every topic."""
+    """A null topic list requests all topics."""
     names = {b.topic(), b.topic()}
     answer = b.ask(MetadataRequest(topics=None))
     b.equal(
@@ -79,7 +77,7 @@ def null_asks_for_all_topics(b: Subject) -> None:
     )
 
 
-@STAGE.check(_SOURCE, look="Answer for each asked topic, with UNKNOWN_TOPIC_OR_PARTITION for what is not there.")
+@STAGE.check(_SOURCE, look="Return each requested topic, with UNKNOWN_TOPIC_OR_PARTITION if it is missing.")
 def an_unknown_topic_has_error_3(b: Subject) -> None:
     """A topic that does not exist is an element with error 3 and no partitions."""
     answer = _ask(b, b.name())
@@ -87,33 +85,33 @@ def an_unknown_topic_has_error_3(b: Subject) -> None:
     b.equal(len(answer.topics[0].partitions), 0, "the number of partitions", answer, "topics[0].partitions")
 
 
-@STAGE.check("KIP-361, MetadataRequest.allowAutoTopicCreation", look="Create nothing when the request forbids it.")
+@STAGE.check("KIP-361, MetadataRequest.allowAutoTopicCreation", look="Do not create a topic if the request forbids it.")
 def asking_creates_nothing_when_that_is_forbidden(b: Subject) -> None:
-    """A consumer that only looks must not create the topic that it looks for."""
+    """A consumer that only looks up a topic must not create it."""
     name = b.name()
     _ask(b, name)
     answer = _ask(b, name)
     b.same(answer, "topics[0].error_code", 3)
 
 
-@STAGE.check("Topic.validate", look="Check names: letters, digits, dot, underscore and minus, at most 249 of them.")
+@STAGE.check("Topic.validate", look="Check names: at most 249 letters, digits, dots, underscores and minus signs.")
 def a_name_that_no_topic_can_have_has_error_17(b: Subject) -> None:
-    """A name with other characters is refused with INVALID_TOPIC_EXCEPTION, not created."""
+    """A name with invalid characters is rejected with INVALID_TOPIC_EXCEPTION, and no topic is created."""
     answer = _ask(b, "grade no/topic", create=True)
     b.same(answer, "topics[0].error_code", 17)
 
 
-@STAGE.check(_SOURCE, look="List each partition once, from 0 on.")
+@STAGE.check(_SOURCE, look="List each partition once, starting with 0.")
 def all_partitions_are_listed(b: Subject) -> None:
-    """A topic of three partitions has the partitions 0, 1 and 2, in any order."""
+    """A topic with three partitions has partitions 0, 1 and 2, in any order."""
     answer = _ask(b, b.topic(3))
     indexes = sorted(partition.partition_index for partition in answer.topics[0].partitions)
     b.equal(indexes, [0, 1, 2], "the sorted partitions", answer, "topics[0].partitions")
 
 
-@STAGE.check(_SOURCE, look="Give each partition a leader out of its replicas, and the replicas in sync.")
+@STAGE.check(_SOURCE, look="Return a leader among the replicas, and the in-sync replicas, for each partition.")
 def leader_replicas_and_isr_fit_together(b: Subject) -> None:
-    """The leader is one of the replicas in sync, those are replicas, and replicas are brokers."""
+    """The leader is an in-sync replica, in-sync replicas are replicas, and replicas are brokers."""
     answer = _ask(b, b.topic())
     partition = answer.topics[0].partitions[0]
     path = "topics[0].partitions[0]"
@@ -127,9 +125,9 @@ def leader_replicas_and_isr_fit_together(b: Subject) -> None:
     b.equal(len(partition.replica_nodes), 1, "the number of replicas", answer, f"{path}.replica_nodes")
 
 
-@STAGE.check("KIP-320", look="Begin with epoch 0, and tell it from version 7 on.")
+@STAGE.check("KIP-320", look="Start with epoch 0, and return the leader epoch from version 7 on.")
 def the_leader_epoch_is_told(b: Subject) -> None:
-    """From version 7 on each partition has the epoch of its leader, which fences clients with old metadata."""
+    """From version 7 on, each partition has its leader epoch, which fences clients with outdated metadata."""
     b.newest(MetadataRequest)
     answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=b.topic())]), 7)
     b.holds(
@@ -137,18 +135,18 @@ def the_leader_epoch_is_told(b: Subject) -> None:
     )
 
 
-@STAGE.check(_SOURCE, look="Answer for all topics of a request.")
+@STAGE.check(_SOURCE, look="Return all topics of a request.")
 def several_topics_are_answered_one_by_one(b: Subject) -> None:
-    """Each topic has its own error: one that is missing spoils no other."""
+    """Each topic has its own error, so a missing topic does not affect the others."""
     name, missing = b.topic(), b.name()
     answer = _ask(b, name, missing)
     errors = {topic.name: topic.error_code for topic in answer.topics}
     b.equal(errors, {name: 0, missing: 3}, "the errors by topic", answer, "topics")
 
 
-@STAGE.check("KIP-516", look="Give each topic a random id when it is created, and tell it from version 10 on.")
+@STAGE.check("KIP-516", look="Assign a random id to each new topic, and return it from version 10 on.")
 def a_topic_has_an_id(b: Subject) -> None:
-    """From version 10 on a topic has an id that is its own: a topic with the same name later gets another one."""
+    """From version 10 on, each topic has a unique id. A topic created later with the same name gets a different id."""
     one, two = b.topic(), b.topic()
     topics = [MetadataRequestTopic(name=one), MetadataRequestTopic(name=two)]
     answer = b.ask(MetadataRequest(topics=topics), 10)
@@ -160,7 +158,7 @@ def a_topic_has_an_id(b: Subject) -> None:
 
 @STAGE.check("KIP-516", look="Find topics by id from version 12 on.")
 def a_topic_is_found_by_its_id(b: Subject) -> None:
-    """A request of version 12 may name a topic by its id alone, and the answer has its name."""
+    """A request of version 12 can identify a topic by its id alone, and the response has its name."""
     name = b.topic()
     found = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
     by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=found.topics[0].topic_id)])
@@ -168,17 +166,17 @@ def a_topic_is_found_by_its_id(b: Subject) -> None:
     b.same(answer, "topics[0].name", name)
 
 
-@STAGE.check("KIP-516", look="Answer UNKNOWN_TOPIC_ID for an id that no topic has.")
+@STAGE.check("KIP-516", look="Return UNKNOWN_TOPIC_ID for an unknown id.")
 def an_unknown_id_has_error_100(b: Subject) -> None:
-    """An id of a topic that is gone is UNKNOWN_TOPIC_ID, so that the client does not confuse it with its successor."""
+    """UNKNOWN_TOPIC_ID shows that the topic was deleted, so that clients do not confuse it with its successor."""
     unknown = MetadataRequestTopic(name=None, topic_id=b"\x11" * 16)
     answer = b.ask(MetadataRequest(topics=[unknown]), 12)
     b.same(answer, "topics[0].error_code", 100)
 
 
-@STAGE.check("KIP-700", look="Tell the same brokers in DescribeCluster as in Metadata.")
+@STAGE.check("KIP-700", look="Return the same brokers in DescribeCluster as in Metadata.")
 def describecluster_knows_the_same_cluster(b: Subject) -> None:
-    """Admin clients ask DescribeCluster; it tells the id and the brokers of Metadata."""
+    """Admin clients use DescribeCluster, which returns the same cluster id and brokers as Metadata."""
     expected = _ask(b)
     answer = b.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
     b.same(answer, "cluster_id", expected.cluster_id)
@@ -187,9 +185,9 @@ def describecluster_knows_the_same_cluster(b: Subject) -> None:
     b.equal(found, brokers, "the brokers", answer, "brokers")
 
 
-@STAGE.check("KafkaApis.getCoordinator", look="Choose a broker of the list by the hash of the group's id.")
+@STAGE.check("KafkaApis.getCoordinator", look="Choose a listed broker by the hash of the group id.")
 def the_coordinator_is_one_of_the_brokers(b: Subject) -> None:
-    """FindCoordinator names the broker that keeps a group; its id and address are those of Metadata."""
+    """FindCoordinator returns the broker that coordinates a group, with the same id and address as in Metadata."""
     answer = b.until(
         lambda: b.ask(FindCoordinatorRequest(key="grade")),
         lambda found: found.error_code not in {14, 15},

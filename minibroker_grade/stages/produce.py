@@ -29,13 +29,13 @@ from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 
-STAGE: Final = Stage("produce", "5 Produce", "Batches of records get offsets; what is damaged or too large is refused.")
+STAGE: Final = Stage("produce", "5 Produce", "Batches get offsets. Corrupt and oversized batches are rejected.")
 _CRC_AT: Final = 17
 _BASE: Final = f"{PRODUCED}.base_offset"
 
 
 @STAGE.check(
-    "LogValidator.validateMessagesAndAssignOffsets", look="Give the first record of an empty partition offset 0."
+    "LogValidator.validateMessagesAndAssignOffsets", look="Assign offset 0 to the first record of an empty partition."
 )
 def offsets_begin_at_0(b: Subject) -> None:
     """The first batch of a partition gets base offset 0."""
@@ -46,7 +46,7 @@ def offsets_begin_at_0(b: Subject) -> None:
 
 @STAGE.check("LogValidator.validateMessagesAndAssignOffsets", look="Count records, not batches.")
 def the_next_batch_follows_the_last_record(b: Subject) -> None:
-    """After a batch of three records the next base offset is 3."""
+    """After a batch of three records, the next base offset is 3."""
     topic = b.topic()
     write(b, topic, "a", "b", "c")
     b.same(produce(b, topic, "d"), _BASE, 3)
@@ -54,15 +54,15 @@ def the_next_batch_follows_the_last_record(b: Subject) -> None:
 
 @STAGE.check("UnifiedLog.append", look="Keep a next offset for each partition.")
 def partitions_count_for_themselves(b: Subject) -> None:
-    """Each partition has offsets of its own."""
+    """Each partition has its own offsets."""
     topic = b.topic(2)
     write(b, topic, "a", "b")
     b.same(send(b, topic, build_batch(new_records("c")), partition=1), _BASE, 0)
 
 
-@STAGE.check("KafkaApis.handleProduceRequest", look="Answer each partition with its own outcome.")
+@STAGE.check("KafkaApis.handleProduceRequest", look="Return a separate result for each partition.")
 def several_partitions_of_a_request_are_answered(b: Subject) -> None:
-    """A request may have batches for many partitions, and one that does not exist spoils no other."""
+    """A request can have batches for many partitions. A missing partition does not affect the others."""
     topic = b.topic(2)
     data = [PartitionProduceData(index=index, records=build_batch(new_records("x"))) for index in (0, 1, 7)]
     request = ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
@@ -71,15 +71,15 @@ def several_partitions_of_a_request_are_answered(b: Subject) -> None:
     b.equal(errors, {0: 0, 1: 0, 7: 3}, "the errors by partition", answer, "responses[0].partition_responses")
 
 
-@STAGE.check("KafkaApis.handleProduceRequest", look="Answer UNKNOWN_TOPIC_OR_PARTITION, and make no topic.")
+@STAGE.check("KafkaApis.handleProduceRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION, and do not create the topic.")
 def an_unknown_topic_has_error_3(b: Subject) -> None:
-    """Produce creates nothing: topics come from Metadata or CreateTopics."""
+    """Produce does not create topics. Metadata and CreateTopics do."""
     b.same(produce(b, b.name(), "a"), PRODUCE_ERROR, 3)
 
 
-@STAGE.check("KafkaApis.handleProduceRequest", look="Send nothing for acks=0.")
+@STAGE.check("KafkaApis.handleProduceRequest", look="Do not send a response for acks=0.")
 def acks_0_has_no_answer(b: Subject) -> None:
-    """With acks=0 the producer does not wait: the next response belongs to the next request."""
+    """With acks=0 the producer does not wait, and the next response belongs to the next request."""
     topic = b.topic()
     version = b.newest(ProduceRequest)
     b.wire.send_bytes(b.frame_of(produce_request(topic, build_batch(new_records("a")), acks=0), version))
@@ -90,23 +90,23 @@ def acks_0_has_no_answer(b: Subject) -> None:
     )
 
 
-@STAGE.check("ReplicaManager.isValidRequiredAcks", look="Accept -1, 0 and 1 alone.")
+@STAGE.check("ReplicaManager.isValidRequiredAcks", look="Accept only -1, 0 and 1.")
 def acks_2_has_error_21(b: Subject) -> None:
-    """Only -1, 0 and 1 are allowed: INVALID_REQUIRED_ACKS."""
+    """All values except -1, 0 and 1 are rejected with INVALID_REQUIRED_ACKS."""
     b.same(send(b, b.topic(), build_batch(new_records("a")), acks=2), PRODUCE_ERROR, 21)
 
 
-@STAGE.check("ReplicaManager.appendRecords", look="Serve acks=1 as soon as the leader has written.")
+@STAGE.check("ReplicaManager.appendRecords", look="Respond to acks=1 as soon as the leader has written the records.")
 def acks_1_is_answered(b: Subject) -> None:
-    """With acks=1 the leader's own write is enough."""
+    """With acks=1, the leader's own write is sufficient."""
     answer = send(b, b.topic(), build_batch(new_records("a")), acks=1)
     b.same(answer, PRODUCE_ERROR, 0)
     b.same(answer, _BASE, 0)
 
 
-@STAGE.check("DefaultRecordBatch.ensureValid", look="Compute CRC-32C from the attributes on to the end of the batch.")
+@STAGE.check("DefaultRecordBatch.ensureValid", look="Compute the CRC-32C from the attributes to the end of the batch.")
 def a_wrong_checksum_has_error_2(b: Subject) -> None:
-    """A batch whose CRC-32C does not fit is CORRUPT_MESSAGE, and leaves no trace in the log."""
+    """A batch with a wrong CRC-32C is rejected with CORRUPT_MESSAGE, and nothing is appended to the log."""
     topic = b.topic()
     batch = build_batch(new_records("a"))
     batch[_CRC_AT] ^= 1
@@ -118,30 +118,30 @@ def a_wrong_checksum_has_error_2(b: Subject) -> None:
     "LogValidator.validateBatch", look="Compare the record count with the last offset delta and with the records."
 )
 def a_wrong_record_count_has_error_87(b: Subject) -> None:
-    """A batch that claims another number of records than its last offset delta is INVALID_RECORD."""
+    """A batch whose record count does not match its last offset delta is rejected with INVALID_RECORD."""
     batch = build_batch(new_records("a", "b"))
     batch[57:61] = (3).to_bytes(4, "big")
     _sign(batch)
     b.same(send(b, b.topic(), batch), PRODUCE_ERROR, 87)
 
 
-@STAGE.check("ProduceRequest.validateRecords", look="Refuse a second batch, and old formats, from version 3 on.")
+@STAGE.check("ProduceRequest.validateRecords", look="From version 3 on, reject a second batch and old message formats.")
 def two_batches_for_a_partition_are_refused(b: Subject) -> None:
-    """From version 3 on a partition has exactly one batch; INVALID_RECORD for more."""
+    """From version 3 on, a partition has exactly one batch. More are rejected with INVALID_RECORD."""
     batches = build_batch(new_records("a")) + build_batch(new_records("b"))
     b.same(send(b, b.topic(), batches), PRODUCE_ERROR, 87)
 
 
-@STAGE.check("UnifiedLog.analyzeAndValidateRecords", look="Compare each batch with max.message.bytes.")
+@STAGE.check("UnifiedLog.analyzeAndValidateRecords", look="Check the size of each batch against max.message.bytes.")
 def a_batch_that_is_too_large_has_error_10(b: Subject) -> None:
-    """A batch above the topic's max.message.bytes is MESSAGE_TOO_LARGE."""
+    """A batch larger than the topic's max.message.bytes is rejected with MESSAGE_TOO_LARGE."""
     topic = b.topic(max_message_bytes="1000")
     b.same(produce(b, topic, "x" * 2000), PRODUCE_ERROR, 10)
 
 
-@STAGE.check("KIP-467, LogValidator.validateKey", look="Refuse records without keys where cleanup.policy has compact.")
+@STAGE.check("KIP-467, LogValidator.validateKey", look="Reject records without keys if cleanup.policy has compact.")
 def a_compacted_topic_wants_keys(b: Subject) -> None:
-    """A record without a key could never be compacted: INVALID_RECORD, with the record's place from version 8 on."""
+    """A record that cannot be compacted is rejected with INVALID_RECORD, and from version 8 on with its index."""
     topic = b.topic(cleanup_policy="compact")
     answer = produce(b, topic, "a")
     b.same(answer, PRODUCE_ERROR, 87)
@@ -151,10 +151,10 @@ def a_compacted_topic_wants_keys(b: Subject) -> None:
 
 @STAGE.check(
     "LogValidator.validateMessagesAndAssignOffsets, message.timestamp.type",
-    look="Stamp the batch, and answer with that time.",
+    look="Write the broker's timestamp into the batch, and return it.",
 )
 def log_append_time_is_told(b: Subject) -> None:
-    """Where the broker stamps records, the answer has the time; with CreateTime it is -1."""
+    """With LogAppendTime, the response has the broker's timestamp. With CreateTime, it is -1."""
     answer = produce(b, b.topic(), "a")
     b.same(answer, f"{PRODUCED}.log_append_time_ms", -1)
     answer = produce(b, b.topic(message_timestamp_type="LogAppendTime"), "a")
@@ -166,16 +166,16 @@ def log_append_time_is_told(b: Subject) -> None:
     )
 
 
-@STAGE.check("ProduceResponse.logStartOffset", look="Tell the log's start from version 5 on.")
+@STAGE.check("ProduceResponse.logStartOffset", look="Return the log start offset from version 5 on.")
 def the_log_start_offset_is_told(b: Subject) -> None:
-    """The answer has the first offset of the log, which is 0 in a new one."""
+    """The response has the log start offset, which is 0 in a new log."""
     b.same(produce(b, b.topic(), "a"), f"{PRODUCED}.log_start_offset", 0)
 
 
 def _all_versions(b: Subject, first: int, last: int) -> list[int]:
     served = b.versions.get(ApiKey.PRODUCE, (0, -1))
     if b.versions.get(ApiKey.FETCH, (0, 0))[0] >= 4:  # noqa: PLR2004 - KIP-896
-        served = (max(served[0], 3), served[1])  # Kafka 4 lists Produce 0 to 2 for librdkafka's sake (KAFKA-18659)
+        served = (max(served[0], 3), served[1])  # Kafka 4 lists Produce 0 to 2 for librdkafka (KAFKA-18659).
     versions = list(range(max(first, served[0]), min(last, served[1]) + 1))
     if not versions:
         raise SkippedError(f"the broker serves Produce {served[0]} to {served[1]}")
@@ -183,10 +183,10 @@ def _all_versions(b: Subject, first: int, last: int) -> list[int]:
 
 
 @STAGE.check(
-    "ProduceRequest.validateRecords", look="Go through the versions of Produce: each adds fields to the response."
+    "ProduceRequest.validateRecords", look="Implement each version of Produce: each adds fields to the response."
 )
 def all_versions_with_format_2_are_served(b: Subject) -> None:
-    """Versions 3 to 12 name topics and carry batches of format v2."""
+    """Versions 3 to 12 identify topics by name and carry batches of format v2."""
     topic = b.topic()
     for offset, version in enumerate(_all_versions(b, 3, 12)):
         answer = produce(b, topic, "a", version=version)
@@ -216,9 +216,9 @@ def format_1_is_accepted(b: Subject) -> None:
     b.equal([record.timestamp for record in records], [TIME, TIME + 1], "the timestamps", b.exchanges[-1].response)
 
 
-@STAGE.check("KIP-31, LogValidator", look="Open the wrapper, and give its messages offsets.")
+@STAGE.check("KIP-31, LogValidator", look="Decompress the wrapper message, and assign offsets to its messages.")
 def format_1_may_be_compressed(b: Subject) -> None:
-    """A compressed set is one message whose value is a set with relative offsets."""
+    """A compressed message set is one message whose value is a message set with relative offsets."""
     versions = _all_versions(b, 2, 2)
     topic = b.topic()
     write(b, topic, "before")
@@ -238,33 +238,33 @@ def _codec(b: Subject, codec: CompressionCodec) -> None:
     b.equal(values_of(records_in(answer)), values, "the values", answer)
 
 
-@STAGE.check("Compression", look="Records behind the header are one gzip stream.")
+@STAGE.check("Compression", look="The records after the header are one gzip stream.")
 def gzip_is_accepted(b: Subject) -> None:
-    """Codec 1: the records come back as they were sent."""
+    """Codec 1: records are returned as they were sent."""
     _codec(b, CompressionCodec.GZIP)
 
 
-@STAGE.check("Compression", look="Kafka's snappy has the framing of snappy-java.")
+@STAGE.check("Compression", look="Kafka uses the snappy framing of snappy-java.")
 def snappy_is_accepted(b: Subject) -> None:
-    """Codec 2: the records come back as they were sent."""
+    """Codec 2: records are returned as they were sent."""
     _codec(b, CompressionCodec.SNAPPY)
 
 
-@STAGE.check("Compression, KAFKA-3160", look="Records are one LZ4 frame.")
+@STAGE.check("Compression, KAFKA-3160", look="The records are one LZ4 frame.")
 def lz4_is_accepted(b: Subject) -> None:
-    """Codec 3: the records come back as they were sent."""
+    """Codec 3: records are returned as they were sent."""
     _codec(b, CompressionCodec.LZ4)
 
 
 @STAGE.check("KIP-110", look="Accept zstd from Produce 7 on.")
 def zstd_is_accepted(b: Subject) -> None:
-    """Codec 4: the records come back as they were sent."""
+    """Codec 4: records are returned as they were sent."""
     _codec(b, CompressionCodec.ZSTD)
 
 
-@STAGE.check("KIP-82, DefaultRecord", look="Keep keys, nulls and headers as bytes.")
+@STAGE.check("KIP-82, DefaultRecord", look="Store keys, values and headers unchanged, including nulls.")
 def keys_nulls_and_headers_come_back(b: Subject) -> None:
-    """A record is a key, a value and headers; each of them may be null or empty, and nothing changes them."""
+    """A record has a key, a value and headers. Each can be null or empty, and all are returned unchanged."""
     topic = b.topic()
     sent = [
         NewRecord(b"key", b"value", TIME, (("h", b"1"), ("h", None), ("", b""))),
@@ -279,5 +279,5 @@ def keys_nulls_and_headers_come_back(b: Subject) -> None:
 
 
 def _sign(batch: bytearray) -> None:
-    """Put the right checksum into a batch that was changed."""
+    """Update the checksum of a modified batch."""
     batch[_CRC_AT : _CRC_AT + 4] = crc32c(bytes(batch[_CRC_AT + 4 :])).to_bytes(4, "big")

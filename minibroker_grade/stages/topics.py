@@ -1,4 +1,4 @@
-"""Stage 4: topics, made, changed and deleted."""
+"""Stage 4: creating, changing and deleting topics."""
 
 from typing import Any, Final
 
@@ -61,77 +61,77 @@ def _partitions(b: Subject, name: str, count: int) -> Any:
     return b.ask(request)
 
 
-@STAGE.check(_SOURCE, look="Make the partitions before you answer, and show the topic in Metadata.")
+@STAGE.check(_SOURCE, look="Create the partitions before responding, and show the topic in Metadata.")
 def a_topic_is_created_with_its_partitions(b: Subject) -> None:
-    """CreateTopics answers with error 0 for the topic, and Metadata soon knows it with all its partitions."""
+    """CreateTopics returns error 0 for the topic, and Metadata soon shows it with all its partitions."""
     name = b.name()
     b.same(_create(b, _topic(name, 3)), "topics[0].error_code", 0)
     b.wait_for_leaders(name, 3)
 
 
-@STAGE.check(_SOURCE, look="Answer with the name that was asked.")
+@STAGE.check(_SOURCE, look="Return the requested name.")
 def the_answer_names_the_topic(b: Subject) -> None:
-    """Results come by name: a client looks each of its topics up."""
+    """Results are identified by name, which clients use to look them up."""
     one, two = b.name(), b.name()
     answer = _create(b, _topic(one), _topic(two))
     b.equal(sorted(topic.name for topic in answer.topics), sorted([one, two]), "the names", answer, "topics")
 
 
-@STAGE.check(_SOURCE, look="Refuse a name that is taken with TOPIC_ALREADY_EXISTS.")
+@STAGE.check(_SOURCE, look="Reject an existing name with TOPIC_ALREADY_EXISTS.")
 def a_topic_that_exists_has_error_36(b: Subject) -> None:
-    """A second CreateTopics for the same name is refused, and the topic stays as it is."""
+    """A second CreateTopics with the same name is rejected, and the topic is unchanged."""
     name = b.topic(2)
     b.same(_create(b, _topic(name, 5)), "topics[0].error_code", 36)
     b.equal(len(_metadata(b, name).topics[0].partitions), 2, "the number of partitions")
 
 
-@STAGE.check("Topic.validate", look="Check the name before anything is made.")
+@STAGE.check("Topic.validate", look="Check the name before creating anything.")
 def an_impossible_name_has_error_17(b: Subject) -> None:
-    """Names have letters, digits, dots, underscores and minus signs: INVALID_TOPIC_EXCEPTION for others."""
+    """A name with anything besides letters, digits, '.', '_' and '-' is rejected with INVALID_TOPIC_EXCEPTION."""
     b.same(_create(b, _topic("grade no/topic")), "topics[0].error_code", 17)
 
 
-@STAGE.check("Topic.validate", look="Refuse names of 250 characters and more, '.', '..' and the empty one.")
+@STAGE.check("Topic.validate", look="Reject empty names, '.', '..' and names of 250 or more characters.")
 def a_name_that_is_too_long_has_error_17(b: Subject) -> None:
-    """A partition's directory has the topic's name, so a name has at most 249 characters."""
+    """The name is part of the partition's directory name, so it has at most 249 characters."""
     b.same(_create(b, _topic("n" * 250)), "topics[0].error_code", 17)
 
 
-@STAGE.check(_SOURCE, look="Refuse a number of partitions below 1, but for -1 without an assignment.")
+@STAGE.check(_SOURCE, look="Reject a number of partitions below 1, except -1.")
 def no_partitions_has_error_37(b: Subject) -> None:
-    """A topic has at least one partition: INVALID_PARTITIONS for 0."""
+    """A topic has at least one partition, so 0 is rejected with INVALID_PARTITIONS."""
     b.same(_create(b, _topic(b.name(), 0)), "topics[0].error_code", 37)
 
 
-@STAGE.check("KIP-464", look="Take num.partitions and default.replication.factor for -1.")
+@STAGE.check("KIP-464", look="Use num.partitions and default.replication.factor for -1.")
 def minus_one_asks_for_the_defaults(b: Subject) -> None:
-    """From version 4 on -1 leaves partitions and replicas to the broker's defaults."""
+    """From version 4 on, -1 selects the broker's default number of partitions and replicas."""
     name = b.name()
     b.same(_create(b, _topic(name, -1, -1)), "topics[0].error_code", 0)
     answer = b.until(lambda: _metadata(b, name), lambda found: found.topics[0].partitions, "partitions in Metadata")
     b.holds(answer.topics[0].partitions, "at least one partition", answer, "topics[0].partitions")
 
 
-@STAGE.check(_SOURCE, look="Do all the checks, and make nothing.")
+@STAGE.check(_SOURCE, look="Run all checks, but do not create the topic.")
 def validate_only_creates_nothing(b: Subject) -> None:
-    """With validate_only a request is checked and answered as usual, and no topic comes of it."""
+    """With validate_only, a request is checked and answered as usual, but no topic is created."""
     name = b.name()
     b.same(_create(b, _topic(name), validate_only=True), "topics[0].error_code", 0)
     b.same(_metadata(b, name), "topics[0].error_code", 3)
 
 
-@STAGE.check("ReplicationControlManager.createTopics", look="Judge each topic for itself.")
+@STAGE.check("ReplicationControlManager.createTopics", look="Process each topic independently.")
 def one_bad_topic_spoils_no_other(b: Subject) -> None:
-    """Topics of a request are made one by one: each has its own error."""
+    """The topics of a request are created independently, and each has its own error."""
     good, bad = b.name(), b.topic()
     answer = _create(b, _topic(good), _topic(bad))
     errors = {topic.name: topic.error_code for topic in answer.topics}
     b.equal(errors, {good: 0, bad: 36}, "the errors by topic", answer, "topics")
 
 
-@STAGE.check(_SOURCE, look="Use the partitions of the assignment, and refuse a number beside them.")
+@STAGE.check(_SOURCE, look="Use the partitions of the assignment, and reject an additional partition count.")
 def a_given_assignment_is_used(b: Subject) -> None:
-    """With an assignment, -1 stands for the number of partitions and the factor: the assignment has them."""
+    """An assignment defines the partitions and the replication factor, so the request has -1 for both."""
     name = b.name()
     brokers = b.ask(MetadataRequest(topics=[])).brokers
     given = [CreatableReplicaAssignment(partition_index=index, broker_ids=[brokers[0].node_id]) for index in range(2)]
@@ -142,24 +142,24 @@ def a_given_assignment_is_used(b: Subject) -> None:
 
 @STAGE.check("ConfigurationControlManager", look="Check each value against the type of its key.")
 def a_bad_configuration_has_error_40(b: Subject) -> None:
-    """A value that its key cannot have is INVALID_CONFIG, and no topic is made."""
+    """An invalid value for a key is rejected with INVALID_CONFIG, and no topic is created."""
     name = b.name()
     b.same(_create(b, _topic(name, retention_ms="soon")), "topics[0].error_code", 40)
     b.same(_metadata(b, name), "topics[0].error_code", 3)
 
 
-@STAGE.check("ConfigHelper.describeConfigs", look="Keep a topic's own values, and tell them in DescribeConfigs.")
+@STAGE.check("ConfigHelper.describeConfigs", look="Store a topic's own values, and return them in DescribeConfigs.")
 def describeconfigs_tells_what_was_set(b: Subject) -> None:
-    """DescribeConfigs returns what CreateTopics has set, with the topic as its source."""
+    """DescribeConfigs returns the values set by CreateTopics, with the topic as their source."""
     name = b.topic(retention_ms="86400000")
     answer = b.until(lambda: _config(b, name, "retention.ms"), lambda found: found.results[0].configs, "the key")
     b.same(answer, "results[0].configs[0].value", "86400000")
     b.same(answer, "results[0].configs[0].config_source", 1, "DYNAMIC_TOPIC_CONFIG")
 
 
-@STAGE.check("KIP-339", look="Change the named key alone, and leave the others.")
+@STAGE.check("KIP-339", look="Change only the given key.")
 def incrementalalterconfigs_changes_one_key(b: Subject) -> None:
-    """An incremental change sets one key; all others keep their values."""
+    """An incremental change sets one key, and all other keys keep their values."""
     name = b.topic(retention_ms="86400000")
     change = IncrementallyAlteredConfig(name="segment.bytes", config_operation=0, value="1048576")
     resource = IncrementallyAlteredResource(resource_type=_TOPIC, resource_name=name, configs=[change])
@@ -174,23 +174,23 @@ def incrementalalterconfigs_changes_one_key(b: Subject) -> None:
     b.same(_config(b, name, "retention.ms"), "results[0].configs[0].value", "86400000")
 
 
-@STAGE.check("KIP-195, ReplicationControlManager.createPartitions", look="Add partitions behind those that are there.")
+@STAGE.check("KIP-195, ReplicationControlManager.createPartitions", look="Append partitions after the existing ones.")
 def partitions_can_be_added(b: Subject) -> None:
-    """CreatePartitions gets the number of partitions that there shall be afterwards."""
+    """CreatePartitions takes the new total number of partitions."""
     name = b.topic()
     b.same(_partitions(b, name, 3), "results[0].error_code", 0)
     b.wait_for_leaders(name, 3)
 
 
-@STAGE.check("ReplicationControlManager.createPartitions", look="Refuse a number that is not above the present one.")
+@STAGE.check("ReplicationControlManager.createPartitions", look="Reject a number not larger than the current one.")
 def fewer_partitions_has_error_37(b: Subject) -> None:
-    """Partitions cannot be taken away: INVALID_PARTITIONS."""
+    """Partitions cannot be removed, so a smaller number is rejected with INVALID_PARTITIONS."""
     b.same(_partitions(b, b.topic(3), 2), "results[0].error_code", 37)
 
 
-@STAGE.check("ReplicationControlManager.deleteTopics", look="Drop the topic from Metadata, then its files.")
+@STAGE.check("ReplicationControlManager.deleteTopics", look="Remove the topic from Metadata, then delete its files.")
 def a_deleted_topic_is_gone(b: Subject) -> None:
-    """After DeleteTopics the topic is unknown to Metadata, and its name is free."""
+    """After DeleteTopics, the topic is unknown to Metadata and its name is available again."""
     name = b.topic()
     b.same(_delete(b, name), "responses[0].error_code", 0)
     b.until(
@@ -202,7 +202,7 @@ def a_deleted_topic_is_gone(b: Subject) -> None:
     b.same(_create(b, _topic(name)), "topics[0].error_code", 0)
 
 
-@STAGE.check("ReplicationControlManager.deleteTopics", look="Answer UNKNOWN_TOPIC_OR_PARTITION.")
+@STAGE.check("ReplicationControlManager.deleteTopics", look="Return UNKNOWN_TOPIC_OR_PARTITION.")
 def deleting_what_is_not_there_has_error_3(b: Subject) -> None:
     """A topic that does not exist cannot be deleted."""
     b.same(_delete(b, b.name()), "responses[0].error_code", 3)

@@ -36,9 +36,7 @@ from minibroker_protocol.messages.transactions import (
 )
 from minibroker_protocol.records.builder import build_batch
 
-STAGE: Final = Stage(
-    "transactions", "10 Transactions", "Retries make no duplicates, and records count all together or not at all."
-)
+STAGE: Final = Stage("transactions", "10 Transactions", "Retries create no duplicates, and transactions are atomic.")
 _IDEMPOTENCE: Final = "KIP-98, ProducerAppendInfo"
 _BASE: Final = f"{PRODUCED}.base_offset"
 _BUSY: Final = {*STARTING, ErrorCode.CONCURRENT_TRANSACTIONS}
@@ -68,7 +66,7 @@ class _Transaction:
         self._sequence = 0
 
     def add(self, partition: int = 0) -> Any:
-        """The response to AddPartitionsToTxn, once the transaction before has ended."""
+        """Add a partition after the previous transaction has ended, and return the response."""
         topics = [AddPartitionsToTxnTopic(name=self.topic, partitions=[partition])]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
@@ -84,7 +82,7 @@ class _Transaction:
         )
 
     def send(self, *values: str) -> Any:
-        """The response to a batch of the transaction."""
+        """Produce a batch in the transaction and return the response."""
         batch = build_batch(
             new_records(*values),
             producer_id=self.producer,
@@ -96,19 +94,19 @@ class _Transaction:
         return send(self.b, self.topic, batch, transactional_id=self.name)
 
     def write(self, *values: str) -> None:
-        """Add the partition and write; a check that only needs records uses this one."""
+        """Add the partition and produce the values, and check that the broker accepts both."""
         self.b.equal(_added(self.add()), 0, "error of AddPartitionsToTxn", self.b.exchanges[-1].response)
         self.b.same(self.send(*values), PRODUCE_ERROR, 0, "records to work with")
 
     def end(self, *, commit: bool) -> Any:
-        """The response to EndTxn."""
+        """Send EndTxn and return the response."""
         request = EndTxnRequest(
             transactional_id=self.name, producer_id=self.producer, producer_epoch=self.epoch, committed=commit
         )
         return self.b.ask(request)
 
     def ended(self, *, commit: bool) -> None:
-        """End it, and wait for the marker."""
+        """End the transaction and wait for its marker."""
         self.b.same(self.end(commit=commit), "error_code", 0)
         self.b.until(
             lambda: fetch(self.b, self.topic),
@@ -125,9 +123,9 @@ def _added(answer: Any) -> int:
     return code
 
 
-@STAGE.check("KIP-98, ProducerIdManager.generateProducerId", look="Give each producer an id of its own, with epoch 0.")
+@STAGE.check("KIP-98, ProducerIdManager.generateProducerId", look="Assign a unique id to each producer, with epoch 0.")
 def producers_get_ids(b: Subject) -> None:
-    """InitProducerId without a transactional id gives a new id each time."""
+    """InitProducerId without a transactional id returns a new id each time."""
     one, two = _init(b), _init(b)
     b.same(one, "error_code", 0)
     b.same(one, "producer_epoch", 0)
@@ -137,10 +135,10 @@ def producers_get_ids(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, ProducerStateEntry.findDuplicateBatch",
-    look="Keep the last five batches of each producer, and answer a repeated one from them.",
+    look="Remember the last five batches of each producer, and return their offsets for a repeated batch.",
 )
 def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
-    """A producer whose answer was lost sends the batch again: the same offset, and one copy in the log."""
+    """A producer that missed a response resends the batch. It gets the same offset, and the log has one copy."""
     topic, producer = b.topic(), _init(b).producer_id
     b.same(_idempotent(b, topic, 0, "a", "b", producer=producer), _BASE, 0)
     answer = _idempotent(b, topic, 0, "a", "b", producer=producer)
@@ -151,10 +149,10 @@ def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, ProducerStateEntry.findDuplicateBatch",
-    look="Remember five batches, as a producer has five requests on their way.",
+    look="Remember five batches, because a producer can have five requests in flight.",
 )
 def the_fifth_batch_before_is_remembered(b: Subject) -> None:
-    """Five batches may be on their way, so the oldest of five is still known."""
+    """Five batches can be in flight, so the oldest of five is still remembered."""
     topic, producer = b.topic(), _init(b).producer_id
     for sequence in range(5):
         _idempotent(b, topic, sequence, "x", producer=producer)
@@ -164,9 +162,9 @@ def the_fifth_batch_before_is_remembered(b: Subject) -> None:
     ends_at(b, topic, 5)
 
 
-@STAGE.check("KIP-98, ProducerAppendInfo.checkSequence", look="Compare the sequence with the last one plus one.")
+@STAGE.check("KIP-98, ProducerAppendInfo.checkSequence", look="Require the sequence to follow the last one.")
 def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
-    """A missing batch must not be passed over: OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """A gap means that a batch is missing, and is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER."""
     topic, producer = b.topic(), _init(b).producer_id
     _idempotent(b, topic, 0, "a", producer=producer)
     b.same(_idempotent(b, topic, 5, "b", producer=producer), PRODUCE_ERROR, 45)
@@ -174,18 +172,19 @@ def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, ProducerAppendInfo.checkProducerEpoch", look="Refuse an epoch below that of the producer's last batch."
+    "KIP-98, ProducerAppendInfo.checkProducerEpoch",
+    look="Reject an epoch below that of the producer's last batch.",
 )
 def an_old_epoch_has_error_47(b: Subject) -> None:
-    """INVALID_PRODUCER_EPOCH fences a producer that another one has replaced."""
+    """INVALID_PRODUCER_EPOCH fences a producer that has been replaced by another."""
     topic, producer = b.topic(), _init(b).producer_id
     _idempotent(b, topic, 0, "a", producer=producer, epoch=1)
     b.same(_idempotent(b, topic, 1, "b", producer=producer, epoch=0), PRODUCE_ERROR, 47)
 
 
-@STAGE.check("KIP-98, ProducerStateManager", look="Keep sequences by partition.")
+@STAGE.check("KIP-98, ProducerStateManager", look="Track sequence numbers for each partition.")
 def sequences_count_for_each_partition(b: Subject) -> None:
-    """Each partition of a producer has sequences of its own, from 0 on."""
+    """A producer has separate sequence numbers for each partition, starting at 0."""
     topic, producer = b.topic(2), _init(b).producer_id
     for partition in range(2):
         batch = build_batch(new_records("a"), producer_id=producer, producer_epoch=0, base_sequence=0)
@@ -196,10 +195,10 @@ def sequences_count_for_each_partition(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, TransactionCoordinator.prepareInitProducerIdTransit",
-    look="Raise the epoch with each InitProducerId of the same transactional id.",
+    look="Increment the epoch with each InitProducerId of the same transactional id.",
 )
 def the_next_producer_of_an_id_has_a_higher_epoch(b: Subject) -> None:
-    """The same transactional id keeps its producer id and gets the next epoch, which fences the one before."""
+    """The transactional id keeps its producer id and gets the next epoch, which fences the previous producer."""
     first = _Transaction(b, b.topic())
     answer = _init(b, first.name)
     b.same(answer, "producer_id", first.producer)
@@ -207,10 +206,10 @@ def the_next_producer_of_an_id_has_a_higher_epoch(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, TransactionCoordinator.endTransaction", look="Refuse requests with the epoch of the producer before."
+    "KIP-98, TransactionCoordinator.endTransaction", look="Reject requests with the previous producer's epoch."
 )
 def a_fenced_producer_cannot_end_its_transaction(b: Subject) -> None:
-    """After another InitProducerId the old producer is answered with INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
+    """After another InitProducerId, the old producer gets INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
     first = _Transaction(b, b.topic())
     first.write("a")
     _init(b, first.name)
@@ -220,20 +219,21 @@ def a_fenced_producer_cannot_end_its_transaction(b: Subject) -> None:
 
 @STAGE.check(
     "TransactionStateManager.validateTransactionTimeoutMs, transaction.max.timeout.ms",
-    look="Refuse a timeout above transaction.max.timeout.ms.",
+    look="Reject a timeout above transaction.max.timeout.ms.",
 )
 def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
-    """INVALID_TRANSACTION_TIMEOUT for a transaction of a month."""
+    """A timeout of several weeks is rejected with INVALID_TRANSACTION_TIMEOUT."""
     name = b.name("tx")
     wait_for_coordinator(b, name, TRANSACTION)
     b.same(_init(b, name, timeout=2_000_000_000), "error_code", 50)
 
 
 @STAGE.check(
-    "KIP-98, UnifiedLog.fetchLastStableOffsetMetadata", look="Answer read_committed up to the last stable offset."
+    "KIP-98, UnifiedLog.fetchLastStableOffsetMetadata",
+    look="For read_committed, stop at the last stable offset.",
 )
 def open_transactions_are_hidden(b: Subject) -> None:
-    """A consumer with read_committed gets nothing of an open transaction, and nothing behind its start."""
+    """A read_committed consumer gets no records of an open transaction, and none after its first offset."""
     topic = b.topic()
     write(b, topic, "before")
     _Transaction(b, topic).write("open")
@@ -246,7 +246,7 @@ def open_transactions_are_hidden(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, TransactionMarkerChannelManager",
-    look="Write a commit marker to each partition, and move the last stable offset.",
+    look="Write a commit marker to each partition, and advance the last stable offset.",
 )
 def a_commit_shows_the_records(b: Subject) -> None:
     """After the commit the records are visible, and a marker takes the next offset."""
@@ -260,10 +260,11 @@ def a_commit_shows_the_records(b: Subject) -> None:
 
 
 @STAGE.check(
-    "KIP-98, EndTransactionMarker, ControlRecordType", look="Write a control batch: key version 0, type 1 for commit."
+    "KIP-98, EndTransactionMarker, ControlRecordType",
+    look="Write a control batch: key version 0, type 1 for commit.",
 )
 def a_marker_is_a_control_batch(b: Subject) -> None:
-    """The marker is a transactional control batch of one record; its key is version 0 and type 1."""
+    """The marker is a transactional control batch with one record, whose key has version 0 and type 1."""
     topic = b.topic()
     transaction = _Transaction(b, topic)
     transaction.write("a")
@@ -277,10 +278,10 @@ def a_marker_is_a_control_batch(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, UnifiedLog.collectAbortedTransactions",
-    look="Keep an index of aborted transactions, and tell it to read_committed.",
+    look="Keep an index of aborted transactions, and return them for read_committed.",
 )
 def an_abort_is_told_to_consumers(b: Subject) -> None:
-    """Aborted records stay in the log: Fetch names producer and first offset, and the consumer skips them."""
+    """Aborted records stay in the log. Fetch returns their producer id and first offset, and consumers skip them."""
     topic = b.topic()
     write(b, topic, "before")
     transaction = _Transaction(b, topic)
@@ -294,10 +295,10 @@ def an_abort_is_told_to_consumers(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, UnifiedLog.collectAbortedTransactions",
-    look="Name aborted transactions only; leave those out that were committed.",
+    look="Return only aborted transactions, not committed ones.",
 )
 def a_commit_is_not_told_as_aborted(b: Subject) -> None:
-    """A committed transaction is not among the aborted ones."""
+    """A committed transaction is not among the aborted transactions."""
     topic = b.topic()
     transaction = _Transaction(b, topic)
     transaction.write("a")
@@ -309,10 +310,10 @@ def a_commit_is_not_told_as_aborted(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, Partition.fetchOffsetForTimestamp",
-    look="Answer ListOffsets of read_committed with the last stable offset.",
+    look="Return the last stable offset in ListOffsets for read_committed.",
 )
 def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
-    """For read_committed the end is where the first open transaction begins."""
+    """For read_committed, the end is the first offset of the earliest open transaction."""
     topic = b.topic()
     write(b, topic, "before")
     _Transaction(b, topic).write("open")
@@ -320,9 +321,9 @@ def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
     ends_at(b, topic, 2)
 
 
-@STAGE.check("TransactionCoordinator.endTransaction", look="Refuse to end what has not begun with INVALID_TXN_STATE.")
+@STAGE.check("TransactionCoordinator.endTransaction", look="Return INVALID_TXN_STATE if no transaction has begun.")
 def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
-    """A repeated commit is answered with 0, an abort after it with INVALID_TXN_STATE."""
+    """A repeated commit returns 0, and an abort after the commit returns INVALID_TXN_STATE."""
     topic = b.topic()
     transaction = _Transaction(b, topic)
     transaction.write("a")
@@ -333,10 +334,10 @@ def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
 
 @STAGE.check(
     "TransactionCoordinator.handleAddPartitionsToTransaction",
-    look="Refuse a producer id that is not the transactional id's.",
+    look="Reject a producer id that does not belong to the transactional id.",
 )
 def a_foreign_producer_id_has_error_49(b: Subject) -> None:
-    """INVALID_PRODUCER_ID_MAPPING for an id that belongs to another transactional id."""
+    """The producer id of another transactional id is rejected with INVALID_PRODUCER_ID_MAPPING."""
     transaction = _Transaction(b, b.topic())
     transaction.producer += 100000
     answer = transaction.add()
@@ -363,11 +364,9 @@ def _commit_offset(b: Subject, transaction: _Transaction, group: str, offset: in
     b.same(b.ask(commit), "topics[0].partitions[0].error_code", 0)
 
 
-@STAGE.check(
-    "KIP-98, OffsetMetadataManager.replayEndTransactionMarker", look="Keep the offsets aside until the marker."
-)
+@STAGE.check("KIP-98, OffsetMetadataManager.replayEndTransactionMarker", look="Hold the offsets back until the marker.")
 def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
-    """Offsets that are sent in a transaction are invisible until it is committed."""
+    """Offsets sent in a transaction are invisible until the transaction is committed."""
     topic, group = b.topic(), new_group(b)
     transaction = _Transaction(b, topic)
     transaction.write("a")
@@ -384,10 +383,10 @@ def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-447, OffsetMetadataManager.hasPendingTransactionalOffsets",
-    look="Answer UNSTABLE_OFFSET_COMMIT to require_stable while offsets are pending.",
+    look="Return UNSTABLE_OFFSET_COMMIT for require_stable while offsets are pending.",
 )
 def pending_offsets_are_unstable(b: Subject) -> None:
-    """A consumer that asks for stable offsets waits until the transaction with newer ones has ended."""
+    """A consumer that requires stable offsets waits until a transaction with newer offsets has ended."""
     topic, group = b.topic(), new_group(b)
     transaction = _Transaction(b, topic)
     transaction.write("a")
@@ -397,10 +396,10 @@ def pending_offsets_are_unstable(b: Subject) -> None:
 
 @STAGE.check(
     "KIP-98, OffsetMetadataManager.replayEndTransactionMarker",
-    look="Drop the pending offsets of an aborted transaction.",
+    look="Discard the pending offsets of an aborted transaction.",
 )
 def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
-    """After an abort the group has what it had before."""
+    """After an abort, the group has the same offsets as before the transaction."""
     topic, group = b.topic(), new_group(b)
     transaction = _Transaction(b, topic)
     transaction.write("a")

@@ -9,7 +9,7 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 
-STAGE: Final = Stage("versions", "1 ApiVersions", "A client asks first which APIs and versions a broker serves.")
+STAGE: Final = Stage("versions", "1 ApiVersions", "Clients first request the APIs and versions that a broker serves.")
 _FROM_THE_FUTURE: Final = 99
 _NEEDED: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS)
 _TABLE: Final = "KafkaApis.handleApiVersionsRequest"
@@ -20,17 +20,17 @@ def _unknown_version() -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-@STAGE.check(_TABLE, look="Answer key 18, version 0: an error code, then an array of key, first and last version.")
+@STAGE.check(_TABLE, look="Answer key 18, version 0, with an error code and an array of key, first and last version.")
 def version_0_is_answered(b: Subject) -> None:
-    """The oldest form of ApiVersions has no body, and every client can send it."""
+    """The oldest ApiVersions request has no body, and every client can send it."""
     answer = b.ask(ApiVersionsRequest(), 0)
     b.same(answer, "error_code", 0)
     b.holds(answer.api_keys, "at least one API", answer, "api_keys")
 
 
-@STAGE.check(_TABLE, look="List all that you serve, also ApiVersions itself.")
+@STAGE.check(_TABLE, look="List all served APIs, including ApiVersions itself.")
 def the_table_has_what_clients_need(b: Subject) -> None:
-    """Without Produce, Fetch, ListOffsets, Metadata and ApiVersions in the table no client goes on."""
+    """Clients need Produce, Fetch, ListOffsets, Metadata and ApiVersions in the table to continue."""
     answer = b.ask(ApiVersionsRequest(), 0)
     keys = {api.api_key for api in answer.api_keys}
     missing = [key.message for key in _NEEDED if key not in keys]
@@ -38,9 +38,9 @@ def the_table_has_what_clients_need(b: Subject) -> None:
     b.holds(not missing, f"{', '.join(missing)} in the table", answer, "api_keys", came=came)
 
 
-@STAGE.check("ApiVersionsResponse.collectApis", look="Write one entry for each API.")
+@STAGE.check("ApiVersionsResponse.collectApis", look="Write one row for each API.")
 def each_api_is_listed_once(b: Subject) -> None:
-    """A client makes a map of the table; of an API with two rows it would know one by chance."""
+    """Clients convert the table to a map. Of two rows for an API, an arbitrary one would win."""
     answer = b.ask(ApiVersionsRequest(), 0)
     keys = [api.api_key for api in answer.api_keys]
     twice = next((at for at, key in enumerate(keys) if key in keys[:at]), 0)
@@ -53,9 +53,9 @@ def each_api_is_listed_once(b: Subject) -> None:
     )
 
 
-@STAGE.check("NodeApiVersions.latestUsableVersion", look="The first version comes before the last one.")
+@STAGE.check("NodeApiVersions.latestUsableVersion", look="The first version must not be higher than the last one.")
 def ranges_are_in_order(b: Subject) -> None:
-    """A client takes the highest version between the first and the last, so an empty range has none."""
+    """A client uses the highest version in the range, and an empty range has none."""
     answer = b.ask(ApiVersionsRequest(), 0)
     for index, api in enumerate(answer.api_keys):
         b.holds(
@@ -66,17 +66,19 @@ def ranges_are_in_order(b: Subject) -> None:
         )
 
 
-@STAGE.check("KIP-511", look="Look at the version before you decode the body, and answer in version 0.")
+@STAGE.check("KIP-511", look="Check the version before decoding the body, and respond in version 0.")
 def an_unknown_version_is_answered_in_version_0_with_error_35(b: Subject) -> None:
-    """A client that is newer than the broker must be able to read the refusal: UNSUPPORTED_VERSION in version 0."""
+    """A client newer than the broker must be able to read the error, so UNSUPPORTED_VERSION is sent in version 0."""
     b.wire.send_frame(_unknown_version(), ApiVersionsRequest(), _FROM_THE_FUTURE)
     answer = b.wire.receive()
     b.same(answer, "error_code", 35)
 
 
-@STAGE.check("KIP-511", look="Add the row of ApiVersions to the refusal, as ApiVersionsRequest.getErrorResponse does.")
+@STAGE.check(
+    "KIP-511", look="Add the ApiVersions row to the error response, as ApiVersionsRequest.getErrorResponse does."
+)
 def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
-    """The refusal carries the range of ApiVersions, and the client asks again with the last one."""
+    """The error response has the version range of ApiVersions, and the client retries with the last version."""
     served = b.versions[ApiKey.API_VERSIONS]
     b.wire.send_frame(_unknown_version(), ApiVersionsRequest(), _FROM_THE_FUTURE)
     answer = b.wire.receive()
@@ -84,17 +86,17 @@ def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
     b.equal(rows, [served], "the ranges of ApiVersions", answer, "api_keys")
 
 
-@STAGE.check("KIP-511", look="Keep the connection open after the refusal.")
+@STAGE.check("KIP-511", look="Keep the connection open after the error response.")
 def the_connection_goes_on_after_the_refusal(b: Subject) -> None:
-    """The client repeats ApiVersions on the connection that it has."""
+    """The client repeats ApiVersions on the same connection."""
     b.wire.send_frame(_unknown_version(), ApiVersionsRequest(), _FROM_THE_FUTURE)
     b.wire.receive()
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)
 
 
-@STAGE.check(_TABLE, look="Make the table the same for each version; only tagged fields come with version 3.")
+@STAGE.check(_TABLE, look="Return the same table in every version. Version 3 only adds tagged fields.")
 def all_versions_tell_the_same_table(b: Subject) -> None:
-    """A newer ApiVersions adds fields, and the table of APIs stays what it was."""
+    """Newer versions of ApiVersions add fields, but the table of APIs stays the same."""
     first = b.ask(ApiVersionsRequest(), 0)
     table = {(api.api_key, api.min_version, api.max_version) for api in first.api_keys}
     for version in range(1, min(b.versions[ApiKey.API_VERSIONS][1], 3) + 1):
@@ -105,16 +107,16 @@ def all_versions_tell_the_same_table(b: Subject) -> None:
 
 @STAGE.check("RequestChannel, SocketServer", look="Copy the correlation id from the request into the response header.")
 def correlation_ids_come_back(b: Subject) -> None:
-    """A client finds the request that a response belongs to by the correlation id; any int32 will do."""
+    """Clients match responses to requests by the correlation id, which can be any int32."""
     for number in (0, 1, -1, 2**31 - 1, -(2**31)):
         body = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, number, -1)
         b.wire.send_frame(struct.pack(">i", len(body)) + body, ApiVersionsRequest(), 0)
         b.same(b.wire.receive(), "error_code", 0)
 
 
-@STAGE.check("Processor.processCompletedReceives", look="Answer the requests of a connection one after the other.")
+@STAGE.check("Processor.processCompletedReceives", look="Respond to the requests of a connection in order.")
 def requests_of_a_connection_are_answered_in_order(b: Subject) -> None:
-    """Several requests may be on their way at once; their answers come in the order of the requests."""
+    """A client can send several requests at once. Their responses arrive in the same order."""
     for _ in range(5):
         b.wire.send(ApiVersionsRequest(), 0)
         b.wire.send(MetadataRequest(topics=[]), 1 if b.versions[ApiKey.METADATA][0] <= 1 else 4)
@@ -122,9 +124,9 @@ def requests_of_a_connection_are_answered_in_order(b: Subject) -> None:
         b.wire.receive()
 
 
-@STAGE.check("NetworkReceive", look="Collect bytes until the length is there, then until the frame is.")
+@STAGE.check("NetworkReceive", look="Collect bytes until the length has arrived, and then until the frame is complete.")
 def a_request_may_come_byte_by_byte(b: Subject) -> None:
-    """TCP is a stream: a frame may arrive in any pieces, and so may its length."""
+    """TCP is a stream: a frame, including its length, can arrive in arbitrary pieces."""
     body = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 5, -1)
     frame = struct.pack(">i", len(body)) + body
     for byte in frame[:-1]:
@@ -133,9 +135,9 @@ def a_request_may_come_byte_by_byte(b: Subject) -> None:
     b.same(b.wire.receive(), "error_code", 0)
 
 
-@STAGE.check("SocketServer", look="Give each connection state and buffers of its own.")
+@STAGE.check("SocketServer", look="Use separate state and buffers for each connection.")
 def connections_do_not_wait_for_each_other(b: Subject) -> None:
-    """Half a request on one connection holds up no other one."""
+    """An incomplete request on one connection does not block other connections."""
     slow, quick = b.connect(), b.connect()
     slow.send_bytes(b"\0\0\0\x40\0")
     quick.send(ApiVersionsRequest(), 0)
@@ -143,19 +145,19 @@ def connections_do_not_wait_for_each_other(b: Subject) -> None:
 
 
 @STAGE.check(
-    "NetworkReceive, InvalidReceiveException", look="Refuse lengths above socket.request.max.bytes and below 0."
+    "NetworkReceive, InvalidReceiveException", look="Reject lengths above socket.request.max.bytes and below 0."
 )
 def an_impossible_length_ends_the_connection(b: Subject) -> None:
-    """A negative length is no frame: Kafka closes the connection, and goes on with all others."""
+    """A negative length is invalid. Kafka closes the connection and keeps serving the others."""
     broken = b.connect()
     broken.send_bytes(b"\xff\xff\xff\xff\0\0\0\0", is_request=True)
     b.holds(broken.is_closed(), "the end of the connection", came="an answer")
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)
 
 
-@STAGE.check("RequestHeader.parse, ApiKeys.forId", look="Close the connection for a key that you do not know.")
+@STAGE.check("RequestHeader.parse, ApiKeys.forId", look="Close the connection for an unknown API key.")
 def an_unknown_api_ends_the_connection(b: Subject) -> None:
-    """No response has a form for an unknown API key, so the broker closes the connection."""
+    """There is no response format for an unknown API key, so the broker closes the connection."""
     broken = b.connect()
     body = struct.pack(">hhih", 9999, 0, 5, -1)
     broken.send_bytes(struct.pack(">i", len(body)) + body, is_request=True)

@@ -1,1 +1,1 @@
-"""A small blocking client of Kafka's protocol: connections, logins, brokers, records."""
+"""A small blocking client for Kafka's protocol: connections, logins, brokers and records."""

@@ -1,4 +1,4 @@
-"""A cluster: which broker to ask, connections to them, and retries until `default.api.timeout.ms` is over."""
+"""Connections to the brokers of a cluster, with retries until `default.api.timeout.ms` expires."""
 
 import socket
 import time
@@ -25,7 +25,7 @@ from minibroker_tools.output import log
 T = TypeVar("T")
 
 BROKERS, CONTROLLERS = 1, 2
-"""The types of endpoints in DescribeCluster (KIP-919)."""
+"""The endpoint types of DescribeCluster (KIP-919)."""
 _BACKOFF_S: Final = 0.1
 _PASSING: Final = frozenset(
     {
@@ -38,14 +38,19 @@ _PASSING: Final = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Errors after which the same request may succeed a moment later."""
+"""Transient errors: the same request can succeed a moment later."""
 
 
 class Cluster:
-    """The brokers behind the bootstrap servers. Use it in a `with` statement."""
+    """The cluster of the bootstrap servers, a context manager that closes its connections."""
 
     def __init__(self, settings: Settings, *, timeout: float | None = None) -> None:
-        """`timeout` in seconds is in the place of `default.api.timeout.ms`."""
+        """Prepare the cluster without connecting.
+
+        Args:
+            settings: The client's properties and bootstrap servers.
+            timeout: A timeout in seconds, instead of `default.api.timeout.ms`.
+        """
         self.settings = settings
         self._timeout = settings.milliseconds("default.api.timeout.ms") if timeout is None else timeout
         self._deadline = time.monotonic() + self._timeout
@@ -69,17 +74,26 @@ class Cluster:
             connection.close()
 
     def any(self) -> Connection:
-        """A connection to one of the bootstrap servers. UnreachableError once the time is over."""
+        """Return a connection to one of the bootstrap servers.
+
+        Raises:
+            UnreachableError: The timeout expired, or no host name could be resolved.
+        """
         if self._any is None:
             self._any = self._connect()
         return self._any
 
     def ask(self, request: object) -> Any:
-        """Ask any broker."""
+        """Send a request to any broker and return its response."""
         return self.any().ask(request)
 
     def node(self, node_id: int) -> Connection:
-        """A connection to a broker by its id. UnreachableError, ToolError for an id that no broker has."""
+        """Return a connection to the broker with this id.
+
+        Raises:
+            UnreachableError: The broker cannot be reached.
+            ToolError: No broker has this id.
+        """
         known = self._connections.get(node_id)
         if known is not None:
             return known
@@ -107,18 +121,18 @@ class Cluster:
         return broker
 
     def brokers(self) -> list[MetadataResponseBroker]:
-        """The brokers, by their ids."""
+        """Return the brokers, sorted by id."""
         if not self._brokers:
             self.look()
         return [self._brokers[node_id] for node_id in sorted(self._brokers)]
 
     @property
     def controller_id(self) -> int:
-        """The broker that the last metadata named as the controller, -1 for none."""
+        """The id of the controller in the latest metadata, or -1 for none."""
         return self._controller_id
 
     def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> MetadataResponse:
-        """The topics of these names, all for None; an answer may have an error of its own."""
+        """Return the metadata of these topics, or of all topics for None. Each topic can have its own error."""
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
         response: MetadataResponse = checked(self.ask(request))
@@ -128,7 +142,7 @@ class Cluster:
         return response
 
     def look(self) -> None:
-        """Learn the brokers, the controller and the cluster's id; from a controller of KRaft, the controllers."""
+        """Fetch the brokers, the controller and the cluster id. A KRaft controller returns the controllers."""
         connection = self.any()
         if ApiKey.METADATA in connection.versions or ApiKey.DESCRIBE_CLUSTER not in connection.versions:
             self.metadata([])
@@ -143,27 +157,35 @@ class Cluster:
         self.cluster_id = response.cluster_id
 
     def topics(self, names: Sequence[str]) -> list[MetadataResponseTopic]:
-        """The topics of these names. ApiError for one that the cluster lacks."""
+        """Return the topics with these names, sorted by name.
+
+        Raises:
+            ApiError: A topic does not exist.
+        """
         found = self.metadata(names).topics
         check_all(found)
         return sorted(found, key=lambda topic: topic.name or "")
 
     def ask_controller(self, request: object) -> Any:
-        """Ask the broker that Metadata names as the controller; in KRaft it may be any broker, which forwards."""
+        """Send a request to the controller named by Metadata, which in KRaft is any broker and forwards requests."""
         return self.controller().ask(request)
 
     def controller(self) -> Connection:
-        """Return a connection to the controller, or to any broker where Metadata names none."""
+        """Return a connection to the controller, or to any broker if Metadata names none."""
         if not self._brokers:
             self.look()
         return self.node(self._controller_id) if self._controller_id in self._brokers else self.any()
 
     def coordinator(self, key: str, key_type: int = 0) -> Connection:
-        """A connection to the coordinator of a group, or of a transactional id for `key_type` 1."""
+        """Return a connection to the coordinator of a group, or of a transactional id if `key_type` is 1."""
         return self.node(self.coordinator_node(key, key_type).node_id)
 
     def coordinator_node(self, key: str, key_type: int = 0) -> MetadataResponseBroker:
-        """The broker that coordinates a group, or a transactional id for `key_type` 1. ApiError."""
+        """Return the broker that coordinates a group, or a transactional id if `key_type` is 1.
+
+        Raises:
+            ApiError: The coordinator cannot be found.
+        """
 
         def find() -> MetadataResponseBroker:
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
@@ -176,7 +198,7 @@ class Cluster:
         return self.retried(find)
 
     def retried(self, ask: Callable[[], T]) -> T:
-        """The result of `ask`; errors that pass are retried until the time is over."""
+        """Return the result of `ask`, retrying transient errors until the timeout expires."""
         while True:
             try:
                 return ask()
@@ -186,11 +208,15 @@ class Cluster:
             time.sleep(_BACKOFF_S)
 
     def ask_until_settled(self, find: Callable[[], Connection], request: object) -> Any:
-        """Return the response of the connection that `find` gives. ApiError for one that does not pass in time."""
+        """Send a request to the connection that `find` returns, retry transient errors, and return the response.
+
+        Raises:
+            ApiError: The error is not transient, or the timeout expired.
+        """
         return self.retried(lambda: checked(find().ask(request)))
 
     def go_on(self) -> None:
-        """Begin `default.api.timeout.ms` again: a tool that runs long has succeeded so far."""
+        """Restart `default.api.timeout.ms`. A tool that runs for a long time calls it after each success."""
         self._deadline = time.monotonic() + self._timeout
         for connection in self._open_ones():
             connection.extend(self._deadline)

@@ -1,4 +1,4 @@
-"""DescribeConfigs and IncrementalAlterConfigs, sent to the brokers that answer them."""
+"""DescribeConfigs and IncrementalAlterConfigs, sent to the broker responsible for each resource."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
@@ -15,9 +15,9 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import check_all, checked
 
 Resource: TypeAlias = tuple[int, str]
-"""The type of a resource and its name."""
+"""A resource's type and name."""
 Change: TypeAlias = tuple[str, str | None]
-"""A key and its new value."""
+"""A key and its new value, or None to delete the key."""
 ConfigEntry: TypeAlias = api.DescribeConfigsResourceResult
 TOPIC, BROKER, LOGGER, DEFAULT_SOURCE = 2, 4, 8, 5
 _SET: Final = 0
@@ -27,7 +27,11 @@ _DELETE: Final = 1
 def describe_configs(
     cluster: Cluster, resources: Sequence[Resource], *, synonyms: bool = False
 ) -> dict[Resource, list[ConfigEntry]]:
-    """The configurations of the resources. ApiError for one that cannot be described."""
+    """Return the configuration of each resource.
+
+    Raises:
+        ApiError: A resource cannot be described.
+    """
     found: dict[Resource, list[ConfigEntry]] = {}
     for node, group in _by_node(resources):
         request = api.DescribeConfigsRequest(
@@ -44,7 +48,11 @@ def describe_configs(
 
 
 def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
-    """Set keys of resources, and take away those with None. ApiError for the first resource that is refused."""
+    """Set or delete keys of resources. A value of None deletes its key.
+
+    Raises:
+        ApiError: The change of a resource is refused. The first such error is raised.
+    """
     for node, group in _by_node(list(changes)):
         request = IncrementalAlterConfigsRequest(
             resources=[
@@ -66,18 +74,22 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
 
 
 def list_resources(cluster: Cluster, kind: int) -> list[str]:
-    """The names of all resources of a type that have configurations, sorted. ApiError."""
+    """Return the sorted names of all resources of a type that have configurations.
+
+    Raises:
+        ApiError: The broker returned an error.
+    """
     response: ListConfigResourcesResponse = checked(cluster.ask(ListConfigResourcesRequest(resource_types=[kind])))
     return sorted(each.resource_name for each in response.config_resources if each.resource_type in {kind, 16})
 
 
 def is_default(entry: ConfigEntry) -> bool:
-    """Is the key at its default?"""
+    """Return whether the key has its default value."""
     return entry.is_default or entry.config_source == DEFAULT_SOURCE
 
 
 def node_of(resource: Resource) -> int | None:
-    """The broker that must answer for a resource: itself for a broker and its loggers."""
+    """Return the broker that must handle a resource: the broker itself for a broker or its loggers, otherwise None."""
     kind, name = resource
     return int(name) if kind in {BROKER, LOGGER} and name.isdecimal() else None
 

@@ -1,4 +1,4 @@
-"""One connection to one broker: requests in the newest version that both sides know."""
+"""A connection to a broker that sends requests in the newest version supported by both sides."""
 
 import socket
 import struct
@@ -29,15 +29,26 @@ _LAST_BY_NAME: Final = {
     ApiKey.OFFSET_FETCH: 9,
     ApiKey.DELETE_TOPICS: 5,
 }
-"""The last versions that name topics; later ones take ids only."""
+"""The last versions that identify topics by name. Later versions accept only topic ids."""
 _LARGEST: Final = 1 << 30
 
 
 class Connection:
-    """A socket, encrypted and logged in as the settings ask; `versions` are the broker's APIs by their keys."""
+    """A connection with TLS and SASL as configured. `versions` holds the broker's APIs by key."""
 
     def __init__(self, address: tuple[str, int], settings: Settings, deadline: float) -> None:
-        """Connect until `deadline`, in seconds of `time.monotonic`. OSError, UnreachableError, LoginError."""
+        """Connect, and authenticate if the settings require it.
+
+        Args:
+            address: The broker's host and port.
+            settings: The client's properties.
+            deadline: The time at which the attempt fails, in seconds of `time.monotonic`.
+
+        Raises:
+            OSError: The connection failed.
+            UnreachableError: The broker did not answer in time, or does not use Kafka's protocol.
+            LoginError: The broker refused the login, or the TLS handshake failed.
+        """
         self.address = address
         self._settings = settings
         self._correlation_id = 0
@@ -66,11 +77,15 @@ class Connection:
         self._socket.close()
 
     def extend(self, deadline: float) -> None:
-        """Let the next requests take until `deadline`."""
+        """Set a later deadline for the next requests."""
         self._deadline = deadline
 
     def version_for(self, request: object) -> int:
-        """The version that a request is sent in. ApiError UNSUPPORTED_VERSION when the two sides share none."""
+        """Return the version in which to send a request.
+
+        Raises:
+            ApiError: UNSUPPORTED_VERSION if the client and the broker share no version.
+        """
         key = key_of(type(request))
         known = schema_of(type(request)).versions
         served = self.versions.get(key)
@@ -81,16 +96,23 @@ class Connection:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"The broker does not support {key.message}")
 
     def ask(self, request: object, *, version: int | None = None, wait: float = 0.0) -> Any:
-        """Send a request and wait for its response, `wait` seconds longer than `request.timeout.ms`.
+        """Send a request and return its response.
 
-        UnreachableError when the connection breaks, ApiError when the broker has no fitting version.
+        Args:
+            request: The request.
+            version: The version of the request, or None for the newest version supported by both sides.
+            wait: Seconds to wait in addition to `request.timeout.ms`.
+
+        Raises:
+            UnreachableError: The connection broke.
+            ApiError: The client and the broker share no version.
         """
         version = self.version_for(request) if version is None else version
         self.send(request, version, wait=wait)
         return self.receive(request, version)
 
     def send(self, request: object, version: int, *, wait: float = 0.0) -> None:
-        """Send a request, of which the response is received later or, with acks 0, never comes."""
+        """Send a request without waiting for its response. With acks=0 there is no response."""
         self._correlation_id += 1
         client = self._settings.client_id.encode()
         frame = bytearray(4)
@@ -107,7 +129,7 @@ class Connection:
             raise self._broken(error) from None
 
     def receive(self, request: object, version: int) -> Any:
-        """The response to the request that was sent last."""
+        """Return the response to the latest request."""
         data = self._receive_frame()
         position = 4
         if version in schema_of(type(request)).flexible and not isinstance(request, ApiVersionsRequest):
@@ -125,7 +147,7 @@ class Connection:
         data = self._receive_frame()
         is_older = bytes(data[4:6]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
         response: ApiVersionsResponse
-        if is_older:  # Kafka before 2.4 answers in version 0 (KIP-511)
+        if is_older:  # Kafka before 2.4 answers in version 0 (KIP-511).
             response = self.ask(ApiVersionsRequest(), version=0)
         else:
             try:
@@ -144,7 +166,7 @@ class Connection:
         except OSError as error:
             raise self._broken(error) from None
         if with_id and (number := int.from_bytes(data[:4], "big")) != self._correlation_id:
-            if 0 < number < self._correlation_id:  # of a request whose wait a signal has ended
+            if 0 < number < self._correlation_id:  # A signal interrupted the wait for this response.
                 return self._receive_frame()
             raise UnreachableError(f"{self} answered another request than the one that was sent")
         return data

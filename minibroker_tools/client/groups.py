@@ -1,4 +1,4 @@
-"""Groups: ListGroups at every broker; descriptions and deletions at the coordinator of each group."""
+"""Lists groups at every broker; describes and deletes each group at its coordinator."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -24,12 +24,12 @@ from minibroker_tools.failures import ApiError, ToolError, checked, error_code, 
 T = TypeVar("T")
 
 CONSUMER_TYPE: Final = "consumer"
-"""The protocol type of consumer groups; groups that only commit offsets have an empty one."""
+"""The protocol type of consumer groups. It is empty for groups that only commit offsets."""
 DEAD: Final = "Dead"
 
 
 class Listing(NamedTuple):
-    """A group as ListGroups names it; state and type are empty where the broker is too old for them."""
+    """A group listed by ListGroups. State and type are empty if the broker is too old to return them."""
 
     group: str
     protocol_type: str
@@ -38,7 +38,7 @@ class Listing(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a group; its id, instance id, address and partitions."""
+    """A member of a group with its assigned partitions."""
 
     member_id: str
     instance_id: str | None
@@ -48,7 +48,7 @@ class Member(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A group with its members; `strategy` is the assignor or the protocol that the members chose."""
+    """A group with its members. `strategy` is the assignor or the protocol chosen by the members."""
 
     group: str
     state: str
@@ -58,7 +58,11 @@ class Description(NamedTuple):
 
 
 def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Listing]:
-    """The groups of all brokers. ApiError, such as UNSUPPORTED_VERSION for a filter that a broker does not know."""
+    """Return the groups of all brokers.
+
+    Raises:
+        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that it does not support.
+    """
     request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     found: list[Listing] = []
     for broker in cluster.brokers():
@@ -73,19 +77,24 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
 
 
 def is_consumer_group(listing: Listing) -> bool:
-    """Has the group consumers, or had it, or only committed offsets?"""
+    """Return whether the group has or had consumers, or only committed offsets."""
     return listing.protocol_type in {CONSUMER_TYPE, ""}
 
 
 def describe_group(cluster: Cluster, group: str) -> Description:
-    """A group with its members; one that does not exist is Dead. ApiError, ToolError for a group of other programs."""
-    cluster.go_on()  # the time is for each group, as with Kafka's admin client
+    """Return a group with its members. The state of a group that does not exist is Dead.
+
+    Raises:
+        ApiError: The coordinator returned an error.
+        ToolError: The group is not a consumer group.
+    """
+    cluster.go_on()  # The timeout applies to each group, as in Kafka's admin client.
     coordinator = cluster.coordinator_node(group)
     return _described_new(cluster, group, coordinator) or _described_classic(cluster, group, coordinator)
 
 
 def _described_new(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description | None:
-    """The description of a group of the consumer protocol (KIP-848); None for any other."""
+    """Return the description of a group of the consumer protocol (KIP-848), or None for any other group."""
     request = consumer_group.ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
 
     def ask() -> consumer_group.DescribedGroup:
@@ -148,7 +157,11 @@ def _partitions(assignment: bytes) -> list[TopicPartition]:
 
 
 def delete_group(cluster: Cluster, group: str) -> None:
-    """Delete a group. ApiError."""
+    """Delete a group.
+
+    Raises:
+        ApiError: The coordinator returned an error.
+    """
 
     def ask() -> None:
         request = DeleteGroupsRequest(groups_names=[group])
@@ -162,7 +175,11 @@ def delete_group(cluster: Cluster, group: str) -> None:
 def delete_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, ApiError | None]:
-    """Delete committed offsets; the error of each partition. ApiError for the group as a whole."""
+    """Delete committed offsets and return the error of each partition, or None on success.
+
+    Raises:
+        ApiError: The coordinator refused the whole request.
+    """
     topics = [
         OffsetDeleteRequestTopic(
             name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
@@ -177,7 +194,7 @@ def delete_offsets(
 
 
 def attempt(work: Callable[[], T]) -> T | ApiError:
-    """The result of `work`, or the error with which a broker answered it."""
+    """Return the result of `work`, or the error that a broker returned."""
     try:
         return work()
     except ApiError as error:

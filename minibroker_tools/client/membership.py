@@ -1,4 +1,4 @@
-"""Consumers: with the partitions that they are given, or as members of a group of the classic protocol."""
+"""A consumer that reads the partitions it is given, or joins a group of the classic protocol."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,14 +33,14 @@ _REBALANCE_MS: Final = 300_000
 _SESSION_MS: Final = 45_000
 
 CountPartitions = Callable[[Iterable[str]], Mapping[str, int]]
-"""The numbers of partitions of topics."""
+"""A function that returns the number of partitions of each topic."""
 _COMMIT_S: Final = 5.0
 _LOOK_AGAIN_S: Final = 300.0
 _LOOK_SOON_S: Final = 0.5
 
 
 class Membership:
-    """This process as a member of a group; `partitions` are its share."""
+    """This process as a member of a group. `partitions` is its assignment."""
 
     def __init__(
         self,
@@ -61,7 +61,11 @@ class Membership:
         self.partitions: list[TopicPartition] = []
 
     def join(self) -> None:
-        """Join the group, or join it again, and take what the leader of the group gives. ApiError."""
+        """Join or rejoin the group and store the new assignment in `partitions`.
+
+        Raises:
+            ApiError: The coordinator refused the member.
+        """
         while True:
             joined = self._join()
             if joined is None:
@@ -92,7 +96,7 @@ class Membership:
             return
 
     def must_rejoin(self) -> bool:
-        """Send a heartbeat if it is time for one; True when the group rebalances or has forgotten this member."""
+        """Send a heartbeat if one is due. Return True if the group is rebalancing or no longer has this member."""
         if time.monotonic() < self._next_beat:
             return False
         self._next_beat = time.monotonic() + _HEARTBEAT_S
@@ -110,7 +114,7 @@ class Membership:
         return False
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets as this member; a group that rebalances keeps its old ones."""
+        """Commit offsets as this member. While the group rebalances, its committed offsets stay unchanged."""
         if not offsets:
             return
         member = (self._generation, self._member_id, self._instance)
@@ -119,7 +123,7 @@ class Membership:
                 raise error
 
     def leave(self) -> None:
-        """Leave, unless the member is static."""
+        """Leave the group, unless the member is static."""
         if not self._member_id or self._instance is not None:
             return
         request = LeaveGroupRequest(
@@ -128,7 +132,7 @@ class Membership:
         self._ask(request)
 
     def _join(self) -> joins.JoinGroupResponse | None:
-        """One attempt; None when it has to be repeated."""
+        """Send one JoinGroup request. Return None if it must be repeated."""
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), _VERSION)
         request = joins.JoinGroupRequest(
             group_id=self._group,
@@ -153,7 +157,7 @@ class Membership:
         return joined
 
     def _shares(self, joined: joins.JoinGroupResponse) -> list[syncs.SyncGroupRequestAssignment]:
-        """The assignment of each member, by Kafka's RangeAssignor: of each topic a range of partitions."""
+        """Return each member's assignment, computed like Kafka's RangeAssignor: a range of partitions of each topic."""
         subscribed: dict[str, list[str]] = {}
         for member in sorted(joined.members, key=lambda each: member_sort_key(each.member_id, each.group_instance_id)):
             wishes = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))
@@ -191,15 +195,22 @@ class Membership:
 
 
 class Consumer:
-    """A consumer of topics whose names match, with a group or without one.
+    """A consumer of the topics whose names match, with or without a group.
 
-    Without a group it reads all partitions and commits nothing, so no coordinator is asked.
+    Without a group, the consumer reads all partitions and commits no offsets, so it does not look for a coordinator.
     """
 
     def __init__(
         self, cluster: Cluster, topic: str | None, matches: Callable[[str], bool], properties: Mapping[str, str]
     ) -> None:
-        """`topic` is the one topic, which the broker may create, or None where `matches` finds the topics."""
+        """Prepare the consumer without contacting the cluster.
+
+        Args:
+            cluster: The cluster to read from.
+            topic: The only topic, which the broker can create automatically, or None to use `matches`.
+            matches: Returns whether to read the topic with this name.
+            properties: Kafka's consumer properties.
+        """
         self._cluster = cluster
         self._topic = topic
         self._matches = matches
@@ -214,22 +225,22 @@ class Consumer:
         self._names: list[str] = []
         self._look_at = 0.0
         self._commit_at = time.monotonic() + _COMMIT_S
-        #: The offsets behind the records that were taken, by partition.
+        # The offset after the last consumed record of each partition.
         self.taken: dict[TopicPartition, int] = {}
 
     @property
     def reader(self) -> Reader:
-        """The reader of the partitions that this consumer has."""
+        """The reader of the partitions assigned to this consumer."""
         return self._reader
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read one partition only, from an offset or from -1, its end, or -2, its start."""
+        """Read only one partition from this offset. -1 is the end of the partition and -2 its start."""
         self._reader.assign({partition: offset})
         self._look_at = float("inf")
         self._group = None
 
     def poll(self, seconds: float) -> list[Received]:
-        """Records that have come within so many seconds, half a second at most."""
+        """Return the records that arrive within `seconds`, waiting at most half a second."""
         now = time.monotonic()
         if now >= self._look_at:
             self._look()
@@ -242,12 +253,16 @@ class Consumer:
         return self._reader.poll(seconds)
 
     def commit(self) -> None:
-        """Commit what was taken as this member of the group. ApiError."""
+        """Commit the offsets of the consumed records if the consumer is a member of a group.
+
+        Raises:
+            ApiError: The coordinator refused the commit.
+        """
         if self._member is not None:
             self._commit(self._member)
 
     def close(self) -> None:
-        """Commit what was taken, and leave the group."""
+        """Commit the offsets of the consumed records and leave the group."""
         if self._member is not None:
             self._commit(self._member)
             self._member.leave()
@@ -258,7 +273,7 @@ class Consumer:
             member.commit(self.taken)
 
     def _look(self) -> None:
-        """Find the topics and their partitions, at the start and when they may have changed."""
+        """Look up the topics and their partitions, at the start and periodically afterwards."""
         partitions = self._partitions()
         self._look_at = time.monotonic() + (_LOOK_AGAIN_S if partitions else _LOOK_SOON_S)
         names = sorted({topic for topic, _ in partitions})
@@ -271,7 +286,7 @@ class Consumer:
         known = self._reader.positions
         if set(known) == set(partitions):
             return
-        # A partition that appears later is read from its start: nothing in it was there before.
+        # A partition that appears later is read from its start, because all of its records are new.
         start = EARLIEST if known or self._names else self._start
         self._names = names or self._names
         self._reader.assign({each: known.get(each, start) for each in partitions})

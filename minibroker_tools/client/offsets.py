@@ -1,6 +1,6 @@
-"""Offsets of partitions (ListOffsets), and the committed offsets of groups (OffsetFetch and OffsetCommit).
+"""Offsets of partitions (ListOffsets) and committed offsets of groups (OffsetFetch and OffsetCommit).
 
-ListOffsets goes to the leaders of the partitions, the other two go to the group's coordinator.
+ListOffsets requests go to the leaders of the partitions, the others to the coordinator of the group.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,12 +17,12 @@ TopicPartition: TypeAlias = tuple[str, int]
 LATEST: Final = -1
 EARLIEST: Final = -2
 Member: TypeAlias = tuple[int, str, str | None]
-"""Generation, member id and instance id."""
+"""Generation, member id and group instance id."""
 NO_MEMBER: Member = (-1, "", None)
 
 
 class Found(NamedTuple):
-    """An offset with the timestamp of its record in ms, -1 for none; or the error in its place."""
+    """An offset with the timestamp of its record in milliseconds, or an error. -1 means no timestamp."""
 
     offset: int
     timestamp: int
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The indexes of the partitions by their topics, in order."""
+    """Group sorted partition indexes by topic."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         topics.setdefault(topic, []).append(index)
@@ -38,7 +38,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def leaders_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The leader of each partition, -1 for one without. Partitions that do not exist are missing."""
+    """Return the leader of each partition, -1 if the partition has none. Missing partitions are left out."""
     names = sorted({topic for topic, _ in partitions})
     return {
         (topic.name or "", partition.partition_index): partition.leader_id
@@ -50,7 +50,7 @@ def leaders_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[T
 def by_leader(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, ApiError]]:
-    """The partitions by their leaders, and the errors of those that do not exist or have no leader."""
+    """Group partitions by leader. Also return the errors of partitions that do not exist or have no leader."""
     asked = list(partitions)
     known = leaders_of(cluster, asked) if asked else {}
     groups: dict[int, list[TopicPartition]] = {}
@@ -69,7 +69,7 @@ def by_leader(
 def list_offsets(
     cluster: Cluster, places: Mapping[TopicPartition, int], *, isolation: int = 0
 ) -> dict[TopicPartition, Found]:
-    """The offset of each partition for a timestamp in ms, or for one of the negative numbers of the protocol."""
+    """Return each partition's offset for a timestamp in milliseconds, or for one of the protocol's negative values."""
     groups, errors = by_leader(cluster, places)
     found = {partition: Found(-1, -1, error) for partition, error in errors.items()}
     for leader, partitions in groups.items():
@@ -92,7 +92,11 @@ def list_offsets(
 def offsets_at(
     cluster: Cluster, partitions: Iterable[TopicPartition], at: int, *, isolation: int = 0
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition that `list_offsets` has for one timestamp. ApiError for the first error."""
+    """Return the offset of each partition for the same timestamp, as in `list_offsets`.
+
+    Raises:
+        ApiError: A partition has an error. The first such error is raised.
+    """
     found = list_offsets(cluster, dict.fromkeys(partitions, at), isolation=isolation)
     error = next((place.error for place in found.values() if place.error is not None), None)
     if error is not None:
@@ -103,7 +107,11 @@ def offsets_at(
 def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
-    """The committed offsets of the group, of all partitions for None. ApiError."""
+    """Return the committed offsets of the group for these partitions, or for all partitions if None.
+
+    Raises:
+        ApiError: The coordinator returned an error.
+    """
     asked, older = None, None
     if partitions is not None:
         topics = by_topic(partitions).items()
@@ -130,7 +138,14 @@ def committed_offsets(
 def commit_offsets(
     cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], *, member: Member = NO_MEMBER
 ) -> dict[TopicPartition, ApiError | None]:
-    """Commit offsets as a member of the group or, without one, as an outsider; the error of each partition."""
+    """Commit offsets and return the error of each partition, or None on success.
+
+    Args:
+        cluster: The cluster of the group.
+        group: The group id.
+        offsets: The offset to commit for each partition.
+        member: The member that commits. By default the commit is made outside the group's membership.
+    """
     generation, member_id, instance = member
     request = commits.OffsetCommitRequest(
         group_id=group,

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 _LARGEST_BATCH: Final = 500_000
 _RECORD_OVERHEAD: Final = 24
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
-"""The values of `acks`, with those of the protocol."""
+"""The protocol's number for each value of `acks`."""
 CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
-"""The codecs by the values of `compression.type`."""
+"""The codec for each value of `compression.type`."""
 _BACKOFF_S: Final = 0.1
 Placed = Callable[[int, int, int], None]
-"""Called for each batch with its partition, its first offset (-1 without acknowledgement) and its time in ms."""
+"""Called for each batch with its partition, its base offset (-1 with acks=0) and its timestamp in milliseconds."""
 
 
 class Outgoing(NamedTuple):
-    """A record to send; `partition` None leaves the choice to the key's hash."""
+    """A record to send. If `partition` is None, the key's hash selects the partition."""
 
     key: bytes | None
     value: bytes | None
@@ -38,18 +38,18 @@ class Outgoing(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About the bytes that it takes."""
+        """The approximate encoded size in bytes."""
         return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD
 
 
 Refused = Callable[[Sequence[Outgoing], ApiError], None]
-"""Called with records that the broker has refused."""
+"""Called with records refused by the broker."""
 
 
 class Producer:
     """A producer for one topic.
 
-    A key chooses the partition as in Kafka's clients; the records without one, of one call, share a random partition.
+    Keys select partitions as in Kafka's clients. Records without a key go to one random partition per `send` call.
     """
 
     def __init__(
@@ -75,7 +75,12 @@ class Producer:
         self._leaders: dict[int, int] = {}
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Send records and wait until the broker has answered. UnreachableError, ApiError without the topic."""
+        """Send records and wait for the broker's acknowledgements.
+
+        Raises:
+            UnreachableError: A broker cannot be reached.
+            ApiError: The topic does not exist.
+        """
         if not self._leaders:
             self._leaders = self._find_leaders()
         partitions = sorted(self._leaders)
@@ -145,16 +150,20 @@ class Producer:
         return answer.error_code, answer.error_message, answer.base_offset
 
     def _find_leaders(self) -> dict[int, int]:
-        """The leaders of the topic's partitions, which a broker may have to create first."""
+        """Return the leader of each of the topic's partitions, waiting if the broker is creating the topic."""
         return self._cluster.retried(lambda: leaders(self._cluster, self._topic))
 
 
 def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
-    """The leader of each partition of a topic, which is created where the broker does so. ApiError."""
+    """Return the leader of each partition of a topic. The broker can create a missing topic.
+
+    Raises:
+        ApiError: The topic name is refused, or a partition has no leader.
+    """
     (found,) = cluster.metadata([topic], create=True).topics
     code = error_code(found.error_code)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        code = ErrorCode.LEADER_NOT_AVAILABLE  # it is being created, or may be soon
+        code = ErrorCode.LEADER_NOT_AVAILABLE  # The broker is creating the topic, or can do so soon.
     if code:
         raise ApiError(code, None if code is ErrorCode.LEADER_NOT_AVAILABLE else f"Invalid topics: [{topic}]")
     if not found.partitions or any(each.leader_id < 0 for each in found.partitions):

@@ -1,4 +1,4 @@
-"""Reads records of partitions from their leaders."""
+"""Reads records from the leaders of partitions."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ _MOVED: Final = frozenset(
 
 
 class Received(NamedTuple):
-    """A record and where it was."""
+    """A record with its topic and partition."""
 
     topic: str
     partition: int
@@ -42,10 +42,16 @@ class Received(NamedTuple):
 
 
 class Reader:
-    """Fetches from partitions; `positions` are the offsets that come next."""
+    """Fetches records from partitions. `positions` holds the next offset to fetch from each partition."""
 
     def __init__(self, cluster: Cluster, *, reset: str = "latest", read_committed: bool = False) -> None:
-        """`reset` is `auto.offset.reset`: earliest, latest or none."""
+        """Create a reader without partitions.
+
+        Args:
+            cluster: The cluster to read from.
+            reset: The value of `auto.offset.reset`: earliest, latest or none.
+            read_committed: Whether to skip records of open and aborted transactions.
+        """
         self._cluster = cluster
         self._reset = reset
         self._isolation = int(read_committed)
@@ -53,7 +59,7 @@ class Reader:
         self.positions: dict[TopicPartition, int] = {}
 
     def assign(self, places: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from now on, from the offsets; -1 begins at the end of one, -2 at its start."""
+        """Replace the partitions to read. Each starts at the given offset; -1 is its end and -2 its start."""
         self.positions = {partition: offset for partition, offset in places.items() if offset >= 0}
         for at in sorted({offset for offset in places.values() if offset < 0}):
             asked = [partition for partition, offset in places.items() if offset == at]
@@ -61,7 +67,7 @@ class Reader:
         self._leaders = leaders_of(self._cluster, self.positions) if self.positions else {}
 
     def poll(self, seconds: float = _POLL_S) -> list[Received]:
-        """Records that have come within so many seconds, half a second at most."""
+        """Return the records that arrive within `seconds`, waiting at most half a second."""
         seconds = max(min(seconds, _POLL_S), 0.0)
         if not self.positions:
             time.sleep(seconds)
@@ -109,7 +115,7 @@ class Reader:
         )
 
     def _taken(self, partition: TopicPartition, data: api.PartitionData) -> list[Received]:
-        """The records of one partition; moves its position behind them."""
+        """Return the records of one partition and advance its position."""
         code = error_code(data.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._begin_again(partition)
@@ -136,7 +142,7 @@ class Reader:
         return received
 
     def _begin_again(self, partition: TopicPartition) -> None:
-        """The position lies outside the log: go where `auto.offset.reset` says."""
+        """Reset a position that is out of range, according to `auto.offset.reset`."""
         if self._reset not in {"earliest", "latest"}:
             offset = self.positions[partition]
             raise ToolError(f"Fetch position {offset} is out of range for partition {partition[0]}-{partition[1]}")
@@ -145,7 +151,7 @@ class Reader:
 
 
 def _visible(batches: Iterable[Batch], data: api.PartitionData, *, committed_only: bool) -> Iterator[Batch]:
-    """The batches that consumers see: no markers and, for readers of committed data, no aborted transactions."""
+    """Yield the batches visible to consumers: no control batches and, if `committed_only`, no aborted transactions."""
     aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
     gone: set[int] = set()
     for batch in batches:

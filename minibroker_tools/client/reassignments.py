@@ -1,4 +1,7 @@
-"""Moves of replicas: between brokers, by the controller, and between the log directories of one broker."""
+"""Moves replicas between brokers, or between the log directories of one broker.
+
+The controller moves replicas between brokers.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -13,7 +16,7 @@ from minibroker_tools.client.offsets import TopicPartition, by_topic
 from minibroker_tools.failures import ApiError, checked, error_in
 
 _WITH_FACTOR: Final = 1
-"""The version of AlterPartitionReassignments in which a client may keep the number of replicas (KIP-860)."""
+"""The version of AlterPartitionReassignments that can require an unchanged replication factor (KIP-860)."""
 _FACTOR_IS_UNKNOWN: Final = (
     "The broker does not support the AllowReplicationFactorChange option for the AlterPartitionReassignments API. "
     "Consider re-sending the request without the option or updating the server version"
@@ -21,7 +24,7 @@ _FACTOR_IS_UNKNOWN: Final = (
 
 
 class Reassignment(NamedTuple):
-    """A move that goes on: all replicas of the partition, those that are new and those that will go, as node ids."""
+    """An ongoing reassignment: node ids of all replicas, of those being added and of those being removed."""
 
     replicas: list[int]
     adding: list[int]
@@ -29,7 +32,7 @@ class Reassignment(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """A replica of a partition, at a broker."""
+    """A replica of a partition on a broker."""
 
     node: int
     topic: str
@@ -42,7 +45,11 @@ class Replica(NamedTuple):
 def list_reassignments(
     cluster: Cluster, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
-    """The moves that go on, of all partitions for None. ApiError."""
+    """Return the ongoing reassignments of these partitions, or of all partitions if None.
+
+    Raises:
+        ApiError: The controller returned an error.
+    """
     topics = None
     if partitions is not None:
         topics = [
@@ -63,9 +70,15 @@ def list_reassignments(
 def alter_reassignments(
     cluster: Cluster, targets: Mapping[TopicPartition, list[int] | None], *, keep_factor: bool = False
 ) -> dict[TopicPartition, ApiError]:
-    """Begin moves to new replicas, and end those of partitions with None; the errors. ApiError for the whole.
+    """Start reassignments, cancel those whose target is None, and return the errors by partition.
 
-    With `keep_factor` the controller refuses another number of replicas (KIP-860).
+    Args:
+        cluster: The cluster of the partitions.
+        targets: The new replicas of each partition, or None to cancel its reassignment.
+        keep_factor: Whether the controller must refuse a different replication factor (KIP-860).
+
+    Raises:
+        ApiError: The controller refused the whole request.
     """
     request = alters.AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=not keep_factor,
@@ -93,7 +106,11 @@ def alter_reassignments(
 
 
 def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[Replica, tuple[str | None, str | None]]:
-    """The log directory of each replica and the one that it is being moved to. ApiError."""
+    """Return the current and the future log directory of each replica.
+
+    Raises:
+        ApiError: A broker returned an error.
+    """
     found: dict[Replica, tuple[str | None, str | None]] = {}
     for node, group in _by_node(replicas).items():
         topics = by_topic((each.topic, each.partition) for each in group)
@@ -114,7 +131,7 @@ def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[R
 
 
 def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[Replica, ApiError | None]:
-    """Begin moves of replicas to other log directories of their brokers; the error of each."""
+    """Start moving replicas to other log directories of their brokers, and return the error of each replica."""
     results: dict[Replica, ApiError | None] = {}
     for node, group in _by_node(targets).items():
         paths: dict[str, list[TopicPartition]] = {}

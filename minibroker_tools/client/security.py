@@ -1,4 +1,4 @@
-"""TLS and SASL of a client, by Kafka's properties."""
+"""TLS and SASL for a client configured with Kafka's properties."""
 
 import base64
 import hashlib
@@ -27,7 +27,12 @@ Send = Callable[[bytes], bytes]
 
 
 def encrypt(plain: socket.socket, host: str, settings: Settings) -> ssl.SSLSocket:
-    """The socket with TLS on top. LoginError when the handshake fails, ToolError for a store that cannot be read."""
+    """Return the socket wrapped in TLS.
+
+    Raises:
+        LoginError: The TLS handshake failed.
+        ToolError: A key store or trust store cannot be read.
+    """
     try:
         context = client_context(settings.properties)
     except ValueError as error:
@@ -39,7 +44,12 @@ def encrypt(plain: socket.socket, host: str, settings: Settings) -> ssl.SSLSocke
 
 
 def log_in(connection: "Connection", settings: Settings) -> None:
-    """Log in with `sasl.mechanism` and `sasl.jaas.config`. LoginError where the broker refuses, ToolError before."""
+    """Log in with `sasl.mechanism` and `sasl.jaas.config`.
+
+    Raises:
+        LoginError: The broker refused the login.
+        ToolError: The configuration is invalid.
+    """
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in HASHES:
         raise ToolError(f"sasl.mechanism: {mechanism} is not one of PLAIN, {', '.join(HASHES)}")
@@ -79,7 +89,10 @@ def _login_of(settings: Settings) -> JaasLogin:
 
 
 def _from_jaas_file() -> str:
-    """The section KafkaClient of the file that KAFKA_OPTS names with java.security.auth.login.config, or nothing."""
+    """Return the KafkaClient section of the JAAS file named in KAFKA_OPTS, or an empty string.
+
+    KAFKA_OPTS names the file with `java.security.auth.login.config`.
+    """
     path = login_config_of(os.environ.get("KAFKA_OPTS", ""))
     if path is None:
         return ""
@@ -93,7 +106,7 @@ def _from_jaas_file() -> str:
 
 
 def _scram(send: Send, name: str, options: dict[str, str]) -> None:
-    """The exchange of RFC 5802 without channel binding."""
+    """Authenticate with SCRAM (RFC 5802), without channel binding."""
     user = options["username"].replace("=", "=3D").replace(",", "=2C")
     extensions = ",tokenauth=true" if options.get("tokenauth", "").lower() == "true" else ""
     first = f"n={user},r={secrets.token_urlsafe(_NONCE_BYTES)}{extensions}"

@@ -1,4 +1,4 @@
-"""The settings of a connection: Kafka's client properties."""
+"""Connection settings: Kafka's client properties."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,11 @@ _DEFAULTS_MS: Final = {
 
 
 def load_properties(path: str | None) -> dict[str, str]:
-    """A properties file, of which no path is an empty one. ToolError names the file."""
+    """Load a properties file. Without a path the properties are empty.
+
+    Raises:
+        ToolError: The file cannot be read or parsed. The message names the file.
+    """
     if path is None:
         return {}
     try:
@@ -32,7 +36,7 @@ def load_properties(path: str | None) -> dict[str, str]:
 
 
 class Settings:
-    """Client properties with the addresses of the bootstrap servers."""
+    """Client properties and the addresses of the bootstrap servers."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
         self.properties = {key: _filled(value) for key, value in (properties or {}).items()}
@@ -45,11 +49,15 @@ class Settings:
         self.client_id = self.get("client.id", "minibroker-tools")
 
     def get(self, key: str, default: str = "") -> str:
-        """The value of a property."""
+        """Return the value of a property, or the default."""
         return self.properties.get(key, default)
 
     def milliseconds(self, key: str) -> float:
-        """A property in milliseconds, as seconds. ToolError for anything but a number."""
+        """Return a property given in milliseconds, converted to seconds.
+
+        Raises:
+            ToolError: The value is not a number.
+        """
         value = self.get(key) or str(_DEFAULTS_MS[key])
         try:
             return to_long(trim(value)) / 1000
@@ -58,17 +66,21 @@ class Settings:
 
     @property
     def uses_tls(self) -> bool:
-        """Does the security protocol encrypt?"""
+        """Whether the security protocol uses TLS."""
         return self.protocol.endswith("SSL")
 
     @property
     def uses_sasl(self) -> bool:
-        """Does the security protocol ask for a login?"""
+        """Whether the security protocol requires a SASL login."""
         return self.protocol.startswith("SASL")
 
 
 def addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """The addresses of `bootstrap.servers`: a scheme in front is ignored, a missing host is this machine. ToolError."""
+    """Parse the addresses of `bootstrap.servers`. A scheme is ignored, and a missing host means localhost.
+
+    Raises:
+        ToolError: An address is invalid, or there is none.
+    """
     found: list[tuple[str, int]] = []
     for entry in filter(None, (part.strip() for part in bootstrap.split(","))):
         host, colon, port = entry.rpartition("://")[2].rpartition(":")
@@ -81,7 +93,7 @@ def addresses(bootstrap: str) -> list[tuple[str, int]]:
 
 
 def _filled(value: str) -> str:
-    """`${env:NAME}` replaced by the variable, as Kafka's EnvVarConfigProvider does."""
+    """Expand `${env:NAME}` to the environment variable, like Kafka's EnvVarConfigProvider."""
     if value.startswith("${env:") and value.endswith("}"):
         return os.environ.get(value[len("${env:") : -1], "")
     return value

@@ -1,4 +1,4 @@
-"""Transactions and their producers, as brokers describe them, and the transactions of a producer (KIP-98)."""
+"""Transactions and producers as described by brokers, and the transactions of a producer (KIP-98)."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -18,11 +18,13 @@ from minibroker_tools.client.offsets import TopicPartition, by_leader, by_topic,
 from minibroker_tools.failures import ApiError, check, checked, error_code
 
 _TRANSACTION: Final = 1
-"""The key type of FindCoordinator for transactional ids."""
+"""The key type of transactional ids in FindCoordinator."""
 
 ProducerState = producers.ProducerState
 _LAST_ADD, _LAST_END = 3, 4
-"""The last versions that name one transaction, and that keep the producer's epoch (KIP-890)."""
+"""The last AddPartitionsToTxn version with one transaction per request, and the last EndTxn version that keeps the
+producer epoch (KIP-890).
+"""
 
 
 class Listing(NamedTuple):
@@ -35,9 +37,9 @@ class Listing(NamedTuple):
 
 
 class Description(NamedTuple):
-    """The transaction of one transactional id; times are in ms, and `started` is -1 while none is open.
+    """The transaction of a transactional id. Times are in milliseconds. `started` is -1 if no transaction is open.
 
-    `partitions` still await a marker.
+    `partitions` are the partitions still without a marker.
     """
 
     coordinator: int
@@ -69,10 +71,16 @@ class Marker(NamedTuple):
 def list_transactions(
     cluster: Cluster, *, duration: int = -1, pattern: str | None = None, producer_ids: Sequence[int] = ()
 ) -> list[Listing]:
-    """The transactional ids of all coordinators.
+    """Return the transactional ids of all coordinators.
 
-    `duration` in ms lets only transactions through that have been open longer (KIP-994), `pattern` only ids that match
-    it (KIP-1152). ApiError, such as UNSUPPORTED_VERSION for a filter that a broker does not know.
+    Args:
+        cluster: The cluster to query.
+        duration: Include only transactions that have been open longer than this, in milliseconds (KIP-994).
+        pattern: Include only ids that match this regular expression (KIP-1152).
+        producer_ids: Include only these producer ids, if there are any.
+
+    Raises:
+        ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that it does not support.
     """
     request = lists.ListTransactionsRequest(
         state_filters=[],
@@ -98,7 +106,11 @@ def list_transactions(
 
 
 def describe_transaction(cluster: Cluster, transactional_id: str) -> Description:
-    """The transaction of an id. ApiError, TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
+    """Return the transaction of a transactional id.
+
+    Raises:
+        ApiError: The coordinator returned an error, such as TRANSACTIONAL_ID_NOT_FOUND for an unknown id.
+    """
     request = descriptions.DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
     def ask() -> Description:
@@ -121,7 +133,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Description
 
 
 def _description_failure(transactional_id: str, code: ErrorCode) -> str:
-    """The message of Kafka's `DescribeTransactionsHandler`."""
+    """Return the error message of Kafka's `DescribeTransactionsHandler`."""
     reasons = {
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "because the ID could not be found",
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "due to authorization failure",
@@ -133,7 +145,16 @@ def _description_failure(transactional_id: str, code: ErrorCode) -> str:
 def describe_producers(
     cluster: Cluster, partitions: Iterable[TopicPartition], node: int | None = None
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """The producers of each partition, by its leader or by one replica, the broker `node`. ApiError."""
+    """Return the active producers of each partition.
+
+    Args:
+        cluster: The cluster of the partitions.
+        partitions: The partitions to describe.
+        node: The broker to query, or None to query the leader of each partition.
+
+    Raises:
+        ApiError: A partition cannot be described.
+    """
     places = sorted(set(partitions))
     groups, errors = by_leader(cluster, places) if node is None else ({node: places}, dict[TopicPartition, ApiError]())
     for error in errors.values():
@@ -152,7 +173,11 @@ def describe_producers(
 
 
 def abort(cluster: Cluster, marker: Marker) -> None:
-    """Write an abort marker into a partition. ApiError."""
+    """Write an abort marker to a partition.
+
+    Raises:
+        ApiError: The partition does not exist, or its leader refused the marker.
+    """
     topic, index = marker.partition
     leader = leaders_of(cluster, [marker.partition]).get(marker.partition)
     if leader is None:
@@ -175,7 +200,7 @@ def abort(cluster: Cluster, marker: Marker) -> None:
 
 
 def _abort_failure(marker: Marker, code: ErrorCode) -> str:
-    """The message of Kafka's `AbortTransactionHandler`."""
+    """Return the error message of Kafka's `AbortTransactionHandler`."""
     reasons = {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "due to cluster authorization error",
         ErrorCode.INVALID_PRODUCER_EPOCH: "due an invalid producer epoch",
@@ -187,7 +212,7 @@ def _abort_failure(marker: Marker, code: ErrorCode) -> str:
 
 
 class Numbers(TypedDict):
-    """The fields that a batch of a transaction has in its header."""
+    """The batch header fields of a transactional batch."""
 
     producer_id: int
     producer_epoch: int
@@ -196,13 +221,22 @@ class Numbers(TypedDict):
 
 
 class Transactions:
-    """The transactions of one transactional id, one after another. Each begins with its first batch."""
+    """Consecutive transactions with one transactional id. Each transaction begins with its first batch."""
 
     last_produce: Final = 11
-    """The last version of Produce before which a client adds the partitions itself (KIP-890)."""
+    """The last Produce version for which a client adds the partitions itself (KIP-890)."""
 
     def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
-        """Fence other producers of the id. `timeout_ms`: a transaction that takes longer is aborted. ApiError."""
+        """Initialize the producer id and fence other producers with the same transactional id.
+
+        Args:
+            cluster: The cluster to send to.
+            transactional_id: The transactional id.
+            timeout_ms: The time after which the coordinator aborts an open transaction.
+
+        Raises:
+            ApiError: The coordinator returned an error.
+        """
         self._cluster = cluster
         self.transactional_id = transactional_id
         self._sequences: dict[TopicPartition, int] = {}
@@ -213,7 +247,11 @@ class Transactions:
         self._id, self._epoch = answer.producer_id, answer.producer_epoch
 
     def add(self, topic: str, partition: int, records: int) -> Numbers:
-        """Take a batch of so many records into the transaction. ApiError."""
+        """Add a batch with this many records to the transaction and return its header fields.
+
+        Raises:
+            ApiError: The coordinator refused the partition.
+        """
         place = (topic, partition)
         if not self._added:
             self._began = time.monotonic()
@@ -239,11 +277,15 @@ class Transactions:
 
     @property
     def seconds(self) -> float:
-        """The age of the transaction; 0 before its first batch."""
+        """The age of the transaction in seconds, 0 before its first batch."""
         return time.monotonic() - self._began if self._added else 0.0
 
     def end(self, *, committed: bool) -> None:
-        """Commit the transaction or abort it; nothing without a batch. ApiError."""
+        """Commit or abort the transaction. Do nothing if it has no batch.
+
+        Raises:
+            ApiError: The coordinator returned an error.
+        """
         if not self._added:
             return
         request = ends.EndTxnRequest(

@@ -1,1 +1,1 @@
-"""One module for each tool: `options(tool)` declares its options, `run(options, arguments)` returns its exit status."""
+"""One module per tool: `options(tool)` declares its options, `run(options, arguments)` returns its exit status."""

@@ -40,7 +40,7 @@ _CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
 
 
 class _Pattern(NamedTuple):
-    """A resource, or a filter of resources."""
+    """A resource pattern, or a filter of resource patterns."""
 
     kind: ResourceType
     name: str
@@ -51,7 +51,7 @@ class _Pattern(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A principal with the operation it may do or not do, and the host it comes from."""
+    """An access control entry: an operation allowed or denied to a principal connecting from a host."""
 
     principal: str
     host: str
@@ -70,33 +70,33 @@ _CLUSTER: Final = _Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITER
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-acls."""
+    """Declare the options of kafka-acls."""
     known = Options(tool, "This tool helps to manage acls on kafka.")
     add_connection(known, controller=True)
     known.flag("add", help="add rules")
     known.flag("remove", help="remove rules")
     known.flag("list", help="list rules")
     for name in _RESOURCES:
-        known.value(name, help="a resource of this type; may stand several times, * means all", metavar="NAME")
-    known.flag("cluster", help="the cluster as the resource")
-    known.value("resource-pattern-type", help="literal, prefixed; without --add also any and match", metavar="TYPE")
-    known.value("operation", help="an operation, All without it; may stand several times")
+        known.value(name, help="a resource of this type; repeatable, * means all", metavar="NAME")
+    known.flag("cluster", help="apply the rules to the cluster")
+    known.value("resource-pattern-type", help="literal or prefixed; without --add also any or match", metavar="TYPE")
+    known.value("operation", help="an operation (default: All); repeatable")
     for verb in ("allow", "deny"):
         known.value(f"{verb}-principal", help="a principal, such as User:alice", metavar="PRINCIPAL")
-        known.value(f"{verb}-host", help="an address; all of them without it", metavar="HOST")
-    known.value("principal", help="with --list: only rules of this principal")
-    known.flag("producer", help="the rules of a producer")
-    known.flag("consumer", help="the rules of a consumer")
-    known.flag("idempotent", help="with --producer: the rule for idempotent producers, too")
-    known.flag("force", help="ask nothing")
-    known.value("authorizer", help="zookeeper.connect=SERVERS means a broker in its place")
-    known.value("authorizer-properties", help="zookeeper.connect=SERVERS means a broker in its place")
-    known.value("zk-tls-config-file", help="zookeeper.connect=SERVERS means a broker in its place")
+        known.value(f"{verb}-host", help="a host address (default: all addresses)", metavar="HOST")
+    known.value("principal", help="with --list: show only the rules of this principal")
+    known.flag("producer", help="add or remove the rules that a producer needs")
+    known.flag("consumer", help="add or remove the rules that a consumer needs")
+    known.flag("idempotent", help="with --producer: also the rule for idempotent producers")
+    known.flag("force", help="do not ask for confirmation")
+    known.value("authorizer", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
+    known.value("authorizer-properties", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
+    known.value("zk-tls-config-file", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run the one action of the command line."""
+    """Run the action given on the command line."""
     values = known.parse(arguments)
     _check(values)
     try:
@@ -115,12 +115,12 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _zookeeper(values: Values) -> str | None:
-    """The servers of zookeeper.connect among the authorizer's properties; None without it."""
+    """Return the value of zookeeper.connect from the authorizer properties, or None without it."""
     return key_values(values.all("authorizer-properties")).get("zookeeper.connect")
 
 
 def _cluster(values: Values) -> Cluster:
-    """The cluster of --bootstrap-server, or of a broker in the place of the authorizer's ZooKeeper."""
+    """Return the cluster of --bootstrap-server, or of a broker that replaces the authorizer's ZooKeeper."""
     zookeeper = None if any(map(values.has, _CONNECTION)) else _zookeeper(values)
     if zookeeper is None:
         return cluster_of(values)
@@ -176,7 +176,11 @@ def _resources(values: Values) -> list[_Pattern]:
 
 
 def _rules(values: Values) -> _Rules:
-    """The rules, or filters of rules, of the command line by their resources. UsageError."""
+    """Return the rules or rule filters of the command line by resource.
+
+    Raises:
+        UsageError: The resources or operations on the command line are invalid.
+    """
     resources = _resources(values)
     if not resources:
         raise UsageError(

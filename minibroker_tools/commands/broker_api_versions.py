@@ -13,13 +13,13 @@ from minibroker_tools.options import Options
 from minibroker_tools.output import out
 
 _OF_CONTROLLERS: Final = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
-"""APIs that only controllers serve."""
+"""The APIs that only controllers serve."""
 _LAST_SHOWN: Final = 87
-"""The last API of Kafka 3.9: a broker that lacks a newer one is not said to lack it."""
+"""The last API of Kafka 3.9. Newer APIs are not reported as unsupported."""
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-broker-api-versions."""
+    """Declare the options of kafka-broker-api-versions."""
     known = Options(tool, "This tool helps to retrieve broker version information.")
     add_connection(known)
     return known
@@ -35,7 +35,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def print_apis(cluster: Cluster) -> None:
-    """Print the APIs of all brokers."""
+    """Print the APIs of each broker, or the error if it cannot be reached."""
     for broker in cluster.brokers():
         name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'})"
         try:
@@ -54,7 +54,10 @@ def _described(connection: Connection) -> str:
 
 
 def _line(api: ApiVersion) -> str:
-    """One API. All versions count as usable: the codec's are not imported for it, which would take 200 ms."""
+    """Return the line of an API.
+
+    All versions count as usable, because importing the codec's versions would take 200 ms.
+    """
     served = str(api.min_version) if api.min_version == api.max_version else f"{api.min_version} to {api.max_version}"
     try:
         key = ApiKey(api.api_key)
@@ -65,5 +68,5 @@ def _line(api: ApiVersion) -> str:
 
 def _name(key: ApiKey, last: int) -> str:
     if key is ApiKey.LIST_CONFIG_RESOURCES and last == 0:
-        return "ListClientMetricsResources"  # its name before Kafka 4.1, which added version 1
+        return "ListClientMetricsResources"  # This was the name of the API before Kafka 4.1, which added version 1.
     return key.message

@@ -1,4 +1,4 @@
-"""kafka-client-metrics: which metrics clients push (`org.apache.kafka.tools.ClientMetricsCommand`, KIP-1000)."""
+"""kafka-client-metrics: the metrics that clients push (`org.apache.kafka.tools.ClientMetricsCommand`, KIP-1000)."""
 
 import uuid
 from collections.abc import Sequence
@@ -17,27 +17,27 @@ _DESCRIPTION: Final = "This tool helps to manipulate and describe client metrics
 _CLIENT_METRICS: Final = 16
 _ACTIONS: Final = ("alter", "delete", "describe", "list")
 _KEYS: Final = {"interval": "interval.ms", "metrics": "metrics", "match": "match"}
-"""The options that set a key."""
+"""The configuration key that each option sets."""
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-client-metrics."""
+    """Declare the options of kafka-client-metrics."""
     known = Options(tool, _DESCRIPTION)
     add_connection(known)
-    known.flag("alter", help="set or take away what the options name")
+    known.flag("alter", help="set or remove the given keys")
     known.flag("delete", help="delete a subscription")
-    known.flag("describe", help="show one subscription, all without --name")
+    known.flag("describe", help="show the subscription --name, or all subscriptions")
     known.flag("list", help="list the names of all subscriptions")
     known.value("name", help="the subscription")
-    known.flag("generate-name", help="with --alter: give it a random name")
-    known.value("interval", help="milliseconds between two pushes; empty for the default", metavar="MS")
-    known.value("metrics", help="prefixes of metrics, separated by commas", metavar="M1,M2")
+    known.flag("generate-name", help="with --alter: use a random name")
+    known.value("interval", help="the push interval in milliseconds; empty for the default", metavar="MS")
+    known.value("metrics", help="metric name prefixes, separated by commas", metavar="M1,M2")
     known.value("match", help="the clients: client_id=REGEX and others, separated by commas", metavar="K1=V1,K2=V2")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run the one action of the command line."""
+    """Run the action given on the command line."""
     values = known.parse(arguments)
     _check(values)
     try:

@@ -1,4 +1,4 @@
-"""kafka-cluster: its id, its endpoints, and brokers that leave for ever (`org.apache.kafka.tools.ClusterTool`)."""
+"""kafka-cluster: shows a cluster's id and endpoints, unregisters nodes (`org.apache.kafka.tools.ClusterTool`)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,24 +21,24 @@ _COMMANDS: Final = ("cluster-id", "unregister", "unregister-controller", "list-e
 _FENCED: Final = "include-fenced-brokers"
 _WIDTH, _LAST_WIDTH = 10, 15
 _STATE: Final = 4
-"""The column that controllers have not."""
+"""The index of the STATE column, which is not shown for controllers."""
 _WITH_FENCED: Final = 2
-"""The version of DescribeCluster that tells of fenced brokers (KIP-1073)."""
+"""The version of DescribeCluster that reports fenced brokers (KIP-1073)."""
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-cluster."""
+    """Declare the options of kafka-cluster."""
     known = Options(tool, f"The Kafka cluster tool: {', '.join(_COMMANDS)}.")
     known.value("bootstrap-server", "b", help="the brokers to connect to", metavar="SERVERS")
     known.value("bootstrap-controller", "C", help="the controllers to connect to", metavar="CONTROLLERS")
-    known.value("config", "command-config", "c", help="a file with properties of the client", metavar="FILE")
+    known.value("config", "command-config", "c", help="a file with client properties", metavar="FILE")
     known.value("id", "i", help="the broker or the controller to unregister", type=int)
-    known.flag(_FENCED, help="with list-endpoints: also brokers that are registered but down")
+    known.flag(_FENCED, help="with list-endpoints: include registered brokers that are down")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run one of the commands."""
+    """Run the command given on the command line."""
     values = known.parse(arguments)
     servers = values.text("bootstrap-server") or values.text("bootstrap-controller")
     if values.words[:1] == [] or values.words[0] not in _COMMANDS:
@@ -87,7 +87,11 @@ def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
 
 
 def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> None:
-    """Print where the brokers are, or the controllers. ToolError."""
+    """Print the addresses of the brokers or the controllers.
+
+    Raises:
+        ToolError: Fenced brokers are requested from a controller, or the request failed.
+    """
     if controllers and fenced:
         raise ToolError(f"The option --{_FENCED} is only supported with --bootstrap-server option")
     request = DescribeClusterRequest(

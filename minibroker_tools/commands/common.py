@@ -1,4 +1,4 @@
-"""Code that several tools share: the cluster of a command line, filters of topics, JSON files with partitions."""
+"""Code shared by several tools: connecting to the cluster, topic filters, and JSON files with partitions."""
 
 import contextlib
 import json
@@ -19,9 +19,9 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err
 
 LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
-"""The variable that names the broker which `--zookeeper` stands for."""
+"""The environment variable with the address of the broker that replaces `--zookeeper`."""
 HOSTS_IN_COMPOSE_FILES: Final = ("kafka", "broker", "kafka1", "kafka-1", "broker1", "broker-1")
-"""The names that public Compose files have for a broker."""
+"""Host names of brokers in public Compose files."""
 _PORTS: Final = (9092, 29092, 19092)
 _LOCAL: Final = "localhost:9092"
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1"})
@@ -29,17 +29,19 @@ _PATIENCE_S: Final = 0.5
 
 
 def add_connection(options: Options, *, controller: bool = False) -> None:
-    """The options that name the cluster and its client properties."""
+    """Declare the options for the cluster's address and its client properties."""
     options.value("bootstrap-server", help="the brokers to connect to, HOST:PORT[,HOST:PORT]", metavar="SERVERS")
     if controller:
         options.value("bootstrap-controller", help="the controllers to connect to", metavar="CONTROLLERS")
-    options.value("command-config", help="a file with properties of the client", metavar="FILE")
+    options.value("command-config", help="a file with client properties", metavar="FILE")
 
 
 def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
-    """The cluster that a command line names with --bootstrap-server, --bootstrap-controller or --zookeeper.
+    """Return the cluster given with --bootstrap-server, --bootstrap-controller or --zookeeper.
 
-    `timeout` in seconds is in the place of `default.api.timeout.ms`.
+    Args:
+        values: The options on the command line.
+        timeout: A timeout in seconds, instead of `default.api.timeout.ms`.
     """
     servers = next(
         (
@@ -56,16 +58,17 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
-    """The settings for a broker in the place of a ZooKeeper, this machine's if there is one. A warning says so."""
+    """Return the settings of a broker that replaces a ZooKeeper, preferably on this machine, and print a warning."""
     broker = os.environ.get(LOCAL_BROKER) or _broker_beside(zookeeper, properties)
     err(f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
     return Settings(broker, properties)
 
 
 def _broker_beside(zookeeper: str, properties: Mapping[str, str] | None) -> str:
-    """The local broker, or the first of the same Compose file that can be reached from here; the local one without any.
+    """Return the address of the local broker, or of the first reachable broker of the same Compose file.
 
-    A listener that sends clients to this machine is for those outside of the containers.
+    If no broker is reachable, return the local address. A broker that advertises the local machine is skipped, because
+    its listener is meant for clients outside the containers.
     """
     host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
     names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _THIS_MACHINE else ()
@@ -86,7 +89,7 @@ def _is_open(address: str) -> bool:
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:
-    """Does a topic's name match? The pattern is Kafka's `IncludeList`: regular expressions with commas between them."""
+    """Return a predicate for topic names that match Kafka's `IncludeList`: regular expressions separated by commas."""
     if pattern is None:
         return lambda _: True
     text = pattern.strip().replace(",", "|").replace(" ", "").strip("\"'")
@@ -98,12 +101,16 @@ def topic_filter(pattern: str | None) -> Callable[[str], bool]:
 
 
 def java_error(error: ToolError) -> str:
-    """A failure as Java prints the exception that wraps it."""
+    """Return the text of a failure in the form Java prints the cause of an exception."""
     return error.described if isinstance(error, ApiError) else error.message
 
 
 def read_json(path: str) -> Any:
-    """The JSON of a file. ToolError when it cannot be read or is not JSON."""
+    """Return the parsed content of a JSON file.
+
+    Raises:
+        ToolError: The file cannot be read or is not JSON.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -116,7 +123,11 @@ def read_json(path: str) -> Any:
 
 
 def entries_of(path: str, content: Any, missing: str) -> list[tuple[TopicPartition, dict[str, Any]]]:
-    """The list `partitions` of the content, each entry with its partition. ToolError, `missing` without the list."""
+    """Return the entries of the content's `partitions` list, each with its topic-partition.
+
+    Raises:
+        ToolError: The list is missing (`missing` is the message), or an entry has no topic or partition.
+    """
     members = members_of(content)
     if not isinstance(members.get("partitions"), list):
         raise ToolError(missing)
@@ -132,27 +143,27 @@ def entries_of(path: str, content: Any, missing: str) -> list[tuple[TopicPartiti
 
 
 def members_of(content: Any) -> dict[str, Any]:
-    """The members of a JSON object, none of anything else."""
+    """Return the members of a JSON object, or an empty dictionary for any other value."""
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
 def twice(partitions: list[TopicPartition]) -> list[str]:
-    """The partitions that stand more than once, as Kafka names them."""
+    """Return the duplicate partitions, in Kafka's notation."""
     return sorted({named(each) for each in partitions if partitions.count(each) > 1})
 
 
 def named(partition: TopicPartition) -> str:
-    """A partition as Kafka names it, such as orders-0."""
+    """Return a partition in Kafka's notation, such as orders-0."""
     return f"{partition[0]}-{partition[1]}"
 
 
 def java_text(value: str | None) -> str:
-    """A text as Java prints it."""
+    """Return a string as Java prints it: None becomes `null`."""
     return "null" if value is None else value
 
 
 class StoppedError(Exception):
-    """SIGTERM or SIGINT came."""
+    """The process received SIGTERM or SIGINT."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -163,7 +174,7 @@ class StoppedError(Exception):
 def stopped_by_signals(
     *numbers: signal.Signals, error: Callable[[int], BaseException] = StoppedError
 ) -> Generator[None]:
-    """Have these signals raise an error in the block. Other threads than the main one get none."""
+    """Raise an error in the block when one of these signals arrives. Only the main thread handles signals."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise error(number)
@@ -178,5 +189,5 @@ def stopped_by_signals(
 
 
 def ending_with_sigterm() -> contextlib.AbstractContextManager[None]:
-    """Have SIGTERM raise KeyboardInterrupt, as Ctrl-C does."""
+    """Return a context manager in which SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
     return stopped_by_signals(signal.SIGTERM, error=KeyboardInterrupt)

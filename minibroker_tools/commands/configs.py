@@ -20,10 +20,10 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
 
 RESOURCES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
-"""The entity types of DescribeConfigs, with their numbers there."""
+"""The resource type of DescribeConfigs for each entity type."""
 _TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
 _NEWER_TYPES: Final = ("groups",)
-"""Since Kafka 4; the messages are those of 3.9."""
+"""Entity types added in Kafka 4. Error messages do not list them, as in Kafka 3.9."""
 _SHORT: Final = {
     "topic": "topics", "client": "clients", "user": "users", "broker": "brokers", "broker-logger": "broker-loggers",
     "ip": "ips", "client-metrics": "client-metrics", "group": "groups",
@@ -51,41 +51,41 @@ _DYNAMIC_DEFAULT: Final = 3
 
 
 class Entity(NamedTuple):
-    """The entity that is configured; an empty name is the default for all, None every entity of the type."""
+    """The entity to configure. An empty name is the default for the type, None all entities of the type."""
 
     kind: str
     name: str | None
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-configs."""
+    """Declare the options of kafka-configs."""
     known = Options(
         tool,
         "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip or "
         "client-metrics",
     )
     add_connection(known, controller=True)
-    known.value("zookeeper", help="the broker of this machine takes its place", metavar="SERVERS")
+    known.value("zookeeper", help="a broker on this machine replaces ZooKeeper", metavar="SERVERS")
     known.flag("alter", help="change configurations")
     known.flag("describe", help="show configurations")
-    known.flag("all", help="with --describe: the default values, too")
+    known.flag("all", help="with --describe: include default values")
     known.value("entity-type", help=", ".join(_TYPES))
     known.value("entity-name", help="the name of the entity: a topic, a broker's id, a user ...")
-    known.flag("entity-default", help="what counts for all entities of the type without values of their own")
+    known.flag("entity-default", help="the default for all entities of the type")
     for short in _SHORT:
         known.value(short, help=f"short for --entity-type {_SHORT[short]} --entity-name")
     for short, kind in _DEFAULTS.items():
         known.flag(short, help=f"short for --entity-type {kind} --entity-default")
-    known.value("add-config", help="k1=v1,k2=[v1,v2]: what to set", metavar="CONFIGS")
-    known.value("add-config-file", help="a properties file with what to set", metavar="FILE")
-    known.value("delete-config", help="the names of what to remove, with commas between them", metavar="NAMES")
+    known.value("add-config", help="the values to set: k1=v1,k2=[v1,v2]", metavar="CONFIGS")
+    known.value("add-config-file", help="a properties file with the values to set", metavar="FILE")
+    known.value("delete-config", help="the keys to remove, separated by commas", metavar="NAMES")
     known.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
     known.flag("force", help="accepted for old scripts")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Alter or describe."""
+    """Alter or describe configurations."""
     values = known.parse(arguments)
     entities = _entities(values, arguments)
     _check(values, entities)
@@ -102,7 +102,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _entities(values: Values, arguments: Sequence[str]) -> list[Entity]:
-    """The entities, in the order of the command line, in which names belong to types."""
+    """Return the entities in command-line order, which assigns the names to the types."""
     kinds = [*values.all("entity-type")]
     names = _names_in_order(arguments)
     found = [Entity(kind, names[index] if index < len(names) else None) for index, kind in enumerate(kinds)]
@@ -219,7 +219,7 @@ def _deleted(values: Values) -> list[str]:
 
 
 def describe(cluster: Cluster, entities: Sequence["Entity"], resources: Mapping[str, int], *, everything: bool) -> None:
-    """Print the configurations of entities; `everything` has the default values, too."""
+    """Print the configurations of entities, with default values if `everything` is set."""
     kind, name = entities[0]
     if kind not in resources:
         describe_quotas(cluster, entities)
@@ -231,7 +231,7 @@ def describe(cluster: Cluster, entities: Sequence["Entity"], resources: Mapping[
 
 
 def _names(cluster: Cluster, kind: str, name: str | None, resources: Mapping[str, int]) -> list[str]:
-    """The entities to describe."""
+    """Return the names of the entities to describe."""
     if name is not None:
         return [name]
     if kind == "topics":

@@ -1,4 +1,4 @@
-"""cub, ub and dub, the programs of Confluent's images that wait until something is ready."""
+"""cub, ub and dub: programs of Confluent's images that wait until something is ready."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _SINGLE = re.compile("(?<=[^_])_(?=[^_])")
 
 
 def options(tool: str) -> Options:
-    """The options of cub, ub and dub."""
+    """Declare the options of cub, ub and dub."""
     known = Options(
         tool,
         "Wait until something is ready: kafka-ready EXPECTED TIMEOUT, zk-ready SERVERS TIMEOUT, "
@@ -32,10 +32,10 @@ def options(tool: str) -> Options:
         "template SOURCE TARGET.",
     )
     known.value("bootstrap-server", "bootstrap_broker_list", "b", help="the brokers to connect to", metavar="SERVERS")
-    known.value("config", "c", help="a file with properties of the client", metavar="FILE")
+    known.value("config", "c", help="a file with client properties", metavar="FILE")
     known.value("zookeeper", "z", help="accepted for old scripts", metavar="SERVERS")
-    known.value("security-protocol", "s", help="the security protocol of the client", metavar="PROTOCOL")
-    known.flag("secure", help="https in place of http")
+    known.value("security-protocol", "s", help="the client's security protocol", metavar="PROTOCOL")
+    known.flag("secure", help="use https instead of http")
     known.flag("ignore_cert", help="accepted for old scripts")
     known.value("username", help="accepted for old scripts")
     known.value("password", help="accepted for old scripts")
@@ -43,7 +43,7 @@ def options(tool: str) -> Options:
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run one of the commands."""
+    """Run the command given on the command line."""
     values = known.parse(arguments)
     if not values.words:
         raise UsageError("a command is required, such as kafka-ready")
@@ -68,7 +68,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _of_two(command: str, first: str, second: str) -> int:
-    """Run a command that takes two arguments."""
+    """Run a command with two arguments."""
     if command == "template":
         fill_template(first, second)
         return 0
@@ -93,7 +93,7 @@ def _seconds(text: str) -> float:
 
 
 def _kafka_ready(values: Values, words: Sequence[str]) -> int:
-    """Wait until as many brokers as expected have registered; the timeout is in seconds."""
+    """Wait until the expected number of brokers has registered. The timeout is in seconds."""
     _need("kafka-ready", words, 2)
     expected, timeout = int(_seconds(words[0])), _seconds(words[1])
     servers = values.text("bootstrap-server")
@@ -119,7 +119,11 @@ def _kafka_ready(values: Values, words: Sequence[str]) -> int:
 
 
 def _wait(timeout: float, problem_of: Callable[[float], str | None]) -> int:
-    """Wait until `problem_of` the seconds that are left is None. Print the last problem, with status 1."""
+    """Wait until `problem_of`, called with the remaining seconds, returns None.
+
+    Returns:
+        The exit status: 0 on success, or 1 after the timeout, with the last problem printed.
+    """
     deadline = time.monotonic() + timeout
     while True:
         problem = problem_of(deadline - time.monotonic())
@@ -132,13 +136,13 @@ def _wait(timeout: float, problem_of: Callable[[float], str | None]) -> int:
 
 
 def _path_there(command: str, path: str, timeout: float) -> int:
-    """Wait until a file or folder exists."""
+    """Wait until a file or directory exists."""
     problem = f"{command}: {path} was not there within {timeout:g} s"
     return _wait(timeout, lambda _left: None if os.path.exists(path) else problem)
 
 
 def _port_open(command: str, servers: str, timeout: float) -> int:
-    """Wait until the port of one of the servers accepts a connection."""
+    """Wait until one of the servers accepts a connection."""
     deadline = time.monotonic() + timeout
     places = Settings(servers).addresses
 
@@ -169,7 +173,7 @@ def _http_ready(url: str, timeout: float) -> int:
 
 
 def _listeners(advertised: str) -> str:
-    """The listeners to bind for advertised ones: the same names and ports on all interfaces."""
+    """Return the listeners to bind for advertised listeners: the same names and ports on all interfaces."""
     found: list[str] = []
     for entry in advertised.split(","):
         name, scheme, address = entry.strip().partition("://")
@@ -180,7 +184,7 @@ def _listeners(advertised: str) -> str:
 
 
 def _local(command: str, words: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """The commands that look at variables and files only."""
+    """Run a command that only checks environment variables or files."""
     if command in {"ensure", "ensure-atleast-one"} and words:
         if any(environment.get(name) for name in words):
             return 0
@@ -197,11 +201,13 @@ def _local(command: str, words: Sequence[str], environment: Mapping[str, str] = 
 
 
 def fill_template(source: str, target: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Write `target` from the template `source`. ToolError names the file that cannot be read, filled in or written.
+    """Render the template `source` into the file `target`. A failure leaves `target` unchanged.
 
-    A template that fails leaves `target` as it was. Templates are Jinja's. `env` has the variables of the environment;
-    `env_to_props` and `parse_log4j_loggers` are functions, as in Confluent's `dub`. The last end of the line is cut
-    off, and so is the one after a block (`{% ... %}`).
+    Templates use Jinja syntax. `env` holds the environment variables. `env_to_props` and `parse_log4j_loggers` are
+    functions, as in Confluent's `dub`. The final newline and the newline after a block (`{% ... %}`) are removed.
+
+    Raises:
+        ToolError: A file cannot be read, rendered or written. The message names the file.
     """
     text = _filled(source, environment)
     try:
@@ -219,7 +225,7 @@ def _filled(source: str, environment: Mapping[str, str]) -> str:
     def env_to_props(prefix: str, key_prefix: str, exclude: Collection[str] = ()) -> dict[str, str]:
         return properties_of(environment, prefix, key_prefix, exclude)
 
-    # Paths are those of the machine, so a template may include others by their full names.
+    # The root is the loader's directory, so a template can include other templates by absolute path.
     known = jinja2.Environment(loader=jinja2.FileSystemLoader("/"), trim_blocks=True)  # noqa: S701 - properties, not HTML
     functions: dict[str, Any] = {"env_to_props": env_to_props, "parse_log4j_loggers": levels_of}
     known.globals.update(functions)
@@ -237,9 +243,9 @@ def _filled(source: str, environment: Mapping[str, str]) -> str:
 def properties_of(
     environment: Mapping[str, str], prefix: str, key_prefix: str, exclude: Collection[str] = ()
 ) -> dict[str, str]:
-    """The variables that begin with a prefix, as properties; `exclude` has names of variables.
+    """Convert environment variables with a prefix to properties, except those in `exclude`.
 
-    `_` between other letters becomes a dot, `___` a dash and `__` an underscore.
+    In names, a single `_` becomes a dot, `___` a dash and `__` an underscore.
     """
     return {
         key_prefix + _SINGLE.sub(".", name.removeprefix(prefix).lower()).replace("___", "-").replace("__", "_"): value
@@ -249,6 +255,6 @@ def properties_of(
 
 
 def levels_of(overrides: str, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The levels of loggers by their names: those in `LOGGER=LEVEL,...`, else the defaults."""
+    """Return logger levels by name: the defaults, overridden by `LOGGER=LEVEL,...`."""
     pairs = (each.split("=") for each in overrides.split(","))
     return {**(defaults or {}), **dict(pair for pair in pairs if len(pair) == 2)}  # noqa: PLR2004 - name and level

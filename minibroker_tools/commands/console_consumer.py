@@ -1,4 +1,4 @@
-"""kafka-console-consumer: records on standard output (`org.apache.kafka.tools.consumer.ConsoleConsumer`)."""
+"""kafka-console-consumer: prints records on standard output (`org.apache.kafka.tools.consumer.ConsoleConsumer`)."""
 
 import signal
 import struct
@@ -33,38 +33,42 @@ _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 
 
 Formatter: TypeAlias = Callable[[Received, BinaryIO], None]
-"""Writes one record. ToolError when it cannot be read as the deserializers ask."""
+"""Writes one record.
+
+Raises:
+    ToolError: The deserializers cannot read the record.
+"""
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-console-consumer."""
+    """Declare the options of kafka-console-consumer."""
     known = Options(tool, "This tool helps to read data from Kafka topics and outputs it to standard output.")
     known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
     known.value("topic", help="the topic to read")
-    known.value("include", "whitelist", help="a regular expression of topics to read")
-    known.value("partition", help="read this partition only", type=int)
-    known.value("offset", help="where to begin in it: a number, earliest or latest")
-    known.flag("from-beginning", help="begin at the start where the group has no committed offset")
-    known.value("max-messages", help="end after so many records", type=int)
-    known.value("timeout-ms", help="end when no record has come for so long", type=int)
-    known.value("group", help="the consumer group; without one nothing is committed")
+    known.value("include", "whitelist", help="a regular expression for the topics to read")
+    known.value("partition", help="read only this partition", type=int)
+    known.value("offset", help="the start offset in the partition: a number, earliest or latest")
+    known.flag("from-beginning", help="start at the beginning if the group has no committed offset")
+    known.value("max-messages", help="stop after this many records", type=int)
+    known.value("timeout-ms", help="stop if no record arrives for this long", type=int)
+    known.value("group", help="the consumer group; without it no offsets are committed")
     known.value("isolation-level", help="read_uncommitted or read_committed")
-    known.value("consumer-property", "command-property", help="a property of the client", metavar="KEY=VALUE")
-    known.value("consumer.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("consumer-property", "command-property", help="a client property", metavar="KEY=VALUE")
+    known.value("consumer.config", "command-config", help="a file with client properties", metavar="FILE")
     known.value("formatter", help="DefaultMessageFormatter, LoggingMessageFormatter or NoOpMessageFormatter")
     known.value("property", "formatter-property", help="print.key=true, key.separator=: ...", metavar="KEY=VALUE")
-    known.value("formatter-config", help="a file with such properties", metavar="FILE")
+    known.value("formatter-config", help="a file with these properties", metavar="FILE")
     known.value("key-deserializer", help="a deserializer of Kafka's clients", metavar="CLASS")
     known.value("value-deserializer", help="a deserializer of Kafka's clients", metavar="CLASS")
-    known.flag("skip-message-on-error", help="go on behind a record that cannot be printed")
+    known.flag("skip-message-on-error", help="skip records that cannot be printed")
     known.flag("enable-systest-events", help="print shutdown_complete at the end")
     known.flag("new-consumer", help="accepted for old scripts")
-    known.value("zookeeper", help="accepted for old scripts: name the broker", metavar="SERVERS")
+    known.value("zookeeper", help="accepted for old scripts; use --bootstrap-server", metavar="SERVERS")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Print records until the number, the time-out or a signal ends it."""
+    """Print records until the message limit, the timeout or a signal."""
     values = known.parse(arguments)
     _check(values)
     properties = _properties(values)
@@ -85,7 +89,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
                 printer.print_all(consumer)
             finally:
                 consumer.close()
-    except TimedOutError:  # as with Kafka's, also where no broker has answered
+    except TimedOutError:  # Kafka's consumer also logs a timeout if no broker has answered.
         if patience is None:
             raise
         _log_time_out()
@@ -100,7 +104,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 class _Printer:
-    """Writes records until there are enough, or none has come for too long."""
+    """Writes records until the message limit, or until no record has arrived for the timeout."""
 
     def __init__(self, formatter: Formatter, most: int, timeout: float, *, skips: bool) -> None:
         self._format = formatter
@@ -110,7 +114,7 @@ class _Printer:
         self.count = 0
 
     def print_all(self, consumer: Consumer) -> None:
-        """Print what the consumer gets."""
+        """Print the records that the consumer receives."""
         write, out = self._format, sys.stdout.buffer
         last = time.monotonic()
         while self._most < 0 or self.count < self._most:
@@ -197,7 +201,11 @@ def _start(values: Values) -> int:
 
 
 def formatter_of(values: Values) -> Formatter:
-    """The formatter of the command line with its properties. UsageError for a class that is not known."""
+    """Return the formatter given on the command line, with its properties.
+
+    Raises:
+        UsageError: The class is unknown.
+    """
     properties = {**load_properties(values.text("formatter-config"))}
     for part in ("key", "value"):
         if values.text(f"{part}-deserializer"):
@@ -222,7 +230,7 @@ def formatter_of(values: Values) -> Formatter:
 
 
 class DefaultFormatter:
-    """Prints value, key, timestamp, partition, offset and headers, as the properties ask."""
+    """Writes the value, key, timestamp, partition, offset and headers selected by the properties."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def flag(name: str, *, default: bool = False) -> bool:
@@ -243,7 +251,7 @@ class DefaultFormatter:
         self._read_header = reads("headers.deserializer")
 
     def write(self, received: Received, out: BinaryIO) -> None:
-        """Write the parts with the key separator between them."""
+        """Write the selected parts of a record, joined by the key separator."""
         record = received.record
         parts: list[bytes] = []
         if self._timestamp:
@@ -272,10 +280,10 @@ class DefaultFormatter:
 
 
 class LoggingFormatter(DefaultFormatter):
-    """Prints as `DefaultFormatter`, and each record on standard error, too."""
+    """Writes records like `DefaultFormatter`, and also logs each record on standard error."""
 
     def write(self, received: Received, out: BinaryIO) -> None:
-        """Write the record to both."""
+        """Write a record to `out` and log it on standard error."""
         super().write(received, out)
         record = received.record
         kind = _TIMES.get(record.timestamp_type)
@@ -308,7 +316,11 @@ _DESERIALIZERS: Final[dict[str, Deserialize]] = {
 
 
 def deserializer(name: str) -> Deserialize:
-    """The deserializer of a class. ToolError for one that is not known."""
+    """Return the deserializer with this class name.
+
+    Raises:
+        ToolError: The class is unknown.
+    """
     found = _DESERIALIZERS.get(name.removeprefix(_SERIALIZATION))
     if found is None:
         known = ", ".join(_SERIALIZATION + each for each in _DESERIALIZERS)

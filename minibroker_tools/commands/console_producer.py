@@ -1,4 +1,4 @@
-"""kafka-console-producer: lines of standard input as records (`kafka.tools.ConsoleProducer`)."""
+"""kafka-console-producer: sends lines of standard input as records (`kafka.tools.ConsoleProducer`)."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,28 +33,28 @@ _IGNORED: Final = (
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-console-producer."""
+    """Declare the options of kafka-console-producer."""
     known = Options(tool, "This tool helps to read data from standard input and publish it to Kafka.")
     known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
     known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
     known.value("topic", help="the topic to write to")
-    known.flag("sync", help="wait for the answer to each line before the next one")
+    known.flag("sync", help="wait for the acknowledgement of each line")
     known.optional_value("compression-codec", help="none, gzip, snappy, lz4 or zstd; gzip without a value")
-    known.value("property", "reader-property", help="parse.key=true, key.separator=: and so on", metavar="KEY=VALUE")
-    known.value("reader-config", help="a file with such properties", metavar="FILE")
-    known.value("producer-property", "command-property", help="a property of the client", metavar="KEY=VALUE")
-    known.value("producer.config", "command-config", help="a file with properties of the client", metavar="FILE")
-    known.value("line-reader", help="only Kafka's LineMessageReader is known", metavar="CLASS")
+    known.value("property", "reader-property", help="parse.key=true, key.separator=: ...", metavar="KEY=VALUE")
+    known.value("reader-config", help="a file with these properties", metavar="FILE")
+    known.value("producer-property", "command-property", help="a client property", metavar="KEY=VALUE")
+    known.value("producer.config", "command-config", help="a file with client properties", metavar="FILE")
+    known.value("line-reader", help="only Kafka's LineMessageReader is supported", metavar="CLASS")
     known.value("request-required-acks", help="all, -1, 0 or 1")
-    known.value("message-send-max-retries", help="3 unless given", type=int)
-    known.value("max-block-ms", help="how long to wait for the topic", type=int)
+    known.value("message-send-max-retries", help="the number of retries (default: 3)", type=int)
+    known.value("max-block-ms", help="how long to wait for the topic, in milliseconds", type=int)
     for name in _IGNORED:
-        known.value(name, help="accepted; this producer has no such setting")
+        known.value(name, help="accepted, but has no effect")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Send the lines of standard input until its end."""
+    """Send the lines of standard input until it ends."""
     values = known.parse(arguments)
     values.require("topic")
     servers = values.text("bootstrap-server") or values.text("broker-list")
@@ -82,7 +82,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 class LineReader(NamedTuple):
-    """Turns a line into a record: Kafka's LineMessageReader with its properties."""
+    """Converts lines to records, like Kafka's LineMessageReader with the same properties."""
 
     parse_key: bool = False
     key_separator: str = "\t"
@@ -95,7 +95,11 @@ class LineReader(NamedTuple):
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "LineReader":
-        """By the properties of the command line. ToolError for two that are equal and may not be."""
+        """Create a reader from the properties on the command line.
+
+        Raises:
+            ToolError: Two properties that must differ are equal.
+        """
         given: dict[str, Any] = {name: properties.get(name.replace("_", ".")) for name in cls._fields}
         for name in ("parse_key", "parse_headers", "ignore_error"):
             given[name] = is_true(trim(given[name] or ""))
@@ -119,7 +123,11 @@ class LineReader(NamedTuple):
                     raise _error(f"null.marker and {name} may not be equal")
 
     def record(self, line: str, number: int) -> Outgoing:
-        """The record of a line. ToolError when a separator is missing."""
+        """Parse a line into a record.
+
+        Raises:
+            ToolError: A separator is missing.
+        """
         headers, position = self._field(
             self.parse_headers, line, 0, self.headers_delimiter, "headers delimiter", number
         )
@@ -182,7 +190,10 @@ def _send_lines(producer: Producer, reader: LineReader, *, one_by_one: bool) -> 
 
 
 def _chunks_of_lines() -> Iterator[list[str]]:
-    """The lines of standard input, as many at once as have come, ended as for Java's BufferedReader: CR, LF or both."""
+    """Yield the lines of standard input in chunks, as they arrive.
+
+    As in Java's BufferedReader, lines end with CR, LF or both.
+    """
     prompts = sys.stdin.isatty() and sys.stdout.isatty()
     source = cast("BufferedReader", sys.stdin.buffer)
     rest = b""
@@ -192,7 +203,7 @@ def _chunks_of_lines() -> Iterator[list[str]]:
             sys.stdout.flush()
         data = source.read1(_CHUNK)
         text = (rest + data).replace(b"\r\n", b"\n")
-        held = b"\r" if text.endswith(b"\r") and data else b""  # its \n may be in the next chunk
+        held = b"\r" if text.endswith(b"\r") and data else b""  # Its \n may be in the next chunk.
         lines = text[: len(text) - len(held)].replace(b"\r", b"\n").split(b"\n")
         rest = lines.pop() + held
         if not data and rest:

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups: list, describe and delete groups and their offsets (`ConsumerGroupCommand`)."""
+"""kafka-consumer-groups: lists, describes and deletes groups and their offsets (`ConsumerGroupCommand`)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -82,7 +82,7 @@ _COORDINATOR_WIDTH: Final = 25
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-consumer-groups."""
+    """Declare the options of kafka-consumer-groups."""
     known = Options(
         tool,
         "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, or reset "
@@ -90,37 +90,37 @@ def options(tool: str) -> Options:
     )
     add_connection(known)
     known.flag("list", help="list the groups")
-    known.flag("describe", help="show groups: offsets and lag, or what --members and --state ask for")
+    known.flag("describe", help="describe groups: offsets and lag, or see --members and --state")
     known.flag("delete", help="delete groups")
-    known.flag("reset-offsets", help="move committed offsets of groups without members")
+    known.flag("reset-offsets", help="reset committed offsets of groups without members")
     known.flag("delete-offsets", help="delete committed offsets of a group")
-    known.value("validate-regex", help="look whether this is a regular expression of RE2; no broker is asked")
-    known.value("group", help="a group; may stand several times")
+    known.value("validate-regex", help="check an RE2 regular expression, without a broker")
+    known.value("group", help="a group; repeatable")
     known.flag("all-groups", help="all groups")
-    known.value("topic", help="a topic, or TOPIC:0,1,2; may stand several times")
+    known.value("topic", help="a topic, or TOPIC:0,1,2; repeatable")
     known.flag("all-topics", help="all topics for which the group has committed offsets")
-    known.value("timeout", help="the patience in ms, 5000 without it", type=int, metavar="MS")
+    known.value("timeout", help="the timeout in ms (default: 5000)", type=int, metavar="MS")
     known.flag("members", help="with --describe: the members")
-    known.flag("offsets", help="with --describe: offsets and lag, as without it")
-    known.optional_value("state", help="with --describe: the states; with --list: states, all or those that it names")
-    known.optional_value("type", help="with --list: types, all or those that it names")
-    known.flag("verbose", help="with --describe: more, such as the partitions of members")
-    known.flag("dry-run", help="show the new offsets, and change nothing")
+    known.flag("offsets", help="with --describe: offsets and lag (the default)")
+    known.optional_value("state", help="with --describe: show states; with --list: only groups in these states")
+    known.optional_value("type", help="with --list: only groups of these types")
+    known.flag("verbose", help="with --describe: more details, such as the partitions of members")
+    known.flag("dry-run", help="show the new offsets without committing them")
     known.flag("execute", help="commit the new offsets")
     known.flag("export", help="print the new offsets as CSV")
-    known.value("to-offset", help="to this offset", type=int)
-    known.value("shift-by", help="by so many records, forth or back", type=int, metavar="N")
-    known.value("to-datetime", help="to the first record from then on: YYYY-MM-DDTHH:mm:SS.sss", metavar="TIME")
-    known.value("by-duration", help="to the first record of the last PnDTnHnMnS", metavar="DURATION")
-    known.flag("to-earliest", help="to the start")
-    known.flag("to-latest", help="to the end")
-    known.flag("to-current", help="to the committed offset, or to the end without one")
-    known.value("from-file", help="to the offsets of a CSV file", metavar="FILE")
+    known.value("to-offset", help="reset to this offset", type=int)
+    known.value("shift-by", help="shift by this many offsets, forward or back", type=int, metavar="N")
+    known.value("to-datetime", help="reset to the first record at or after YYYY-MM-DDTHH:mm:SS.sss", metavar="TIME")
+    known.value("by-duration", help="reset to the first record within the last PnDTnHnMnS", metavar="DURATION")
+    known.flag("to-earliest", help="reset to the earliest offset")
+    known.flag("to-latest", help="reset to the latest offset")
+    known.flag("to-current", help="reset to the committed offset, or to the latest offset without one")
+    known.value("from-file", help="reset to the offsets in a CSV file", metavar="FILE")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run the one action of the command line. As with Kafka's tool the status is 0 when a broker refuses it."""
+    """Run the action given on the command line. As in Kafka's tool, the status is 0 even if a broker refuses it."""
     values = known.parse(arguments)
     _check(values)
     if values.has("validate-regex"):
@@ -223,7 +223,7 @@ def _chosen(text: str, known: Sequence[str], refusal: str) -> list[str]:
 
 
 def _all_groups(cluster: Cluster) -> list[str]:
-    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps it twice
+    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps the error twice.
         return sorted(each.group for each in list_groups(cluster) if is_consumer_group(each))
 
 
@@ -317,7 +317,7 @@ def _print_refusal(group: str, error: ApiError) -> None:
 
 
 class _Row(NamedTuple):
-    """Columns of an offset; `offset` and `end` are None where there is none."""
+    """The columns of a partition. `offset` is None without a committed offset."""
 
     partition: TopicPartition
     offset: int | None
@@ -326,7 +326,11 @@ class _Row(NamedTuple):
 
 
 def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
-    """Print committed offsets, ends and lag of each partition, and who reads it. ToolError."""
+    """Print the committed offset, end offset, lag and member of each partition.
+
+    Raises:
+        ToolError: A broker returned an error, or the state of a group is unknown.
+    """
     for description in _descriptions(cluster, groups):
         rows = _rows(cluster, description)
         if _announces(description, len(rows)):
@@ -336,7 +340,7 @@ def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
 def _rows(cluster: Cluster, description: Description) -> list[_Row]:
     committed = committed_offsets(cluster, description.group)
     read = {*committed, *(each for member in description.members for each in member.partitions)}
-    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps it twice
+    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps the error twice.
         ends = offsets_at(cluster, read, LATEST)
     busy = sorted(description.members, key=lambda member: -len(member.partitions))
     rows = [
@@ -360,12 +364,12 @@ def _print_rows(group: str, rows: Sequence[_Row]) -> None:
     widths = [_widest(cells, 0), _widest(cells, 1), 10, 15, 15, 15, _widest(cells, 6), _widest(cells, 7), 0]
     for line in cells:
         write("\n" + row(line, widths))
-    # Kafka's tool leaves the end of the last line to the header of the next group.
+    # Kafka's tool ends the last line with the next group's header.
     out()
 
 
 def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> None:
-    """Print the members of groups with the numbers of their partitions; `verbose` names the partitions."""
+    """Print the members of groups with their number of partitions, or with the partitions if `verbose` is set."""
     for description in _descriptions(cluster, groups):
         members = description.members
         _announces(description, len(members))
@@ -396,7 +400,7 @@ def _share(partitions: Sequence[TopicPartition]) -> str:
 
 
 def print_states(cluster: Cluster, groups: Sequence[str]) -> None:
-    """Print coordinator, strategy, state and number of members of groups."""
+    """Print the coordinator, assignment strategy, state and number of members of groups."""
     for description in _descriptions(cluster, groups):
         if not _announces(description, 1):
             continue
@@ -415,7 +419,7 @@ def _descriptions(cluster: Cluster, groups: Sequence[str]) -> list[Description]:
 
 
 def _announces(description: Description, rows: int) -> bool:
-    """Say in which state the group is; are there rows to print?"""
+    """Print a message about the group's state, and return whether to print its rows."""
     group, state = description.group, description.state
     if state not in _KNOWN:
         raise ToolError(f"Expected a valid consumer group state, but found '{state or 'Unknown'}'.")

@@ -1,4 +1,4 @@
-"""kafka-consumer-perf-test: how fast records are read (`org.apache.kafka.tools.ConsumerPerformance`)."""
+"""kafka-consumer-perf-test: measures how fast records are read (`org.apache.kafka.tools.ConsumerPerformance`)."""
 
 import random
 import re
@@ -17,35 +17,35 @@ _MEBIBYTE: Final = 1024 * 1024
 _POLL_S: Final = 0.1
 _PATIENCE_MS: Final = 10_000
 _LEAST_MS: Final = 5_000
-"""The least time for a request: a short wait for records is no reason to give up a slow broker."""
+"""The minimum request timeout, so that a short record timeout does not abort requests to a slow broker."""
 _GROUPS: Final = 100_000
 _MORE: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 _IGNORED: Final = ("fetch-size", "socket-buffer-size", "threads", "num-fetch-threads", "date-format")
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-consumer-perf-test."""
+    """Declare the options of kafka-consumer-perf-test."""
     known = Options(tool, "This tool is used to verify the consumer performance.")
     known.value("bootstrap-server", "broker-list", help="the brokers to connect to", metavar="SERVERS")
     known.value("topic", help="the topic to read")
-    known.value("include", help="in its place: a regular expression for the names of topics", metavar="REGEX")
-    known.value("messages", "num-records", help="how many records to read", type=int)
-    known.value("group", help="the group to read with; one of its own without it")
-    known.value("consumer.config", "command-config", help="a file with properties of the client", metavar="FILE")
-    known.value("command-property", help="a property of the client; may stand several times", metavar="KEY=VALUE")
-    known.flag("from-latest", help="begin at the end where the group has no committed offset")
-    known.value("timeout", help="how long to wait for a record in ms, 10000 without it", type=int)
-    known.value("reporting-interval", help="with --show-detailed-stats: a line per so many ms, 5000", type=int)
+    known.value("include", help="a regular expression for topic names, instead of --topic", metavar="REGEX")
+    known.value("messages", "num-records", help="the number of records to read", type=int)
+    known.value("group", help="the consumer group (default: a random name)")
+    known.value("consumer.config", "command-config", help="a file with client properties", metavar="FILE")
+    known.value("command-property", help="a client property; repeatable", metavar="KEY=VALUE")
+    known.flag("from-latest", help="start at the end if the group has no committed offset")
+    known.value("timeout", help="how long to wait for a record, in ms (default: 10000)", type=int)
+    known.value("reporting-interval", help="with --show-detailed-stats: the interval in ms (default: 5000)", type=int)
     known.flag("show-detailed-stats", help="print a line per interval")
     known.flag("hide-header", help="print no header")
-    known.flag("print-metrics", help="accepted; this consumer has no metrics")
+    known.flag("print-metrics", help="accepted, but has no effect")
     for name in _IGNORED:
-        known.value(name, help="accepted; this consumer has no such setting")
+        known.value(name, help="accepted, but has no effect")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Read the records and print the figures."""
+    """Read the records and print the measurements."""
     values = known.parse(arguments)
     if values.has("threads") or values.has("num-fetch-threads"):
         out("WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test")
@@ -76,7 +76,11 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _matches(pattern: str | None) -> Callable[[str], bool]:
-    """Does a topic's name match the whole expression? ToolError for one that is none."""
+    """Return a predicate for topic names that fully match a regular expression.
+
+    Raises:
+        ToolError: The regular expression is invalid.
+    """
     if pattern is None:
         return lambda _: True
     try:
@@ -87,7 +91,7 @@ def _matches(pattern: str | None) -> Callable[[str], bool]:
 
 
 class _Figures:
-    """Records and bytes since the start, and since the last line."""
+    """The number and size of records read since the start and since the last printed line."""
 
     def __init__(self) -> None:
         self.start = self.line_at = time.time()
@@ -95,7 +99,7 @@ class _Figures:
         self.count = self.size = self.line_count = self.line_size = 0
 
     def final(self) -> str:
-        """The line of the whole run."""
+        """Return the summary line."""
         end = time.time()
         total = max(int((end - self.start) * 1000), 1)
         fetched = max(total - self.joined_ms, 1)
@@ -107,7 +111,7 @@ class _Figures:
         )
 
     def window(self) -> str:
-        """The line of an interval; the next one begins."""
+        """Return the line of the current interval and begin the next interval."""
         now = time.time()
         elapsed = max(int((now - self.line_at) * 1000), 1)
         joined = self.joined_ms if self.line_at == self.start else 0
@@ -122,7 +126,7 @@ class _Figures:
 
 
 def _read(consumer: Consumer, values: Values) -> _Figures:
-    """Read until there are enough records, or none has come for too long."""
+    """Read until enough records have arrived, or until no record has arrived for the timeout."""
     most, patience = values.number("messages", 0), values.number("timeout", _PATIENCE_MS)
     interval = values.number("reporting-interval", 5_000) / 1000
     figures = _Figures()
@@ -151,5 +155,5 @@ def _read(consumer: Consumer, values: Values) -> _Figures:
 
 
 def _date(seconds: float) -> str:
-    """A moment as Kafka's tool prints it by default."""
+    """Return a time in the default format of Kafka's tool."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) + f":{int(seconds * 1000) % 1000:03d}"

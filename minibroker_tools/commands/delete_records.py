@@ -1,4 +1,4 @@
-"""kafka-delete-records: move the start of partitions (`org.apache.kafka.tools.DeleteRecordsCommand`)."""
+"""kafka-delete-records: advances the log start offset of partitions (`org.apache.kafka.tools.DeleteRecordsCommand`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,15 +15,15 @@ _TIMEOUT_MS: Final = 30_000
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-delete-records."""
+    """Declare the options of kafka-delete-records."""
     known = Options(tool, "This tool helps to delete records of the given partitions down to the specified offset.")
     add_connection(known)
-    known.value("offset-json-file", help="a JSON file with the new start of each partition", metavar="FILE")
+    known.value("offset-json-file", help="a JSON file with the new start offset of each partition", metavar="FILE")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Delete records. As with Kafka's tool, the status is 0 when a broker refuses some."""
+    """Delete records. As in Kafka's tool, the status is 0 even if a broker refuses a partition."""
     values = known.parse(arguments)
     values.require("bootstrap-server", "offset-json-file")
     starts = _starts(values.text("offset-json-file") or "")

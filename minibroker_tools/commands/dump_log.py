@@ -22,26 +22,30 @@ _FLAGS: Final = (
 _UNSUPPORTED: Final = ("cluster-metadata-decoder", "remote-log-metadata-decoder")
 _DECODERS: Final = ("key-decoder-class", "value-decoder-class")
 _STRINGS: Final = ("kafka.serializer.StringDecoder", "org.apache.kafka.tools.api.StringDecoder")
-"""The class that Kafka decodes keys and values with by default."""
+"""Kafka's default class for decoding keys and values."""
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-dump-log."""
+    """Declare the options of kafka-dump-log."""
     known = Options(tool, "This tool helps to parse a log file and dump its contents to the console.")
-    known.value("files", help="REQUIRED: the files or directories, with commas between them", metavar="FILE,...")
+    known.value("files", help="REQUIRED: the files or directories, separated by commas", metavar="FILE,...")
     for name in _FLAGS:
         known.flag(name, help=f"see minibroker dump --help: --{name}")
-    known.value("max-bytes", help="read no more than the first N bytes of each log", type=int, metavar="N")
+    known.value("max-bytes", help="read only the first N bytes of each log", type=int, metavar="N")
     known.value("max-message-size", help="has no effect: batches of all sizes are read", type=int, metavar="N")
     for name in _UNSUPPORTED:
         known.flag(name, help="not supported: the broker has no such log")
     for name in _DECODERS:
-        known.value(name, help="not supported, but for StringDecoder", metavar="CLASS")
+        known.value(name, help="only StringDecoder is supported", metavar="CLASS")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run the dump. ToolError for an option that it cannot serve."""
+    """Run the dump.
+
+    Raises:
+        ToolError: An option is not supported.
+    """
     values = known.parse(arguments)
     values.require("files")
     for name in _UNSUPPORTED:

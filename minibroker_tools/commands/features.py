@@ -1,4 +1,4 @@
-"""kafka-features: levels of features of the cluster (`org.apache.kafka.tools.FeatureCommand`)."""
+"""kafka-features: shows and changes the cluster's feature levels (`org.apache.kafka.tools.FeatureCommand`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
 
 _ALL_FEATURES: Final = 4
-"""The version of ApiVersions that leaves no feature out (KIP-1022)."""
+"""The version of ApiVersions that includes all features (KIP-1022)."""
 _METADATA: Final = "metadata.version"
 _NAMES: Final = (
     "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 "
@@ -22,7 +22,7 @@ _NAMES: Final = (
     "4.2-IV0 4.2-IV1 4.3-IV0 4.4-IV0 4.4-IV1 4.4-IV2"
 )
 _VERSIONS: Final = tuple(_NAMES.split())
-"""The levels of metadata.version from 1 on (`MetadataVersion`)."""
+"""The levels of metadata.version, starting at 1 (`MetadataVersion`)."""
 _FIRST_OF_KRAFT: Final = "3.3-IV0"
 _FIRST_MAPPED: Final = "3.3-IV3"
 _MAPPED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -33,29 +33,29 @@ _MAPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "share.version": ("4.2-IV0", "4.4-IV0"),
     "streams.version": ("4.2-IV1",),
 }
-"""By feature, in Kafka's order, the metadata.version that each of its levels from 1 on comes with (`Feature`)."""
+"""The minimum metadata.version of each level of each feature, starting at level 1, in Kafka's order (`Feature`)."""
 _DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): (_METADATA, "4.0-IV1")}
-"""Levels of features that depend on a level of another one."""
+"""Feature levels that require a level of another feature."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")
 _WITH_RELEASE: Final = ("upgrade", "downgrade", "version-mapping")
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-features."""
+    """Declare the options of kafka-features."""
     known = Options(tool, f"This tool manages feature flags in Kafka: {', '.join(_COMMANDS)}.")
     add_connection(known, controller=True)
     known.value("metadata", help="with upgrade and downgrade: the level of metadata.version, such as 3.9-IV0")
-    known.value("feature", help="a feature; as NAME=LEVEL with all commands but disable", metavar="FEATURE")
+    known.value("feature", help="a feature: NAME for disable, otherwise NAME=LEVEL", metavar="FEATURE")
     known.value("release-version", help="all features of a release, such as 4.3 or 4.3-IV0", metavar="RELEASE")
     known.value("node-id", help="with describe: the broker or controller to ask", type=int, metavar="ID")
-    known.flag("unsafe", help="downgrade although metadata may be lost")
-    known.flag("dry-run", help="only say whether it can be done")
+    known.flag("unsafe", help="allow a downgrade that can lose metadata")
+    known.flag("dry-run", help="check whether the change is possible without making it")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run one of the commands."""
+    """Run the command given on the command line."""
     values = known.parse(arguments)
     if values.words[:1] == [] or values.words[0] not in _COMMANDS:
         found = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
@@ -99,7 +99,7 @@ def _describe(cluster: Cluster, values: Values) -> None:
 
 
 def _offered(connection: Connection) -> ApiVersionsResponse:
-    """The features of a broker, with those whose levels begin at 0 where it knows the version that has them."""
+    """Return a broker's features, including those whose levels start at 0 if the broker's ApiVersions reports them."""
     request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
     if connection.version_for(request) < _ALL_FEATURES:
         return connection.api_versions
@@ -114,13 +114,17 @@ def _shown(feature: str) -> Callable[[int], str]:
 
 
 def _levels(command: str, values: Values) -> dict[str, int]:
-    """The features of the command line with their new levels. ToolError."""
+    """Return the new level of each feature on the command line.
+
+    Raises:
+        ToolError: A feature or level is invalid or missing, or options conflict.
+    """
     metadata = values.text("metadata")
     release = values.text("release-version")
     if release is not None:
         if metadata is not None or values.has("feature"):
             raise ToolError("Can not specify `release-version` with other feature flags.")
-        # No feature is upgraded to 0, as in Kafka: the broker would take that for a downgrade.
+        # As in Kafka, an upgrade skips features at level 0: the broker would reject them as downgrades.
         return {name: level for name, level in _of_release(release).items() if level or command != "upgrade"}
     levels: dict[str, int] = {}
     if metadata is not None:
@@ -139,7 +143,11 @@ def _levels(command: str, values: Values) -> dict[str, int]:
 
 
 def _of_release(release: str) -> dict[str, int]:
-    """The levels of all features in a release, or with a metadata.version, in Kafka's order. ToolError."""
+    """Return the level of each feature for a release or a metadata.version, in Kafka's order.
+
+    Raises:
+        ToolError: The release is unknown.
+    """
     mapped = _VERSIONS[_VERSIONS.index(_FIRST_MAPPED) :]
     version = next((each for each in reversed(mapped) if release in {each, each.partition("-")[0]}), None)
     if version is None:

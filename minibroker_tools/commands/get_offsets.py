@@ -1,4 +1,4 @@
-"""kafka-get-offsets: offsets of partitions by time (`org.apache.kafka.tools.GetOffsetShell`)."""
+"""kafka-get-offsets: prints offsets of partitions by time (`org.apache.kafka.tools.GetOffsetShell`)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ Matches = Callable[[str, int], bool]
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-get-offsets."""
+    """Declare the options of kafka-get-offsets."""
     known = Options(tool, "An interactive shell for getting topic-partition offsets.")
     known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
     known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
-    known.value("command-config", help="a file with properties of the client", metavar="FILE")
-    known.value("topic-partitions", help="TOPIC[:PARTITION|:FROM-TO], with commas between several")
-    known.value("topic", help="a regular expression of topics")
-    known.value("partitions", help="numbers of partitions, with commas between them")
+    known.value("command-config", help="a file with client properties", metavar="FILE")
+    known.value("topic-partitions", help="TOPIC[:PARTITION|:FROM-TO], separated by commas")
+    known.value("topic", help="a regular expression for topic names")
+    known.value("partitions", help="partition numbers, separated by commas")
     known.value("time", help=f"a timestamp in ms, or one of {', '.join(_TIMES)}")
     known.value("offsets", help="accepted for old scripts")
     known.value("max-wait-ms", help="accepted for old scripts")

@@ -40,7 +40,12 @@ Offsets = dict[TopicPartition, int]
 
 
 def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
-    """Move the offsets of the groups, with `--execute`, and print the new ones. ToolError, UsageError."""
+    """Print the new offsets of the groups, and commit them with `--execute`.
+
+    Raises:
+        ToolError: The plan is invalid, or a broker refused a request.
+        UsageError: The scope or the scenario of the reset is missing or invalid.
+    """
     plan = _plan(values)
     single = len(values.all("group")) == 1
     moved: dict[str, Offsets] = {}
@@ -164,7 +169,11 @@ def _within_range(cluster: Cluster, asked: Offsets) -> Offsets:
 
 
 def milliseconds_of(text: str) -> int:
-    """A date of `--to-datetime` in ms since 1970, in UTC unless it names a zone. ToolError with Java's message."""
+    """Parse a `--to-datetime` date and return the milliseconds since 1970. The default time zone is UTC.
+
+    Raises:
+        ToolError: The date is invalid. The message is Java's.
+    """
     before, separator, clock = text.partition("T")
     if not separator or not clock:
         raise ToolError(
@@ -175,7 +184,7 @@ def milliseconds_of(text: str) -> int:
     full = f"{before}T{clock}"
     match = _DATE.fullmatch(full)
     if match is not None:
-        fraction = int(re.split(r"[Z+-]", clock)[0].rpartition(".")[2])  # SimpleDateFormat counts it as milliseconds
+        fraction = int(re.split(r"[Z+-]", clock)[0].rpartition(".")[2])  # SimpleDateFormat reads milliseconds.
         zone = "+0000" if match[1] == "Z" else match[1].replace(":", "").ljust(5, "0")
         whole = clock.partition(".")[0]
         try:
@@ -188,7 +197,11 @@ def milliseconds_of(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """A duration such as P1DT2H in ms. ToolError with Java's message."""
+    """Parse a duration such as P1DT2H and return it in milliseconds.
+
+    Raises:
+        ToolError: The duration is invalid. The message is Java's.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or match["time"] in {"T", "t"} or not any(match[unit] for unit in _UNITS):
         raise ToolError("Text cannot be parsed to a Duration")
@@ -197,7 +210,11 @@ def duration_ms(text: str) -> int:
 
 
 def _plan(values: Values) -> dict[str, Offsets] | None:
-    """The offsets of `--from-file` by groups, None without it. ToolError names the line that makes no sense."""
+    """Return the offsets in the `--from-file` file by group, or None without the option.
+
+    Raises:
+        ToolError: The file cannot be read, or a line is invalid. The message names the line.
+    """
     path = values.text("from-file")
     if path is None:
         return None
@@ -221,7 +238,11 @@ def _plan(values: Values) -> dict[str, Offsets] | None:
 
 
 def split_topics(arguments: Sequence[str]) -> tuple[list[TopicPartition], list[str]]:
-    """The partitions that the arguments name, and the topics that stand without partitions. UsageError."""
+    """Return the partitions given as TOPIC:PARTITIONS, and the topics given without partitions.
+
+    Raises:
+        UsageError: An argument is invalid.
+    """
     partitions: list[TopicPartition] = []
     topics: list[str] = []
     for argument in arguments:
@@ -239,7 +260,12 @@ def split_topics(arguments: Sequence[str]) -> tuple[list[TopicPartition], list[s
 
 
 def partitions_of(cluster: Cluster, arguments: Sequence[str]) -> list[TopicPartition]:
-    """All partitions that the arguments name. ApiError for a topic that does not exist, UsageError."""
+    """Return the partitions given by the arguments. A topic without partitions stands for all its partitions.
+
+    Raises:
+        ApiError: A topic does not exist.
+        UsageError: An argument is invalid.
+    """
     partitions, topics = split_topics(arguments)
     found = cluster.topics(topics) if topics else []
     partitions += [(topic.name or "", each.partition_index) for topic in found for each in topic.partitions]

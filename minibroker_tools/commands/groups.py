@@ -1,4 +1,4 @@
-"""kafka-groups: list groups of all types (`org.apache.kafka.tools.GroupsCommand` of Kafka 4, KIP-1043)."""
+"""kafka-groups: lists groups of all types (`org.apache.kafka.tools.GroupsCommand` of Kafka 4, KIP-1043)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,14 +12,14 @@ from minibroker_tools.output import out, row
 
 _DESCRIPTION: Final = "This tool helps to list groups of all types."
 _TYPES: Final = {"consumer": "Consumer", "classic": "Classic", "share": "Share", "streams": "Streams"}
-"""The types as `--group-type` and ListGroups name them, and as they are printed."""
+"""The printed name of each type of `--group-type` and ListGroups."""
 _FILTERS: Final = ("consumer", "share", "streams")
 _PATIENCE_S: Final = 30.0
 _WIDTH: Final = 20
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-groups."""
+    """Declare the options of kafka-groups."""
     known = Options(tool, _DESCRIPTION)
     add_connection(known)
     known.flag("list", help="list the groups")

@@ -1,4 +1,4 @@
-"""kcat: the common forms of Magnus Edenhill's tool: list (-L), produce (-P), consume (-C, -G) and query (-Q)."""
+"""kcat: the common modes of Magnus Edenhill's tool: list (-L), produce (-P), consume (-C, -G) and query (-Q)."""
 
 import getopt
 import os
@@ -24,35 +24,35 @@ _FLAGS: Final = {
     "P": "produce: lines of standard input, or whole files",
     "C": "consume",
     "Q": "query offsets by timestamps: -t TOPIC:PARTITION:MS",
-    "e": "consume: end behind the last record",
+    "e": "consume: stop after the last record",
     "J": "print JSON",
-    "q": "print no remarks",
+    "q": "print no informational messages",
     "u": "flush after each record",
     "l": "produce: send the lines of a file",
-    "T": "produce: print what was sent, too",
+    "T": "produce: also print the sent records",
     "Z": "produce: send empty keys and values as null; consume: print null",
-    "E": "go on after errors",
+    "E": "continue after errors",
     "v": "accepted",
     "O": "accepted",
     "V": "print the version",
     "h": "print this help",
 }
 _VALUES: Final = {
-    "b": "BROKERS, HOST[:PORT] with commas between them",
+    "b": "BROKERS, HOST[:PORT] separated by commas",
     "t": "TOPIC, with -Q TOPIC:PARTITION:MS",
     "p": "PARTITION",
-    "o": "OFFSET to begin at: beginning, end, stored, N, -N from the end, s@MS, and e@MS to end at",
-    "c": "COUNT of records",
+    "o": "OFFSET to start at: beginning, end, stored, N, -N from the end, s@MS; e@MS to stop at",
+    "c": "COUNT of records to produce or consume",
     "f": "FORMAT of records: %s %S %R %k %K %t %p %o %T %h",
     "K": "DELIMITER between key and value",
     "D": "DELIMITER between records",
     "k": "KEY of all records",
     "H": "HEADER=VALUE of all records",
     "z": "CODEC of compression",
-    "G": "GROUP to consume with; the topics follow",
+    "G": "GROUP to join; the topics follow",
     "X": "PROPERTY=VALUE of librdkafka",
-    "F": "FILE with such properties",
-    "m": "SECONDS of patience for metadata, 5 without it",
+    "F": "FILE with these properties",
+    "m": "SECONDS to wait for metadata (default: 5)",
     "s": "packed values: not supported",
     "d": "debug contexts of librdkafka: not supported",
     "r": "address of a schema registry: not supported",
@@ -69,27 +69,31 @@ _PORT: Final = 9092
 
 
 class Given:
-    """The options of a command line."""
+    """The parsed options of a command line."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], words: Sequence[str]) -> None:
         self._pairs = [(name.lstrip("-"), value) for name, value in pairs]
-        #: Topics of -G, or files of -P.
+        # The topics of -G, or the files of -P.
         self.words = list(words)
 
     def has(self, name: str) -> bool:
-        """Is the option on the command line?"""
+        """Return whether the option is on the command line."""
         return any(each == name for each, _ in self._pairs)
 
     def all(self, name: str) -> list[str]:
-        """The values of an option."""
+        """Return all values of an option."""
         return [value for each, value in self._pairs if each == name]
 
     def text(self, name: str) -> str | None:
-        """The last value of an option."""
+        """Return the last value of an option, or None without it."""
         return next(reversed(self.all(name)), None)
 
     def number(self, name: str, default: int) -> int:
-        """The last value of a numeric option. ToolError names both."""
+        """Return the last value of a numeric option, or `default` without it.
+
+        Raises:
+            ToolError: The value is not a number. The message names the option and the value.
+        """
         value = self.text(name)
         try:
             return default if value is None else int(value)
@@ -97,18 +101,18 @@ class Given:
             raise ToolError(f"% ERROR: -{name}: {value!r} is no number") from None
 
     def delimiter(self, name: str, default: str | None) -> str | None:
-        """The last value of an option, with its escapes read."""
+        """Return the last value of an option with escape sequences replaced, or `default` without it."""
         value = self.text(name)
         return default if value is None else unescaped(value)
 
     @property
     def is_quiet(self) -> bool:
-        """Are remarks unwanted?"""
+        """Whether to suppress informational messages."""
         return self.has("q")
 
 
 def options(tool: str) -> Options:
-    """The options of kcat, for its help."""
+    """Declare the options of kcat for its help text."""
     known = Options(tool, "List, produce, consume and query with -L, -P, -C, -G and -Q.")
     for name, text in {**_FLAGS, **_VALUES}.items():
         known.flag(name, help=text.replace("%", "%%"))
@@ -116,7 +120,7 @@ def options(tool: str) -> Options:
 
 
 def run(_known: Options, arguments: Sequence[str]) -> int:
-    """Run in the mode of the command line: without one produce what is piped in, and else consume."""
+    """Run the mode given on the command line. Without a mode, produce if standard input is piped, otherwise consume."""
     if not arguments or "--help" in arguments:
         raise UsageError("kcat needs -b BROKERS and one of -L, -P, -C, -G and -Q")
     try:
@@ -173,18 +177,18 @@ def _work(mode: str) -> Callable[[Cluster, Given], int]:
 
 
 def _with_ports(servers: str) -> str:
-    """The addresses, with Kafka's port where they have none."""
+    """Add Kafka's default port to the addresses that have none."""
     entries = (entry.strip() for entry in servers.split(",") if entry.strip())
     return ",".join(entry if re.search(r":\d+$", entry) else f"{entry}:{_PORT}" for entry in entries)
 
 
 def unescaped(text: str) -> str:
-    r"""Text with \n, \r, \t, \\ and \xNN read."""
+    r"""Replace the escape sequences \n, \r, \t, \\ and \xNN."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2]), text)
 
 
 def error_of(topic: str, error: ApiError) -> ToolError:
-    """A failure of a topic as kcat shows it."""
+    """Return a topic's error in kcat's wording."""
     text = error.code.name.replace("_", " ").capitalize()
     return ToolError(f"% ERROR: Topic {topic} error: Broker: {text}")
 
@@ -197,7 +201,7 @@ def _list(cluster: Cluster, given: Given) -> int:
     node, name = ("-1", "bootstrap") if own is None else (str(own.node_id), str(own.node_id))
     origin = f"{source}/{name}"
     if given.has("J"):
-        write(_metadata_json(metadata, int(node), origin, topic))  # kcat ends no line here
+        write(_metadata_json(metadata, int(node), origin, topic))  # kcat writes no newline here.
         return 0
     out(f"Metadata for {topic or 'all topics'} (from broker {node}: {origin}):")
     out(f" {len(metadata.brokers)} brokers:")
@@ -219,7 +223,7 @@ def _list(cluster: Cluster, given: Given) -> int:
 
 
 def _metadata_json(metadata: MetadataResponse, node: int, origin: str, topic: str | None) -> str:
-    """Brokers, topics and partitions on one line."""
+    """Return the brokers, topics and partitions as one line of JSON."""
     return kcat_consumer.json_line(
         {
             "originating_broker": {"id": node, "name": origin},
@@ -271,7 +275,7 @@ _SAME: Final = {
     "topic.acks": "acks",
     "compression.codec": "compression.type",
 }
-"""Names of librdkafka with those of Kafka's clients."""
+"""The property of Kafka's clients for each librdkafka property with another name."""
 _MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
 }
@@ -315,7 +319,11 @@ topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.tim
 
 
 def kafka_properties(path: str | None, pairs: Sequence[str]) -> dict[str, str]:
-    """The properties of `-F` and `-X`, with the names of Kafka's clients. ToolError for what makes no sense."""
+    """Return the properties of `-F` and `-X` under the names used by Kafka's clients.
+
+    Raises:
+        ToolError: A property is malformed or unknown, or a file cannot be read.
+    """
     given = load_properties(path)
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -334,7 +342,7 @@ def kafka_properties(path: str | None, pairs: Sequence[str]) -> dict[str, str]:
 
 
 def bootstrap_of(properties: Mapping[str, str]) -> str | None:
-    """The addresses that the properties name."""
+    """Return the bootstrap servers in the properties, or None."""
     return properties.get("bootstrap.servers") or properties.get("metadata.broker.list")
 
 

@@ -1,4 +1,4 @@
-"""kcat -C and -G: records on standard output."""
+"""kcat -C and -G: prints records on standard output."""
 
 import json
 import re
@@ -25,7 +25,10 @@ Format = Callable[[Received], bytes]
 
 
 def consume(cluster: Cluster, given: Given) -> int:
-    """Print records until the count, the end with -e, or a signal, after which a group is left as by Ctrl-C."""
+    """Print records until the count is reached, the end with -e, or a signal.
+
+    SIGTERM leaves the group in the same way as Ctrl-C.
+    """
     with suppress(KeyboardInterrupt), ending_with_sigterm():
         return _subscribed(cluster, given) if given.has("G") else _assigned(cluster, given)
     return 0
@@ -49,7 +52,7 @@ def _subscribed(cluster: Cluster, given: Given) -> int:
                     break
             sys.stdout.flush()
             if not received and count != most:
-                reached.intersection_update(consumer.reader.positions)  # the group may have assigned others
+                reached.intersection_update(consumer.reader.positions)  # The group may have assigned other partitions.
                 _note_ends(cluster, consumer.reader, reached, given, {})
                 if given.has("e") and reached and len(reached) == len(consumer.reader.positions):
                     break
@@ -88,7 +91,7 @@ def _assigned(cluster: Cluster, given: Given) -> int:
 
 
 def _most(given: Given) -> int:
-    """Return the number of records to print; -1 for all, as kcat takes 0 and below."""
+    """Return the number of records to print, or -1 for all. kcat treats 0 and negative counts as all."""
     count = given.number("c", -1)
     return count if count > 0 else -1
 
@@ -96,7 +99,7 @@ def _most(given: Given) -> int:
 def _note_ends(
     cluster: Cluster, reader: Reader, reached: set[TopicPartition], given: Given, stops: dict[TopicPartition, int]
 ) -> None:
-    """Note, and remark, which partitions were read up to their ends."""
+    """Add the partitions that have been read to their end to `reached`, and report each of them."""
     committed = int(cluster.settings.get("isolation.level", "read_committed") == "read_committed")
     asked = {place: LATEST for place in reader.positions if place not in reached}
     found = list_offsets(cluster, asked, isolation=committed) if asked else {}
@@ -125,7 +128,7 @@ def _partitions(cluster: Cluster, topic: str, given: Given) -> list[TopicPartiti
 def _places(
     cluster: Cluster, partitions: list[TopicPartition], given: Given
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where to begin, and where to stop with e@MS."""
+    """Return the start offset of each partition, and the stop offsets given with e@MS."""
     starts, stops = dict.fromkeys(partitions, EARLIEST), dict[TopicPartition, int]()
     for text in given.all("o"):
         if text in _NAMED:
@@ -134,7 +137,7 @@ def _places(
             found = _by_time(cluster, partitions, _leading_number(text[2:]))
             starts, stops = (found, stops) if text.startswith("s") else (starts, found)
         elif text == "stored":
-            # Stored offsets need a group (-G GROUP TOPIC). The words are kcat's.
+            # Stored offsets require a group (-G GROUP TOPIC). The message is kcat's.
             topic, partition = partitions[0]
             reason = "Local: Invalid argument or configuration"
             raise ToolError(f"% ERROR: Failed to start consuming topic {topic} [{partition}]: {reason}")
@@ -147,7 +150,7 @@ def _places(
 
 
 def _leading_number(text: str) -> int:
-    """Return the number that a text begins with, or 0, as kcat reads offsets with `strtoll`."""
+    """Return the number at the start of a text, or 0 without one. kcat parses offsets like this with `strtoll`."""
     match = re.match(r"\s*([+-]?\d+)", text)
     return int(match[1]) if match else 0
 
@@ -210,7 +213,7 @@ def _shown(letter: str, received: Received, null: bytes) -> bytes:
     record = received.record
     if letter in "sk":
         data = record.value if letter == "s" else record.key
-        return bytes(data) if data else null  # kcat takes an empty one for null
+        return bytes(data) if data else null  # kcat treats empty data as null.
     if letter in "SRK":
         data = record.key if letter == "K" else record.value
         size = -1 if data is None else len(data)
@@ -226,7 +229,7 @@ def _shown(letter: str, received: Received, null: bytes) -> bytes:
 
 
 def record_json(received: Received, broker: int) -> str:
-    """A record with its place on one line; bytes that are not UTF-8 are replaced."""
+    """Return a record and its position as one line of JSON. Bytes that are not UTF-8 are replaced."""
     record = received.record
     kinds = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
     kind = kinds.get(record.timestamp_type)
@@ -251,5 +254,5 @@ def _text_of(data: bytes | None) -> str | None:
 
 
 def json_line(content: Any) -> str:
-    """Return JSON as kcat writes it."""
+    """Return JSON in kcat's format."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False)

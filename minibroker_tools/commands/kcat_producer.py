@@ -1,4 +1,4 @@
-"""kcat -P: records from lines of standard input, from lines of a file (-l), or from whole files."""
+"""kcat -P: sends lines of standard input, lines of a file (-l), or whole files as records."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ _CHUNK: Final = 1 << 16
 
 
 def produce(cluster: Cluster, given: Given) -> int:
-    """Send the records; the status is 1 when the broker refuses some."""
+    """Send the records. The exit status is 1 if the broker refuses any of them."""
     refused: list[ApiError] = []
     acks = cluster.settings.get("acks", "-1")
     if acks not in ACKS:
@@ -42,7 +42,7 @@ def produce(cluster: Cluster, given: Given) -> int:
 
 
 def _chunks(given: Given) -> Iterator[list[bytes]]:
-    """The pieces that become records, as they come."""
+    """Yield the contents of the records in chunks, as they arrive."""
     if given.words and not given.has("l"):
         for path in given.words:
             with _opened(path) as file:
@@ -66,7 +66,7 @@ def _split(file: BinaryIO, given: Given) -> Iterator[list[bytes]]:
     rest = b""
     while data := getattr(file, "read1", file.read)(_CHUNK):
         *pieces, rest = (rest + cast("bytes", data)).split(delimiter)
-        yield [piece for piece in pieces if piece]  # kcat passes over empty lines, too
+        yield [piece for piece in pieces if piece]  # kcat also skips empty lines.
     if rest:
         yield [rest]
 

@@ -1,4 +1,4 @@
-"""kafka-leader-election: elect leaders of partitions (`org.apache.kafka.tools.LeaderElectionCommand`)."""
+"""kafka-leader-election: elects leaders of partitions (`org.apache.kafka.tools.LeaderElectionCommand`)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,14 +19,14 @@ _TIMEOUT_S: Final = 30.0
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-leader-election."""
+    """Declare the options of kafka-leader-election."""
     known = Options(
         tool,
         "This tool attempts to elect a new leader for a set of topic partitions. The type of elections supported are "
         "preferred replicas and unclean replicas.",
     )
     known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
-    known.value("admin.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("admin.config", "command-config", help="a file with client properties", metavar="FILE")
     known.value("path-to-json-file", help="a JSON file with the partitions", metavar="FILE")
     known.value("topic", help="the topic, with --partition")
     known.value("partition", help="the partition of --topic", type=int)
@@ -36,7 +36,7 @@ def options(tool: str) -> Options:
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Elect leaders; the status is 1 when that fails for a partition."""
+    """Elect leaders. The exit status is 1 if an election fails."""
     values = known.parse(arguments)
     _check(values)
     partitions = _partitions(values)
@@ -76,7 +76,7 @@ def _check(values: Values) -> None:
 
 
 def _partitions(values: Values) -> list[TopicPartition] | None:
-    """The partitions of the command line or of its file, None for all."""
+    """Return the partitions of the command line or of its JSON file, or None for all partitions."""
     path = values.text("path-to-json-file")
     if path is None:
         return [(values.text("topic") or "", values.number("partition", 0))] if values.has("topic") else None

@@ -1,4 +1,4 @@
-"""kafka-log-dirs: sizes of replicas in the log directories of brokers (`org.apache.kafka.tools.LogDirsCommand`)."""
+"""kafka-log-dirs: shows the replica sizes in brokers' log directories (`org.apache.kafka.tools.LogDirsCommand`)."""
 
 import json
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from minibroker_tools.output import joined, out
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-log-dirs."""
+    """Declare the options of kafka-log-dirs."""
     known = Options(tool, "This tool helps to query log directory usage on the specified brokers.")
     add_connection(known)
     known.flag("describe", help="describe the log directories")
-    known.value("topic-list", help="only these topics, with commas between them", metavar="TOPICS")
-    known.value("broker-list", help="only these brokers, with commas between their ids", metavar="IDS")
+    known.value("topic-list", help="only these topics, separated by commas", metavar="TOPICS")
+    known.value("broker-list", help="only the brokers with these ids, separated by commas", metavar="IDS")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Print the directories of the brokers as JSON."""
+    """Print the log directories of the brokers as JSON."""
     values = known.parse(arguments)
     values.require("bootstrap-server", "describe")
     topics = _parts(values, "topic-list")

@@ -1,4 +1,4 @@
-"""kafka-metadata-quorum: the quorum that keeps the metadata (`org.apache.kafka.tools.MetadataQuorumCommand`)."""
+"""kafka-metadata-quorum: shows and changes the metadata quorum (`org.apache.kafka.tools.MetadataQuorumCommand`)."""
 
 import base64
 import os
@@ -38,23 +38,23 @@ _IS_IT_ONE: Final = "Is this a valid controller configuration file?"
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-metadata-quorum."""
+    """Declare the options of kafka-metadata-quorum."""
     known = Options(
         tool, "The quorum of the controllers: describe --status or --replication, add-controller, remove-controller."
     )
     add_connection(known, controller=True)
     known.flag("status", help="with describe: a summary")
     known.flag("replication", help="with describe: a row for each replica")
-    known.flag("human-readable", help="with --replication: how long ago, in place of times")
+    known.flag("human-readable", help="with --replication: print ages instead of timestamps")
     known.flag("dry-run", help="with add-controller and remove-controller: change nothing")
     known.value("controller-id", "i", help="with remove-controller: the controller", type=int)
     known.value("controller-directory-id", "d", help="with remove-controller: the id of its directory")
-    known.flag("unregister", help="with remove-controller: forget the controller, too")
+    known.flag("unregister", help="with remove-controller: also unregister the controller")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Describe the quorum, or have a controller become a voter of it, or be one no more."""
+    """Describe the quorum, or add or remove a voter."""
     values = known.parse(arguments)
     _check(values)
     with cluster_of(values) as cluster:
@@ -71,7 +71,11 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _check(values: Values) -> None:
-    """ToolError unless Kafka's tool takes the command line."""
+    """Check the command line as Kafka's tool does.
+
+    Raises:
+        ToolError: The command line is invalid.
+    """
     if not values.has("bootstrap-server") and not values.has("bootstrap-controller"):
         raise ToolError(
             "kafka-metadata-quorum: error: one of the arguments --bootstrap-server --bootstrap-controller is required"
@@ -166,7 +170,11 @@ def _print_replication(quorum: api.PartitionState, *, is_readable: bool) -> None
 
 
 def add_voter(cluster: Cluster, values: Values) -> None:
-    """Have the controller of a configuration file become a voter. ToolError."""
+    """Make the controller described by a configuration file a voter.
+
+    Raises:
+        ToolError: The configuration is invalid, or the request failed.
+    """
     if not values.has("command-config"):
         raise ToolError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
@@ -195,7 +203,11 @@ def add_voter(cluster: Cluster, values: Values) -> None:
 
 
 def remove_voter(cluster: Cluster, values: Values) -> None:
-    """Have a controller be a voter no more. ToolError."""
+    """Remove a controller from the voters.
+
+    Raises:
+        ToolError: The command line is invalid, or the request failed.
+    """
     controller, directory_id = values.number("controller-id", -1), values.text("controller-directory-id") or ""
     if controller < 0:
         raise ToolError(f"Invalid negative --controller-id: {controller}")
@@ -228,13 +240,17 @@ def _unregister(cluster: Cluster, controller: int) -> None:
 
 
 def _left(begin: str, error: ApiError, controller: int) -> ToolError:
-    """The failure of a command whose controller is still registered."""
+    """Return the error for a command that leaves the controller registered."""
     command = f"kafka-cluster.sh unregister-controller --id {controller}"
     return ToolError(f"{begin}: {error.message}. To unregister the controller from the cluster, run `{command}`.")
 
 
 def _ask(cluster: Cluster, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterControllerRequest) -> None:
-    """Ask any broker, which knows the controller. ApiError."""
+    """Send a request to any broker, which forwards it to the controller.
+
+    Raises:
+        ApiError: The controller refused the request.
+    """
     checked(cluster.ask(request))
 
 
@@ -276,7 +292,7 @@ def _directory_id(directory: str) -> str:
 
 
 def _listeners(properties: Mapping[str, str]) -> list[VoterListener]:
-    """Where the controller's own listeners are."""
+    """Return the addresses of the controller's own listeners."""
     known: dict[str, VoterListener] = {}
     for key in ("listeners", "advertised.listeners"):
         for text in filter(None, (each.strip() for each in properties.get(key, "").split(","))):
@@ -295,7 +311,11 @@ def _listeners(properties: Mapping[str, str]) -> list[VoterListener]:
 
 
 def _uuid(text: str) -> bytes:
-    """A UUID of its text. ValueError in the words of Kafka's `Uuid.fromString` and of Java's decoder."""
+    """Decode a UUID.
+
+    Raises:
+        ValueError: The text is invalid. The message is that of Kafka's `Uuid.fromString` or of Java's base64 decoder.
+    """
     if len(text) > _UUID_LETTERS:
         start = text[:_UUID_LETTERS]
         raise ValueError(f"Input string with prefix `{start}` is too long to be decoded as a base64 UUID")

@@ -1,4 +1,4 @@
-"""kafka-producer-perf-test: how fast records are taken (`org.apache.kafka.tools.ProducerPerformance`)."""
+"""kafka-producer-perf-test: measures how fast records are written (`org.apache.kafka.tools.ProducerPerformance`)."""
 
 import os
 import random
@@ -30,31 +30,31 @@ _PAYLOADS: Final = ("record-size", "payload-file", "payload-monotonic")
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-producer-perf-test."""
+    """Declare the options of kafka-producer-perf-test."""
     known = Options(tool, "This tool is used to verify the producer performance.")
     known.value("topic", help="the topic to write to")
-    known.value("num-records", help="how many records to send", type=int)
+    known.value("num-records", help="the number of records to send", type=int)
     known.value("record-size", help="the size of a record in bytes", type=int)
-    known.value("payload-file", help="a file with values, of which each record has one by chance", metavar="FILE")
-    known.value("payload-delimiter", help="between the values of the file; the end of a line without it")
+    known.value("payload-file", help="a file with values, chosen at random for each record", metavar="FILE")
+    known.value("payload-delimiter", help="the delimiter of the values in the file (default: newline)")
     known.flag("payload-monotonic", help="values that count from 0")
-    known.value("throughput", help="about so many records per second at most, -1 for no limit", type=float)
-    known.value("producer-props", "command-property", help="properties of the client, KEY=VALUE ...")
-    known.value("producer.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("throughput", help="the approximate maximum of records per second, -1 for no limit", type=float)
+    known.value("producer-props", "command-property", help="client properties, KEY=VALUE ...")
+    known.value("producer.config", "command-config", help="a file with client properties", metavar="FILE")
     known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
     known.value("transactional-id", help="send in transactions of this id", metavar="ID")
-    known.value("transaction-duration-ms", help="commit after so many ms, 3000 with an id", type=int, metavar="MS")
-    known.value("warmup-records", help="so many first records are left out of a second summary", type=int)
-    known.value("reporting-interval", help="print figures every so many ms, 5000 without it", type=int, metavar="MS")
-    known.value("key-distribution", help="none, range or random: which keys records have", metavar="DISTRIBUTION")
-    known.value("record-key-range", help="how many keys there are, with range and random", type=int, metavar="KEYS")
-    known.value("random-seed", help="where random keys and values begin, 0 without it", type=int, metavar="SEED")
-    known.flag("print-metrics", help="accepted; this producer has no metrics")
+    known.value("transaction-duration-ms", help="commit after this many ms (default: 3000)", type=int, metavar="MS")
+    known.value("warmup-records", help="exclude this many records at the start from a second summary", type=int)
+    known.value("reporting-interval", help="the interval of statistics in ms (default: 5000)", type=int, metavar="MS")
+    known.value("key-distribution", help="the keys of the records: none, range or random", metavar="DISTRIBUTION")
+    known.value("record-key-range", help="the number of keys, with range and random", type=int, metavar="KEYS")
+    known.value("random-seed", help="the seed of random keys and values (default: 0)", type=int, metavar="SEED")
+    known.flag("print-metrics", help="accepted, but has no effect")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Send the records and print the figures. The status is 1 when the broker refuses some."""
+    """Send the records and print the measurements. The exit status is 1 if the broker refuses any of them."""
     values = known.parse(arguments)
     _check(values)
     pairs = [*values.all("producer-props"), *values.words]
@@ -114,7 +114,11 @@ def _check(values: Values) -> None:
 
 
 def _check_keys(values: Values) -> None:
-    """UsageError unless the range of keys goes together with their distribution."""
+    """Check that the key range and the key distribution are valid together.
+
+    Raises:
+        UsageError: The combination is invalid.
+    """
     begin = "producer-performance: error:"
     distribution = values.text("key-distribution") or "none"
     if distribution not in _DISTRIBUTIONS:
@@ -137,7 +141,11 @@ def _is_transactional(values: Values, properties: Mapping[str, str]) -> bool:
 
 
 def _transactions(cluster: Cluster, values: Values, properties: Mapping[str, str]) -> Transactions | None:
-    """The transactions that the command line or the properties ask for. ApiError."""
+    """Return the transactions requested by the command line or the properties, or None if there are none.
+
+    Raises:
+        ApiError: The transactional id cannot be initialized.
+    """
     if not _is_transactional(values, properties):
         return None
     random_id = f"performance-producer-{uuid_text(uuid.uuid4().bytes)}"
@@ -159,14 +167,14 @@ def _payloads(values: Values) -> list[bytes]:
         raise ToolError("File does not exist or empty file provided.")
     delimiter = (values.text("payload-delimiter") or "\\n").replace("\\n", "\n").encode()
     pieces = content.split(delimiter)
-    while pieces and not pieces[-1]:  # Java's split drops them, too
+    while pieces and not pieces[-1]:  # Java's split also drops trailing empty values.
         pieces.pop()
     out(f"Number of messages read: {len(pieces)}")
     return pieces
 
 
 class _Sent(NamedTuple):
-    """Records of one batch: how long the answer took in ms, and their number and bytes."""
+    """A sent batch: its latency in milliseconds, its number of records and its size in bytes."""
 
     latency: int
     records: int
@@ -174,14 +182,14 @@ class _Sent(NamedTuple):
 
 
 class _Figures:
-    """The batches since a moment."""
+    """The batches sent since a start time, and their statistics."""
 
     def __init__(self) -> None:
         self.start = time.monotonic()
         self.batches: list[_Sent] = []
 
     def _rates(self) -> tuple[int, float, float, float, int]:
-        """Records, records and MB per second, latencies in ms: their mean and the longest."""
+        """Return the record count, records per second, MB per second, and mean and maximum latency in milliseconds."""
         seconds = max(time.monotonic() - self.start, 0.001)
         count = sum(each.records for each in self.batches)
         size = sum(each.size for each in self.batches)
@@ -190,7 +198,7 @@ class _Figures:
         return count, count / seconds, size / seconds / _MEBIBYTE, whole / max(count, 1), longest
 
     def window(self) -> str:
-        """The line of an interval."""
+        """Return the line of an interval."""
         count, rate, volume, mean, longest = self._rates()
         return (
             f"{count} records sent, {rate:.1f} records/sec ({volume:.2f} MB/sec), {mean:.1f} ms avg latency, "
@@ -198,7 +206,7 @@ class _Figures:
         )
 
     def final(self, subject: str = "records") -> str:
-        """The line of a whole run."""
+        """Return the summary line with percentiles."""
         count, rate, volume, mean, longest = self._rates()
         shares = ", ".join(
             f"{self._percentile(share, count)} ms {name}"
@@ -219,10 +227,11 @@ class _Figures:
 
 
 class _Report:
-    """The figures that are printed: of all records, of those behind the warmup, and of each interval.
+    """The statistics to print: for all records, for those after the warmup, and for each interval.
 
     Attributes:
-        steady: the figures of the records behind the warmup; None before the first of them, and without a warmup.
+        total: The statistics of all records.
+        steady: The statistics of the records after the warmup. None during the warmup, and if there is none.
     """
 
     def __init__(self, warmup: int, interval_s: float) -> None:
@@ -234,19 +243,19 @@ class _Report:
         self.steady: _Figures | None = None
 
     def most(self, sent: int, left: int) -> int:
-        """The most records of the next batch: none has records of the warmup and others."""
+        """Return the maximum size of the next batch, so that no batch mixes warmup records with others."""
         if 0 < self._warmup <= sent and self.steady is None:
             self.steady = _Figures()
         return self._warmup - sent if sent < self._warmup else left
 
     def note(self, batch: _Sent) -> None:
-        """A batch was taken."""
+        """Add an acknowledged batch to the statistics."""
         for figures in (self.total, self._window, self.steady):
             if figures is not None:
                 figures.batches.append(batch)
 
     def print_interval(self) -> None:
-        """Print the figures of an interval that is over, and begin the next one."""
+        """Print the statistics of the current interval if it has ended, and begin the next one."""
         if time.monotonic() - self._window.start < self._interval_s:
             return
         if self.steady is not None and not self._is_announced:
@@ -257,7 +266,7 @@ class _Report:
         self._window = _Figures()
 
     def print_totals(self) -> None:
-        """Print the figures of the whole run."""
+        """Print the summary lines."""
         out(self.total.final())
         if self.steady is not None:
             out(self.steady.final("steady state records"))
@@ -270,9 +279,10 @@ def _send_all(
     failures: Sequence[ApiError],
     transactions: Transactions | None,
 ) -> _Report:
-    """Send the records in batches of 16 KiB, or of what the throughput allows in a tenth of a second.
+    """Send the records in batches of 16 KiB, or smaller ones that hold a tenth of a second of the target throughput.
 
-    ToolError for a transaction with a batch that was refused; it is aborted.
+    Raises:
+        ToolError: The broker refused a batch of a transaction. The transaction is aborted.
     """
     left, throughput = values.number("num-records", 0), float(values.get("throughput"))
     chosen, sent = random.Random(values.number("random-seed", 0)), 0  # noqa: S311 - it is to be the same each time
@@ -322,7 +332,7 @@ def _batch(
 
 
 def _key(values: Values, index: int, chosen: random.Random) -> bytes | None:
-    """The key of a record by its number."""
+    """Return the key of the record with this index."""
     distribution = values.text("key-distribution")
     if distribution == "range":
         return b"%d" % (index % values.number("record-key-range", 1))

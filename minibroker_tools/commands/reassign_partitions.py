@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions: move replicas between brokers and directories (`ReassignPartitionsCommand`)."""
+"""kafka-reassign-partitions: moves replicas between brokers and log directories (`ReassignPartitionsCommand`)."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ _ACTIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "cancel": (("reassignment-json-file",), ("preserve-throttles", "timeout")),
     "list": ((), ()),
 }
-"""The actions: the options that each needs, and those that it may have."""
+"""The required and the optional options of each action."""
 _BY_CONTROLLER: Final = ("cancel", "list")
 _TIMEOUT_MS: Final = 10_000
 _PAUSE_S: Final = 0.1
@@ -53,33 +53,33 @@ _UNTHROTTLED: Final = -1
 
 
 class _TerseError(ToolError):
-    """A failure that is printed without `Error:` before it (`TerseException`)."""
+    """A failure printed without the `Error:` prefix (`TerseException`)."""
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-reassign-partitions."""
+    """Declare the options of kafka-reassign-partitions."""
     known = Options(tool, "This tool helps to move topic partitions between replicas.")
     add_connection(known, controller=True)
-    known.flag("verify", help="show how far the moves of a plan are; end the throttles once all are done")
+    known.flag("verify", help="show the progress of a plan; remove the throttles once it is complete")
     known.flag("generate", help="propose a plan for topics and brokers")
-    known.flag("execute", help="begin the moves of a plan")
-    known.flag("cancel", help="end the moves of a plan")
-    known.flag("list", help="list all moves that go on")
+    known.flag("execute", help="start the moves of a plan")
+    known.flag("cancel", help="cancel the moves of a plan")
+    known.flag("list", help="list all moves in progress")
     known.value("reassignment-json-file", help="the plan", metavar="FILE")
     known.value("topics-to-move-json-file", help="with --generate: the topics", metavar="FILE")
-    known.value("broker-list", help="with --generate: the ids of brokers, 0,1,2", metavar="IDS")
-    known.flag("disable-rack-aware", help="with --generate: pay no regard to racks")
-    known.value("throttle", help="between brokers, bytes per second", type=int, metavar="RATE")
-    known.value("replica-alter-log-dirs-throttle", help="between directories, bytes per second", type=int)
-    known.value("timeout", help="for moves between directories to begin, 10000 ms without it", type=int, metavar="MS")
-    known.flag("additional", help="with --execute: beside moves that go on")
-    known.flag(_KEEP_FACTOR, help="with --execute: refuse another number of replicas")
+    known.value("broker-list", help="with --generate: the broker ids, such as 0,1,2", metavar="IDS")
+    known.flag("disable-rack-aware", help="with --generate: ignore racks")
+    known.value("throttle", help="limit of moves between brokers, in bytes per second", type=int, metavar="RATE")
+    known.value("replica-alter-log-dirs-throttle", help="limit of directory moves, in bytes per second", type=int)
+    known.value("timeout", help="for starting directory moves, in ms (default: 10000)", type=int, metavar="MS")
+    known.flag("additional", help="with --execute: in addition to moves in progress")
+    known.flag(_KEEP_FACTOR, help="with --execute: refuse a different replication factor")
     known.flag("preserve-throttles", help="with --verify and --cancel: keep the throttles")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run the one action of the command line."""
+    """Run the action given on the command line."""
     values = known.parse(arguments)
     action = _action(values)
     try:
@@ -148,7 +148,7 @@ def _generate(cluster: Cluster, values: Values) -> None:
 
 
 def _racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, str | None]:
-    """The racks of those brokers that exist, None where racks do not count."""
+    """Return the racks of the existing brokers among `nodes`, all None unless `aware` is set."""
     racks = {broker.node_id: broker.rack if aware else None for broker in cluster.brokers() if broker.node_id in nodes}
     if any(racks.values()) and not all(racks.values()):
         raise ToolError(
@@ -159,7 +159,11 @@ def _racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, 
 
 
 def _described(cluster: Cluster, topics: Iterable[str]) -> list[MetadataResponseTopic]:
-    """The topics of these names. ApiError names one that does not exist."""
+    """Return the metadata of these topics.
+
+    Raises:
+        ApiError: A topic does not exist. The message names it.
+    """
     found = cluster.metadata(sorted(set(topics))).topics
     for topic in found:
         if topic.error_code:
@@ -202,7 +206,11 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
 
 
 def _current(cluster: Cluster, targets: Mapping[TopicPartition, list[int]]) -> dict[TopicPartition, list[int]]:
-    """The replicas that the partitions have now. ToolError for a broker or a partition that does not exist."""
+    """Return the current replicas of the partitions.
+
+    Raises:
+        ToolError: A broker or a partition does not exist.
+    """
     known = {broker.node_id for broker in cluster.brokers()}
     unknown = sorted({node for replicas in targets.values() for node in replicas} - known)
     if unknown:
@@ -238,7 +246,11 @@ def _throttle(
 
 
 def _move(cluster: Cluster, targets: Mapping[Replica, str], values: Values) -> None:
-    """Begin moves between directories, again and again until the replicas are at their brokers. ToolError."""
+    """Start moves between log directories, retrying until every replica is on its broker.
+
+    Raises:
+        ToolError: A move cannot be started, or the timeout expired.
+    """
     deadline = time.monotonic() + values.number("timeout", _TIMEOUT_MS) / 1000
     pending = dict(targets)
     while True:
@@ -278,14 +290,14 @@ def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
 
 
 def _replicas_now(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[int]]:
-    """The replicas of partitions, none for one that does not exist."""
+    """Return the current replicas of partitions. A partition that does not exist has none."""
     names = sorted({topic for topic, _ in partitions})
     found = _replicas_of(cluster.metadata(names).topics if names else ())
     return {partition: found.get(partition, []) for partition in partitions}
 
 
 def _verify_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> bool:
-    """Print the states of moves between directories; True while one of them goes on."""
+    """Print the state of moves between log directories, and return whether any is in progress."""
     are_moving = False
     lines: list[str] = []
     for replica, (now, later) in sorted(replica_directories(cluster, targets).items()):

@@ -1,4 +1,4 @@
-"""The plans of kafka-reassign-partitions: their JSON, the replicas that `--generate` proposes, and the throttles."""
+"""Plans of kafka-reassign-partitions: their JSON format, the replicas proposed by `--generate`, and throttles."""
 
 import json
 import secrets
@@ -28,14 +28,18 @@ _FOLLOWERS: Final = "follower.replication.throttled.replicas"
 
 
 class Plan(NamedTuple):
-    """Partitions with their new replicas, in the order of the file, and the log directories of some replicas."""
+    """A reassignment plan: the new replicas of partitions, in file order, and the log directories of some replicas."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
     directories: dict[Replica, str]
 
 
 def topics_of(content: Any) -> list[str]:
-    """The topics of `{"topics": [{"topic": "orders"}]}`. ToolError."""
+    """Return the topics in `{"topics": [{"topic": "orders"}]}`.
+
+    Raises:
+        ToolError: The content is invalid.
+    """
     entries = _entries(content, "topics")
     topics = [_text(_member(_object(entry), "topic")) for entry in entries]
     double = _duplicates(topics)
@@ -45,7 +49,11 @@ def topics_of(content: Any) -> list[str]:
 
 
 def plan_of(content: Any) -> Plan:
-    """The plan of `{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}`. ToolError."""
+    """Parse a plan in the form `{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}`.
+
+    Raises:
+        ToolError: The content is invalid.
+    """
     plan = Plan([], {})
     for each in _entries(content, "partitions"):
         entry = _object(each)
@@ -65,7 +73,11 @@ def plan_of(content: Any) -> Plan:
 
 
 def check_executable(plan: Plan) -> None:
-    """ToolError for a plan without partitions or replicas, or with one of them twice."""
+    """Check that a plan has partitions and replicas, and no duplicates.
+
+    Raises:
+        ToolError: The plan is invalid.
+    """
     if not plan.partitions:
         raise ToolError("Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in plan.partitions):
@@ -80,7 +92,11 @@ def check_executable(plan: Plan) -> None:
 
 
 def broker_ids(text: str) -> list[int]:
-    """The ids of `--broker-list`. ToolError."""
+    """Parse the broker ids of `--broker-list`.
+
+    Raises:
+        ToolError: An id is not a number or a duplicate.
+    """
     found: list[int] = []
     for word in text.split(","):
         try:
@@ -94,7 +110,7 @@ def broker_ids(text: str) -> list[int]:
 
 
 def as_json(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """A plan as Kafka's tool prints it, on one line."""
+    """Return a plan as one line of JSON, in the format of Kafka's tool."""
     partitions = [
         {"topic": topic, "partition": index, "replicas": list(nodes), "log_dirs": [_ANY] * len(nodes)}
         for (topic, index), nodes in sorted(replicas.items())
@@ -155,15 +171,18 @@ def _duplicates(values: Iterable[Name]) -> list[Name]:
 
 
 def _shown(values: Iterable[object]) -> str:
-    """A list as Java prints it."""
+    """Return a list in the format of Java's `toString`."""
     return f"[{', '.join(map(str, values))}]"
 
 
 def propose(racks: Mapping[int, str | None], partitions: int, factor: int) -> list[list[int]]:
-    """The replicas of so many partitions on the brokers of `racks`, the preferred leader first. ToolError.
+    """Propose the replicas of each partition on the brokers of `racks`, with the preferred leader first.
 
-    Leaders go round from a random broker on, and the other replicas follow at a distance that grows by one with each
-    round. Where brokers have racks, no rack gets a second replica before each has one.
+    Leaders rotate through the brokers from a random start. The other replicas follow at a distance that grows by one
+    after each rotation. If the brokers have racks, no rack gets a second replica before every rack has one.
+
+    Raises:
+        ToolError: The replication factor is larger than the number of brokers.
     """
     if factor > len(racks):
         raise ToolError(f"Replication factor: {factor} larger than available brokers: {len(racks)}.")
@@ -195,7 +214,7 @@ def _replicas(
 
 
 def _alternating(racks: Mapping[int, str | None]) -> list[int]:
-    """The brokers, one of each rack in turn."""
+    """Return the brokers in an order that alternates between racks."""
     by_rack: dict[str, list[int]] = {}
     for node in sorted(racks):
         by_rack.setdefault(racks[node] or "", []).append(node)
@@ -210,7 +229,11 @@ def throttle_brokers(
     current: Mapping[TopicPartition, list[int]],
     rate: int,
 ) -> None:
-    """Throttle the brokers that the moves concern, at `rate` bytes per second. ApiError."""
+    """Throttle the brokers involved in the moves to `rate` bytes per second.
+
+    Raises:
+        ApiError: A broker refused a configuration.
+    """
     sources: dict[TopicPartition, set[int]] = {}
     destinations: dict[TopicPartition, set[int]] = {}
     for partition, move in moves.items():
@@ -236,14 +259,22 @@ def throttle_brokers(
 
 
 def throttle_directories(cluster: Cluster, replicas: Iterable[Replica], rate: int) -> None:
-    """Throttle the brokers of replicas that move between directories, at `rate` bytes per second. ApiError."""
+    """Throttle the brokers whose replicas move between log directories to `rate` bytes per second.
+
+    Raises:
+        ApiError: A broker refused a configuration.
+    """
     nodes = sorted({each.node for each in replicas})
     alter_configs(cluster, {(BROKER, str(node)): [(_DIRECTORY_RATE, str(rate))] for node in nodes})
     out(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
 
 def clear_throttles(cluster: Cluster, partitions: Sequence[tuple[TopicPartition, list[int]]]) -> None:
-    """End the throttles of all brokers and of the topics. ApiError."""
+    """Remove the throttles of all brokers and of the topics.
+
+    Raises:
+        ApiError: A broker refused a configuration.
+    """
     nodes = {broker.node_id for broker in cluster.brokers()}
     nodes |= {node for _, replicas in partitions for node in replicas}
     out(f"Clearing broker-level throttles on broker{plural_s(nodes)} {joined(sorted(nodes))}")

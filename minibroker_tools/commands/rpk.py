@@ -1,4 +1,4 @@
-"""rpk: the commands of Redpanda's tool that Compose files and Testcontainers use, for any broker."""
+"""rpk: the commands of Redpanda's tool used by Compose files and Testcontainers, for any broker."""
 
 import argparse
 import json
@@ -29,15 +29,15 @@ Work = Callable[[argparse.Namespace], int]
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that raises instead of exiting."""
+    """An argparse parser that raises an exception instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """UsageError in place of an exit with status 2."""
+        """Raise a UsageError instead of exiting with status 2."""
         raise UsageError(f"{self.prog}: {message}")
 
 
 class Rpk:
-    """The command line of rpk, with the methods of `Options` that every tool has."""
+    """The command line of rpk. It has the methods of `Options` that every tool must provide."""
 
     tool = "rpk"
 
@@ -48,8 +48,8 @@ class Rpk:
         for name, work in (("info", _info), ("metadata", _info), ("status", _info), ("health", _health)):
             add_common(_sub(cluster, name, work))
         health = cluster.choices["health"]
-        health.add_argument("-e", "--exit-when-healthy", action="store_true", help="wait until it is healthy")
-        health.add_argument("-w", "--watch", action="store_true", help="print the health again when it changes")
+        health.add_argument("-e", "--exit-when-healthy", action="store_true", help="exit once the cluster is healthy")
+        health.add_argument("-w", "--watch", action="store_true", help="print the health whenever it changes")
         self._commands = commands.choices
         topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
         add_topic_commands(topic.add_subparsers(dest="action", required=True), _sub)
@@ -69,37 +69,41 @@ class Rpk:
         commands.add_parser("version", help="the version").set_defaults(work=_version)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Read a command line; flags of all commands may come first. UsageError for one that does not fit."""
+        """Parse a command line. Flags common to all commands can precede the command.
+
+        Raises:
+            UsageError: The command line is invalid.
+        """
         words: list[str] = []
         first = next((place for place, word in enumerate(arguments) if word in self._commands), 0)
         for word in (*arguments[first:], *arguments[:first]):
-            if (switch := _SWITCH.fullmatch(word)) is not None:  # a flag with a value, as Go's programs take it
+            if (switch := _SWITCH.fullmatch(word)) is not None:  # Go programs accept flags with a value.
                 words += [switch[1]] if switch[2] == "true" else []
             elif words and words[-1] in _OFFSETS and re.match(r"-\d", word):
-                words[-1] += f"={word}" if words[-1].startswith("--") else word  # argparse takes -1: for an option
+                words[-1] += f"={word}" if words[-1].startswith("--") else word  # argparse takes -1 for an option.
             else:
                 words.append(word)
         return self._parser.parse_args(words)
 
     def print_usage(self) -> None:
-        """The commands, on standard error."""
+        """Print the commands on standard error."""
         err(self._parser.format_help())
 
 
 def options(_tool: str) -> Rpk:
-    """The command line of rpk."""
+    """Return the command line of rpk."""
     return Rpk()
 
 
 def run(known: Rpk, arguments: Sequence[str]) -> int:
-    """Run one command."""
+    """Run the command given on the command line."""
     if list(arguments[:2]) == ["redpanda", "start"]:
         raise ToolError(
             "rpk redpanda start starts a broker in minibroker's container image; here it is minibroker serve"
         )
     try:
         given = known.parse(arguments)
-    except SystemExit:  # --help has been printed
+    except SystemExit:  # argparse has printed the help for --help.
         return 0
     work: Callable[[argparse.Namespace], int] = given.work
     return work(given)
@@ -117,7 +121,7 @@ def _version(_given: argparse.Namespace) -> int:
 
 
 def _info(given: argparse.Namespace) -> int:
-    """Cluster, brokers and topics; the controller has an asterisk."""
+    """Print the cluster, its brokers and its topics. An asterisk marks the controller."""
     with cluster_of(given) as cluster:
         topics = sorted(cluster.metadata().topics, key=lambda topic: topic.name or "")
         section("CLUSTER")
@@ -137,7 +141,10 @@ def _info(given: argparse.Namespace) -> int:
 
 
 def _health(given: argparse.Namespace) -> int:
-    """The health by the admin API. Status 1 where it cannot be asked, and 0 for an ill cluster, as in rpk."""
+    """Print the cluster's health from the admin API.
+
+    As in rpk, the status is 1 if the API cannot be reached, and 0 for an unhealthy cluster.
+    """
     shown = None
     while True:
         try:
@@ -193,7 +200,11 @@ def _delete_user(given: argparse.Namespace) -> int:
 
 
 def _asked(given: argparse.Namespace, path: str, method: str = "GET", content: object = None) -> Any:
-    """Ask the hosts of the admin API; the first answer counts. ToolError names those that were tried."""
+    """Send a request to the hosts of the admin API in turn, and return the first response.
+
+    Raises:
+        ToolError: All hosts failed. The message names each host and its error.
+    """
     extra = settings_of(given)
     named = (given.api_urls, extra.get("admin.hosts"), os.environ.get("RPK_ADMIN_HOSTS"))
     hosts = next(filter(None, named), f"127.0.0.1:{_ADMIN_PORT}")
@@ -216,7 +227,7 @@ def _asked(given: argparse.Namespace, path: str, method: str = "GET", content: o
 
 
 def add_group_commands(commands: Any, add: Callable[[Any, str, Work], argparse.ArgumentParser]) -> None:
-    """Add the commands behind `rpk group`."""
+    """Add the commands of `rpk group`."""
     works = {"list": _list, "ls": _list, "describe": _describe, "delete": _delete}
     for name, work in works.items():
         parser = add(commands, name, work)

@@ -1,4 +1,4 @@
-"""The options that rpk's commands share: the cluster, and tables on standard output."""
+"""Shared code of rpk's commands: the options for the cluster, and tables on standard output."""
 
 import argparse
 import os
@@ -15,11 +15,11 @@ _JAAS: Final = 'org.apache.kafka.common.security.scram.ScramLoginModule required
 
 
 def add_common(parser: argparse.ArgumentParser, *, has_login: bool = True) -> None:
-    """The options of all commands that ask a broker, or its admin API, which takes no login."""
+    """Add the options of all commands that contact a broker or its admin API. The admin API has no login."""
     option = parser.add_argument
     option("--brokers", default="", metavar="HOST:PORT,...", help="the brokers to connect to")
     option("-X", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="brokers, user, pass, ...")
-    option("--api-urls", "--hosts", dest="api_urls", default="", metavar="HOST:PORT,...", help="of the admin API")
+    option("--api-urls", "--hosts", dest="api_urls", default="", metavar="HOST:PORT,...", help="admin API addresses")
     if has_login:
         option("--user", default="", help="of SASL")
         option("--password", default="", help="of SASL")
@@ -29,7 +29,11 @@ def add_common(parser: argparse.ArgumentParser, *, has_login: bool = True) -> No
 
 
 def settings_of(given: argparse.Namespace) -> dict[str, str]:
-    """The values of -X by their keys. ToolError for one without a value."""
+    """Return the values of -X by key.
+
+    Raises:
+        ToolError: A setting has no value.
+    """
     found: dict[str, str] = {}
     for pair in given.settings:
         key, equals, value = str(pair).partition("=")
@@ -40,7 +44,7 @@ def settings_of(given: argparse.Namespace) -> dict[str, str]:
 
 
 def cluster_of(given: argparse.Namespace) -> Cluster:
-    """The cluster that a command line or the environment names; 127.0.0.1:9092 without a name."""
+    """Return the cluster given on the command line or in the environment, by default at 127.0.0.1:9092."""
     extra = settings_of(given)
     named = (given.brokers, extra.get("brokers"), os.environ.get("RPK_BROKERS"), os.environ.get("REDPANDA_BROKERS"))
     servers = next(filter(None, named), f"127.0.0.1:{_PORT}")
@@ -56,12 +60,12 @@ def cluster_of(given: argparse.Namespace) -> Cluster:
 
 
 def with_port(address: str, port: int) -> str:
-    """The address with a port where it has none."""
+    """Return the address, with the port added if it has none."""
     return address if ":" in address.rpartition("]")[2] else f"{address}:{port}"
 
 
 def table(rows: Sequence[Sequence[object]]) -> None:
-    """Print rows whose columns stand under each other, two spaces apart."""
+    """Print rows in aligned columns, separated by two spaces."""
     widths = [max(len(str(row[place])) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         cells = (str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -69,5 +73,5 @@ def table(rows: Sequence[Sequence[object]]) -> None:
 
 
 def section(title: str) -> None:
-    """Print a title with a line under it."""
+    """Print an underlined title."""
     out(f"{title}\n{'=' * len(title)}")

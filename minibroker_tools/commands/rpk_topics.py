@@ -1,4 +1,4 @@
-"""rpk topic: create, list, describe, delete, produce and consume."""
+"""rpk topic: creates, lists, describes and deletes topics, produces and consumes."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ def add_topic_commands(
     commands: Any,
     add: Callable[[Any, str, Work], argparse.ArgumentParser],
 ) -> None:
-    """Add the commands behind `rpk topic`."""
+    """Add the commands of `rpk topic`."""
     parsers: dict[str, argparse.ArgumentParser] = {}
     works = {
         "create": _create, "list": _list, "ls": _list, "describe": _describe, "delete": _delete,
@@ -50,11 +50,11 @@ def add_topic_commands(
     option("-p", "--partitions", type=int, default=-1)
     option("-r", "--replicas", type=int, default=-1)
     option("-c", "--topic-config", action="append", default=[], metavar="KEY=VALUE")
-    option("-d", "--dry", action="store_true", help="only check")
+    option("-d", "--dry", action="store_true", help="only validate the request")
     option("--if-not-exists", action="store_true")
     for name in ("list", "ls"):
         parsers[name].add_argument("topics", nargs="*", metavar="TOPIC")
-        parsers[name].add_argument("-i", "--internal", action="store_true", help="internal topics, too")
+        parsers[name].add_argument("-i", "--internal", action="store_true", help="include internal topics")
     option = parsers["describe"].add_argument
     option("-a", "--print-all", action="store_true")
     option("-c", "--print-configs", action="store_true")
@@ -63,20 +63,20 @@ def add_topic_commands(
     option = parsers["produce"].add_argument
     option("topics", nargs=1, metavar="TOPIC")
     option("-k", "--key", default=None)
-    option("-f", "--format", default="%v\\n", help="form of a line, with %%v and %%k")
+    option("-f", "--format", default="%v\\n", help="the format of a line, with %%v and %%k")
     option("-p", "--partition", type=int, default=None)
     option("-H", "--header", action="append", default=[], metavar="KEY:VALUE")
     option("-o", "--output-format", default="Produced to partition %p at offset %o with timestamp %d.\\n")
     option = parsers["alter-config"].add_argument
     option("-s", "--set", action="append", default=[], metavar="KEY=VALUE")
     option("-d", "--delete", action="append", default=[], metavar="KEY")
-    option("--no-confirm", action="store_true", help="accepted: nothing is asked")
+    option("--no-confirm", action="store_true", help="accepted; there is no confirmation")
     option = parsers["add-partitions"].add_argument
     option("-n", "--num", type=int, required=True, help="the number of partitions to add")
-    option("-f", "--force", action="store_true", help="internal topics, too")
+    option("-f", "--force", action="store_true", help="include internal topics")
     option = parsers["consume"].add_argument
-    option("-n", "--num", type=int, default=0, help="records to print; 0 goes on for ever")
-    option("-o", "--offset", default="start", help="start, end, N, +N, -N, and :end to stop there")
+    option("-n", "--num", type=int, default=0, help="the number of records to print; 0 is unlimited")
+    option("-o", "--offset", default="start", help="start, end, N, +N or -N; append :end to stop at the end")
     option("-p", "--partitions", type=int, action="append", default=[])
     option("-f", "--format", default="json", help="json, or text with %%t %%k %%v %%p %%o %%d")
     option("-g", "--group", default="")
@@ -108,7 +108,7 @@ def _create(given: argparse.Namespace) -> int:
 
 
 def _statuses(results: Sequence[tuple[str, int, str | None]], passing: set[ErrorCode]) -> int:
-    """Print a table with the outcome for each topic; status 1 where one has failed."""
+    """Print a table with the outcome for each topic, and return status 1 if any failed."""
     rows: list[tuple[str, str]] = []
     failed = 0
     for name, code, message in results:
@@ -211,7 +211,11 @@ def _failure(outcome: ApiError | None) -> tuple[int, str | None]:
 
 
 def _line_pattern(text: str) -> re.Pattern[str]:
-    """Return the expression of an input line. ToolError for a format that says more than the key and the value."""
+    """Return the regular expression of an input line.
+
+    Raises:
+        ToolError: The format has anything besides the key and the value.
+    """
     plain = _formatted(text, {"%k": "%k", "%v": "%v"})
     tokens = re.split(r"(%[kv])", plain.removesuffix("\n"))
     others = [match[0] for match in re.finditer(r"%[^%kv]", text)]
@@ -286,7 +290,7 @@ def _grouped(cluster: Cluster, given: argparse.Namespace) -> Iterator[Received]:
 
 
 def _read(cluster: Cluster, given: argparse.Namespace) -> Iterator[Received]:
-    """Records from an offset on, and up to one where the option names it."""
+    """Yield records from the start offset on, up to the stop offset if the option has one."""
     match = _OFFSET.fullmatch(given.offset)
     if match is None:
         raise ToolError(f"--offset {given.offset}: it is not one of start, end, N, +N, -N, START:STOP")

@@ -1,4 +1,4 @@
-"""kafka-server-start and kafka-server-stop: this broker in the place of Kafka's."""
+"""kafka-server-start and kafka-server-stop, which start and stop minibroker instead of Kafka."""
 
 import os
 import signal
@@ -17,17 +17,17 @@ _PROC: Final = "/proc"
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-server-start, or of kafka-server-stop, which has none."""
+    """Declare the options of kafka-server-start. kafka-server-stop has none."""
     if tool != _START:
         return Options(tool, "Stop the brokers of this user.")
     known = Options(tool, "Start minibroker: kafka-server-start [-daemon] server.properties [--override KEY=VALUE]")
-    known.flag("daemon", help="go to the background")
-    known.value("override", help="a property in the place of the file's", metavar="KEY=VALUE")
+    known.flag("daemon", help="run in the background")
+    known.value("override", help="a property that overrides the file's", metavar="KEY=VALUE")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Become the broker, or end all that run."""
+    """Replace this process with the broker, or stop all running brokers."""
     if known.tool != _START:
         if arguments:
             known.parse(arguments)
@@ -51,7 +51,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def stop(running: Iterable[tuple[int, Sequence[str]]]) -> int:
-    """End the brokers among the processes as Kafka's script does: with SIGTERM, and without waiting."""
+    """Send SIGTERM to the brokers among the processes without waiting for them, like Kafka's script."""
     found = [number for number, words in running if _is_broker(words)]
     if not found:
         out("No kafka server to stop")
@@ -73,7 +73,7 @@ def _is_broker(words: Sequence[str]) -> bool:
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:
-    """The processes of this user with their command lines."""
+    """Yield the process id and the command line of each process of this user."""
     if not os.path.isdir(_PROC):
         listed = subprocess.run(["ps", "-xo", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607 - where it lies depends on the system
         for line in listed.stdout.splitlines():

@@ -28,12 +28,12 @@ _LEAST_ITERATIONS: Final = 4096
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-storage."""
+    """Declare the options of kafka-storage."""
     known = Options(tool, "The Kafka storage tool: info, format or random-uuid.")
     known.value("config", "c", help="the broker's configuration", metavar="FILE")
     known.value("cluster-id", "t", help="the id of the cluster", metavar="ID")
     known.value("add-scram", "S", help="SCRAM-SHA-256=[name=alice,password=secret]", metavar="CREDENTIAL")
-    known.flag("ignore-formatted", "g", help="leave directories alone that are formatted already")
+    known.flag("ignore-formatted", "g", help="skip directories that are already formatted")
     known.value("release-version", "r", help="accepted", metavar="VERSION")
     known.value("feature", "f", help="accepted", metavar="FEATURE=LEVEL")
     known.flag("standalone", "s", help="accepted")
@@ -43,7 +43,7 @@ def options(tool: str) -> Options:
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run one of the three commands."""
+    """Run the command given on the command line."""
     values = known.parse(arguments)
     command = values.words[0] if values.words else ""
     if command == "random-uuid":
@@ -63,7 +63,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _random_uuid() -> str:
-    """A random id that no command line takes for an option."""
+    """Return a random id without a leading dash, which a command line would parse as an option."""
     while True:
         text = uuid_text(uuid.uuid4().bytes)
         if not text.startswith("-"):
@@ -127,7 +127,11 @@ def _format_directory(
 
 
 def _credential(text: str) -> tuple[str, str, dict[str, str]]:
-    """Mechanism, user and settings of --add-scram. ToolError names what is wrong with it."""
+    """Parse --add-scram into the mechanism, the user and the settings.
+
+    Raises:
+        ToolError: The value is invalid. The message says why.
+    """
     match = _SCRAM.fullmatch(text)
     if match is None:
         raise ToolError(f"Failed to parse {text}: it is not SCRAM-SHA-256=[name=...,password=...]")

@@ -1,4 +1,4 @@
-"""kafka-topics: create, list, describe, alter and delete topics (`org.apache.kafka.tools.TopicCommand`)."""
+"""kafka-topics: creates, lists, describes, alters and deletes topics (`org.apache.kafka.tools.TopicCommand`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -52,38 +52,38 @@ _PAGE: Final = 2000
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-topics."""
+    """Declare the options of kafka-topics."""
     known = Options(
         tool,
         "This tool helps to create, delete, describe, or change a topic.",
         without_arguments="Create, delete, describe, or change a topic.",
     )
     add_connection(known)
-    known.value("zookeeper", help="the broker of this machine takes its place", metavar="SERVERS")
+    known.value("zookeeper", help="a broker on this machine replaces ZooKeeper", metavar="SERVERS")
     known.flag("list", help="list the topics")
     known.flag("create", help="create a topic")
     known.flag("delete", help="delete topics")
-    known.flag("alter", help="raise the number of partitions of topics")
+    known.flag("alter", help="increase the number of partitions of topics")
     known.flag("describe", help="show partitions and configurations of topics")
     known.value("topic", help="the topic; a regular expression, except with --create")
     known.value("topic-id", help="the id of the topic to describe", metavar="ID")
-    known.value("config", help="a configuration of the new topic; may stand several times", metavar="NAME=VALUE")
+    known.value("config", help="a configuration of the new topic; repeatable", metavar="NAME=VALUE")
     known.value("delete-config", help="not supported", metavar="NAME")
-    known.value("partitions", help="the number of partitions; the broker's default for a new topic", type=int)
-    known.value("replication-factor", help="replicas of each partition; the broker's default otherwise", type=int)
+    known.value("partitions", help="the number of partitions (default: the broker's setting)", type=int)
+    known.value("replication-factor", help="the replicas of each partition (default: the broker's setting)", type=int)
     known.value("replica-assignment", help="the brokers of each partition: 0:1,1:2,...")
     for report in _REPORTS:
         known.flag(report, help="with --describe: only these partitions")
-    known.flag("topics-with-overrides", help="with --describe: only topics with configurations of their own")
-    known.flag("if-exists", help="no error when the topic does not exist")
-    known.flag("if-not-exists", help="no error when the topic exists")
+    known.flag("topics-with-overrides", help="with --describe: only topics that override configurations")
+    known.flag("if-exists", help="do not fail if the topic does not exist")
+    known.flag("if-not-exists", help="do not fail if the topic exists")
     known.flag("exclude-internal", help="leave out the internal topics")
-    known.value("partition-size-limit-per-response", help="accepted; pages of answers", type=int)
+    known.value("partition-size-limit-per-response", help="the maximum number of partitions per response", type=int)
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run the one action of the command line."""
+    """Run the action given on the command line."""
     values = known.parse(arguments)
     _check(values)
     action = {"create": _create, "list": _list, "alter": _alter, "describe": _describe, "delete": _delete}
@@ -282,7 +282,7 @@ class _Topic(NamedTuple):
 
 
 def describe(cluster: Cluster, values: Values, names: Sequence[str]) -> None:
-    """Print the topics of these names as the options of the command line ask."""
+    """Print the topics with these names as selected by the options."""
     if not names:
         return
     topics = _topics(cluster, names, values.number("partition-size-limit-per-response", _PAGE))
@@ -369,7 +369,12 @@ def _paged(cluster: Cluster, names: Sequence[str], page: int) -> list[_Topic]:
 
 
 def _sorted(partitions: Sequence[Any], *, known: bool) -> list[_Partition]:
-    """`known`: the answer says which replicas are eligible leaders."""
+    """Return the partitions sorted by index.
+
+    Args:
+        partitions: The partitions of a response.
+        known: Whether the response includes eligible leader replicas.
+    """
     return [
         _Partition(
             each.partition_index,
@@ -386,5 +391,5 @@ def _sorted(partitions: Sequence[Any], *, known: bool) -> list[_Partition]:
 def _moves(cluster: Cluster) -> dict[TopicPartition, Reassignment]:
     try:
         return list_reassignments(cluster)
-    except ApiError:  # Kafka shows topics also where it may not see reassignments, or the broker has none
+    except ApiError:  # As in Kafka, topics are shown even if reassignments are not authorized or not supported.
         return {}

@@ -1,4 +1,4 @@
-"""kafka-transactions: transactions, their producers, and those that hang (`TransactionsCommand`)."""
+"""kafka-transactions: shows transactions and producers, and aborts hanging transactions (`TransactionsCommand`)."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,10 +30,10 @@ _REQUIRED: Final = {
     "abort": ("topic", "partition"),
     "find-hanging": (),
 }
-"""The commands with the options that each needs."""
+"""The required options of each command."""
 _FORCE: Final = "forceTerminateTransaction"
 _KNOWN: Final = {**_REQUIRED, _FORCE: ("transactionalId",)}
-"""The commands of Kafka 3.9, whose messages name them, and of Kafka 4.3."""
+"""The commands of Kafka 3.9, which the error messages list, and the one added in Kafka 4.3."""
 _BATCH: Final = 500
 _MINUTE_MS: Final = 60_000
 _DEFAULT_MINUTES: Final = 15
@@ -77,7 +77,7 @@ class _Open(NamedTuple):
 
 
 def options(tool: str) -> Options:
-    """The options of kafka-transactions."""
+    """Declare the options of kafka-transactions."""
     known = Options(
         tool,
         "This tool is used to analyze the transactional state of producers in the cluster. It can be used to detect "
@@ -85,7 +85,7 @@ def options(tool: str) -> Options:
     )
     add_connection(known)
     known.value("duration-filter", help="list: only transactions open longer than this", type=int, metavar="MS")
-    known.value("transactional-id-pattern", help="list: only ids that match, since Kafka 4.1", metavar="PATTERN")
+    known.value("transactional-id-pattern", help="list: only ids that match (since Kafka 4.1)", metavar="PATTERN")
     known.value("transactional-id", help="describe: the transactional id", metavar="ID")
     known.value("transactionalId", help=f"{_FORCE}: the transactional id", metavar="ID")
     known.value("topic", help="the topic of describe-producers, abort and find-hanging")
@@ -95,12 +95,14 @@ def options(tool: str) -> Options:
     known.value("producer-id", help="abort, for brokers before 3.0: the producer", type=int, metavar="ID")
     known.value("producer-epoch", help="abort, for brokers before 3.0: its epoch", type=int, metavar="EPOCH")
     known.value("coordinator-epoch", help="abort, for brokers before 3.0: the coordinator's epoch", type=int)
-    known.value("max-transaction-timeout", help="find-hanging: 15 without it", type=int, metavar="MINUTES")
+    known.value(
+        "max-transaction-timeout", help="find-hanging: the minimum age (default: 15)", type=int, metavar="MINUTES"
+    )
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run one of the commands."""
+    """Run the command given on the command line."""
     values = known.parse(arguments)
     command = _command(known, values)
     if command == "find-hanging":
@@ -122,7 +124,11 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _command(known: Options, values: Values) -> str:
-    """The command of the command line. ToolError, after the usage, as argparse4j fails."""
+    """Return the command given on the command line.
+
+    Raises:
+        ToolError: The command line is invalid. The usage is printed first, as in argparse4j.
+    """
     word = values.words[0] if values.words else None
     if word is not None and word not in _KNOWN:
         choices = ", ".join(f"'{each}'" for each in _REQUIRED)
@@ -140,12 +146,12 @@ def _command(known: Options, values: Values) -> str:
 
 
 def _explained(message: str) -> AbstractContextManager[None]:
-    """Have failures begin with `message`."""
+    """Return a context manager that prefixes failures with `message`."""
     return retold(lambda error: f"{message}: {error.message}. Enable debug logging for additional detail.")
 
 
 def _terminate(cluster: Cluster, transactional_id: str) -> None:
-    """Abort the transaction of a producer, and fence it."""
+    """Abort a producer's transaction and fence the producer."""
     with _explained(f"Failed to force terminate transactionalId `{transactional_id}`"):
         Transactions(cluster, transactional_id, int(cluster.settings.milliseconds("request.timeout.ms") * 1000))
 
@@ -202,7 +208,7 @@ def _abort(cluster: Cluster, values: Values) -> None:
         for name in ("producer-epoch", "coordinator-epoch"):
             if not values.has(name):
                 raise ToolError(f"Missing required argument --{name}")
-        epoch = max(values.number("coordinator-epoch", 0), 0)  # -1 where the coordinator has written no marker yet
+        epoch = max(values.number("coordinator-epoch", 0), 0)  # It is -1 before the coordinator's first marker.
         marker = Marker(partition, values.number("producer-id", 0), values.number("producer-epoch", 0), epoch)
     with _explained(f"Failed to abort transaction {marker}"):
         abort(cluster, marker)
@@ -261,7 +267,7 @@ def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) ->
 
 
 def _hanging(cluster: Cluster, candidates: Sequence[_Open]) -> list[_Open]:
-    """The open transactions that no coordinator is going to end."""
+    """Return the open transactions that no coordinator will end."""
     producers = sorted({each.producer.producer_id for each in candidates})
     with _explained(f"Failed to list transactions for {len(producers)} producers"):
         listings = list_transactions(cluster, producer_ids=producers)
@@ -310,7 +316,7 @@ def _partition(values: Values) -> TopicPartition:
 
 
 def _optional(node: int | None) -> str:
-    """A broker as Java prints an Optional."""
+    """Return a broker id in the format of a Java Optional."""
     return "Optional.empty" if node is None else f"Optional[{node}]"
 
 

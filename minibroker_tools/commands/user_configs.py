@@ -1,4 +1,4 @@
-"""Quotas and SCRAM credentials, as kafka-configs changes and shows them."""
+"""Quotas and SCRAM credentials of kafka-configs."""
 
 import hashlib
 import re
@@ -47,7 +47,12 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 
 def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
-    """Set and remove the SCRAM credentials of a user. ToolError, ApiError."""
+    """Set and delete the SCRAM credentials of a user.
+
+    Raises:
+        ToolError: The user, a mechanism or a credential is invalid.
+        ApiError: The broker refused a change.
+    """
     if not user:
         raise ToolError(
             "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
@@ -87,7 +92,7 @@ def _credential(mechanism: str, text: str) -> tuple[int, str]:
 
 
 def describe_scram(cluster: Cluster, user: str | None) -> None:
-    """Print the mechanisms of a user's credentials, of all users for None."""
+    """Print the SCRAM mechanisms of a user, or of all users for None."""
     asked = None if user is None else [UserName(name=user)]
     response: DescribeUserScramCredentialsResponse = checked(
         cluster.ask_controller(DescribeUserScramCredentialsRequest(users=asked))
@@ -106,7 +111,12 @@ def describe_scram(cluster: Cluster, user: str | None) -> None:
 def alter_quotas(
     cluster: Cluster, entities: Sequence[tuple[str, str]], added: Mapping[str, str], deleted: Sequence[str]
 ) -> None:
-    """Set and remove quotas of users, clients or addresses. ToolError, ApiError."""
+    """Set and delete quotas of users, clients or IP addresses.
+
+    Raises:
+        ToolError: A quota name or value is invalid.
+        ApiError: The broker refused a change.
+    """
     kind = entities[0][0] if len(entities) == 1 else "clients"
     known = _QUOTAS["ips" if kind == "ips" else "users"]
     _refuse_unknown(kind, [name for name in added if name not in known], "added")

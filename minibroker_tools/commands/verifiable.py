@@ -1,4 +1,4 @@
-"""kafka-verifiable-producer and kafka-verifiable-consumer: clients of tests, whose events are lines of JSON."""
+"""kafka-verifiable-producer and kafka-verifiable-consumer: test clients that print their events as lines of JSON."""
 
 import json
 import time
@@ -24,25 +24,33 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
 def options(tool: str) -> Options:
-    """The options of either client."""
+    """Declare the options of the producer or the consumer."""
     return _producer_options(tool) if tool == _PRODUCER else _consumer_options(tool)
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Produce numbers, or consume, until the limit or a signal. ToolError for an option that cannot be served."""
+    """Produce numbers or consume records until the limit or a signal.
+
+    Raises:
+        ToolError: An option is not supported.
+    """
     values = known.parse(arguments)
     return _produce(values) if known.tool == _PRODUCER else _consume_all(values)
 
 
 def _print_event(name: str, **fields: object) -> None:
-    """Print an event as a line."""
+    """Print an event as a line of JSON."""
     event = {"timestamp": time.time_ns() // 1_000_000, "name": name, **fields}
     out(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
     flush()
 
 
 def _connection_of(values: Values, config: str) -> tuple[str, str | None]:
-    """Return the bootstrap servers and the file of properties, for which Kafka has two names each. UsageError."""
+    """Return the bootstrap servers and the properties file. Kafka has two option names for each.
+
+    Raises:
+        UsageError: The bootstrap servers are missing.
+    """
     servers = values.text("bootstrap-server") or values.text("broker-list")
     if servers is None:
         raise UsageError('Missing required argument "[bootstrap-server]"')
@@ -56,14 +64,14 @@ def _producer_options(tool: str) -> Options:
     known.value("topic", help="REQUIRED: produce to this topic")
     known.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
     known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
-    known.value("max-messages", help="produce this many records; without it until a signal", type=int)
-    known.value("throughput", help="records a second; -1 for no limit", type=int)
+    known.value("max-messages", help="produce this many records (default: until a signal)", type=int)
+    known.value("throughput", help="records per second; -1 for no limit", type=int)
     known.value("acks", help="-1, 0, 1 or all")
     known.value("producer.config", help="a file with properties of the producer", metavar="FILE")
-    known.value("command-config", help="the same, as in Kafka 4", metavar="FILE")
-    known.value("message-create-time", help="not supported: records have the time at which they are sent", type=int)
-    known.value("value-prefix", help="a number and a dot before each value", type=int)
-    known.value("repeating-keys", help="have keys from 0 to N - 1, again and again", type=int, metavar="N")
+    known.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
+    known.value("message-create-time", help="not supported: records are timestamped when they are sent", type=int)
+    known.value("value-prefix", help="prefix each value with this number and a dot", type=int)
+    known.value("repeating-keys", help="repeat the keys from 0 to N - 1", type=int, metavar="N")
     return known
 
 
@@ -90,7 +98,7 @@ def _produce(values: Values) -> int:
 
 
 class _Production:
-    """One run of the producer, and what was sent in it."""
+    """The state of a producer run."""
 
     def __init__(self, values: Values) -> None:
         self.topic = values.text("topic") or ""
@@ -133,16 +141,16 @@ def _consumer_options(tool: str) -> Options:
     known.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
     known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
     known.value("group-instance-id", help="the id of a static member")
-    known.value("max-messages", help="end after this many records; without it at a signal", type=int)
-    known.value("session-timeout", help="has no effect: it is 45000 ms", type=int)
-    known.flag("verbose", help="print each record, too")
-    known.flag("enable-autocommit", help="commit from time to time, not after each poll")
+    known.value("max-messages", help="stop after this many records (default: at a signal)", type=int)
+    known.value("session-timeout", help="has no effect: the timeout is always 45000 ms", type=int)
+    known.flag("verbose", help="also print each record")
+    known.flag("enable-autocommit", help="commit periodically instead of after each poll")
     known.value("reset-policy", help="earliest (the default), latest or none")
     known.value("assignment-strategy", help=f"{_RANGE}; others are not supported", metavar="CLASS")
     known.value("group-protocol", help="classic; consumer is not supported")
     known.value("group-remote-assignor", help="not supported")
     known.value("consumer.config", help="a file with properties of the consumer", metavar="FILE")
-    known.value("command-config", help="the same, as in Kafka 4", metavar="FILE")
+    known.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
     return known
 
 

@@ -1,8 +1,8 @@
-"""zookeeper-server-start and zookeeper-shell, behind which no ZooKeeper runs.
+"""zookeeper-server-start and zookeeper-shell, without a real ZooKeeper.
 
-Stacks of older releases start one and look only whether its port is open. So the server opens `clientPort`, answers
-the words that probes send, `ruok` and `srvr`, and closes every other connection at once. The shell shows the nodes that
-Kafka kept in ZooKeeper from the metadata of the broker of this machine.
+Stacks of older releases start a ZooKeeper and only check whether its port is open. The server opens `clientPort`,
+answers the probe commands `ruok` and `srvr`, and immediately closes every other connection. The shell shows the nodes
+that Kafka kept in ZooKeeper, built from the metadata of the broker on this machine.
 """
 
 import json
@@ -36,12 +36,12 @@ _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None p
 
 
 def options(tool: str) -> Options:
-    """The options of zookeeper-server-start or of zookeeper-shell."""
+    """Declare the options of zookeeper-server-start or zookeeper-shell."""
     if tool == _SERVER:
         known = Options(
             tool, "Open the port of a ZooKeeper and keep it open: zookeeper-server-start zookeeper.properties"
         )
-        known.flag("daemon", help="go to the background")
+        known.flag("daemon", help="run in the background")
         return known
     known = Options(
         tool, "Show what ZooKeeper would have of the broker of this machine: zookeeper-shell HOST:PORT [ls|get PATH]"
@@ -51,7 +51,7 @@ def options(tool: str) -> Options:
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Keep the port open until a signal ends it, or run the commands of the shell."""
+    """Keep the port open until a signal, or run the commands of the shell."""
     values = known.parse(arguments)
     return _run_server(values) if known.tool == _SERVER else _run_shell(values)
 
@@ -66,7 +66,7 @@ def _run_server(values: Values) -> int:
 
 
 def start_in_background(words: Sequence[str]) -> None:
-    """Start a program that outlives this one and writes nowhere."""
+    """Start a detached program without input or output."""
     subprocess.Popen(  # noqa: S603 - the words are our own, beside the path that the user names
         list(words),
         stdin=subprocess.DEVNULL,
@@ -103,7 +103,7 @@ def _serve(listener: socket.socket) -> int:
 
 
 def _take(selector: selectors.BaseSelector, listener: socket.socket, ready: object) -> None:
-    """Accept a connection, or answer the word of one and close it."""
+    """Accept a connection, or answer a connection's command and close it."""
     if ready is listener:
         peer, _ = listener.accept()
         selector.register(peer, selectors.EVENT_READ)
@@ -118,7 +118,11 @@ def _take(selector: selectors.BaseSelector, listener: socket.socket, ready: obje
 
 
 def _run_shell(values: Values) -> int:
-    """Run the command of the command line, or those of standard input. Status 1 for a node that does not exist."""
+    """Run the command on the command line, or the commands on standard input.
+
+    Returns:
+        The status of the last command: 1 for a node that does not exist, and 127 for an unknown command.
+    """
     if not values.words:
         raise UsageError("zookeeper-shell needs the address of a ZooKeeper")
     out(f"Connecting to {values.words[0]}")
