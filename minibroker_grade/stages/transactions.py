@@ -409,6 +409,6 @@ def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
         lambda: committed(b, group, topic, stable=True),
         lambda answer: answer.topics[0].partitions[0].error_code == 0,
         "0 NONE: no pending offsets",
-        lambda answer: shown("partitions[0].error_code", answer.topics[0].partitions[0].errorcode_of),
+        lambda answer: shown("partitions[0].error_code", answer.topics[0].partitions[0].error_code),
     )
     b.same(committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)
