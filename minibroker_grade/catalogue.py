@@ -27,7 +27,7 @@ STAGES: Final[tuple[Stage, ...]] = (
 # fmt: on
 
 
-def chosen(upto: str | None = None, only: str | None = None) -> list[Check]:
+def select_checks(upto: str | None = None, only: str | None = None) -> list[Check]:
     """Return the checks up to and including a stage, or the checks with this name or in this stage.
 
     Raises:
@@ -40,8 +40,8 @@ def chosen(upto: str | None = None, only: str | None = None) -> list[Check]:
     checks = [check for stage in STAGES[: last + 1] for check in stage.checks]
     if only is None:
         return checks
-    found = [check for check in checks if only in {check.name, check.stage}]
-    if not found:
-        known = [check.name for check in checks]
-        raise ValueError(f"--only {only}: there is no such check or stage{suggestion(only, [*known, *names])}")
-    return found
+    selected = [check for check in checks if only in {check.name, check.stage}]
+    if not selected:
+        check_names = [check.name for check in checks]
+        raise ValueError(f"--only {only}: there is no such check or stage{suggestion(only, [*check_names, *names])}")
+    return selected

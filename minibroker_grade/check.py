@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 LIMIT_S: Final = 60.0
 
-Function = Callable[["Subject"], None]
+CheckFunction = Callable[["Subject"], None]
 """A check function. It sends requests to the broker, and raises CheckFailedError or SkippedError."""
 
 
@@ -33,7 +33,7 @@ class Check:
     source: str
     look: str
     limit: float
-    function: Function
+    function: CheckFunction
 
 
 @dataclass(slots=True)
@@ -45,10 +45,10 @@ class Stage:
     about: str
     checks: list[Check] = field(default_factory=list[Check])
 
-    def check(self, source: str, *, look: str, limit: float = LIMIT_S) -> Callable[[Function], Function]:
+    def check(self, source: str, *, look: str, limit: float = LIMIT_S) -> Callable[[CheckFunction], CheckFunction]:
         """Return a decorator that adds a function as a check, with its name and docstring."""
 
-        def add(function: Function) -> Function:
+        def add(function: CheckFunction) -> CheckFunction:
             name = f"{self.name}/{function.__name__.replace('_', '-')}"
             teaches = " ".join((function.__doc__ or "").split())
             self.checks.append(Check(name, self.name, teaches, source, look, limit, function))
@@ -73,7 +73,7 @@ class CheckFailedError(Exception):
     def __init__(
         self,
         expected: str,
-        came: str,
+        actual: str,
         response: Any = None,
         path: str = "",
         value: Any = None,
@@ -81,9 +81,9 @@ class CheckFailedError(Exception):
         file: str = "",
         at: int = 0,
     ) -> None:
-        super().__init__(f"expected {expected}, came {came}")
+        super().__init__(f"expected {expected}, came {actual}")
         self.expected = expected
-        self.came = came
+        self.actual = actual
         self.response = response
         self.path = path
         self.value = value

@@ -15,13 +15,13 @@ from minibroker_protocol.errors import ProtocolError
 from minibroker_protocol.fields.frames import request_fields, response_fields
 from minibroker_protocol.fields.tree import ARRAY, ERROR, UNKNOWN, Node
 
-_MOST_FIELDS: Final = 30
-_MOST_LINES: Final = 16
-_MOST_VALUE: Final = 40
-_PER_LINE: Final = 16
+_MAX_FIELDS: Final = 30
+_MAX_LINES: Final = 16
+_MAX_VALUE_BYTES: Final = 40
+_BYTES_PER_LINE: Final = 16
 
 
-class _Place(NamedTuple):
+class _WrongByte(NamedTuple):
     """The first byte that differs from the expectation.
 
     Attributes:
@@ -35,25 +35,25 @@ class _Place(NamedTuple):
     field: str = ""
 
 
-_NOWHERE: Final = _Place("no single byte: see what was expected")
+_NO_SINGLE_BYTE: Final = _WrongByte("no single byte: see what was expected")
 
 
 def explain(check: Check, error: Exception, exchanges: list[Exchange]) -> dict[str, Any]:
     """Return the parts of a failure in reading order: sent, came, expected, why, byte, look."""
-    exchange = _exchange_of(error, exchanges)
-    came = error.came if isinstance(error, CheckFailedError) else str(error) or type(error).__name__
-    place = _place(error, exchange)
+    exchange = _find_exchange(error, exchanges)
+    actual = error.actual if isinstance(error, CheckFailedError) else str(error) or type(error).__name__
+    wrong_byte = _find_wrong_byte(error, exchange)
     return {
-        "sent": _lines(exchange, of_request=True) if exchange else ["nothing"],
-        "came": [came, *_what_came(error, exchange, place)],
+        "sent": _frame_lines(exchange, of_request=True) if exchange else ["nothing"],
+        "came": [actual, *_actual_lines(error, exchange, wrong_byte)],
         "expected": getattr(error, "expected", "a whole response that can be read"),
         "why": f"{check.teaches} ({check.source})",
-        "byte": place.words,
+        "byte": wrong_byte.words,
         "look": check.look,
     }
 
 
-def _exchange_of(error: Exception, exchanges: list[Exchange]) -> Exchange | None:
+def _find_exchange(error: Exception, exchanges: list[Exchange]) -> Exchange | None:
     response = error.response if isinstance(error, CheckFailedError) else None
     if response is not None:
         for exchange in reversed(exchanges):
@@ -66,67 +66,70 @@ def _exchange_of(error: Exception, exchanges: list[Exchange]) -> Exchange | None
     return exchanges[-1] if exchanges else None
 
 
-def _what_came(error: Exception, exchange: Exchange | None, place: _Place) -> list[str]:
+def _actual_lines(error: Exception, exchange: Exchange | None, wrong_byte: _WrongByte) -> list[str]:
     """Return the lines that show the wrong file or the response."""
     if isinstance(error, CheckFailedError) and error.file:
         try:
             with open(error.file, "rb") as file:
-                return [os.path.basename(error.file), *_hex(file.read(), place.at)]
+                return [os.path.basename(error.file), *_hex_lines(file.read(), wrong_byte.at)]
         except OSError:
             return []
-    return _lines(exchange, of_request=False, place=place) if exchange and exchange.received else []
+    return _frame_lines(exchange, of_request=False, wrong_byte=wrong_byte) if exchange and exchange.received else []
 
 
-def _lines(exchange: Exchange, *, of_request: bool, place: _Place = _NOWHERE) -> list[str]:
+def _frame_lines(exchange: Exchange, *, of_request: bool, wrong_byte: _WrongByte = _NO_SINGLE_BYTE) -> list[str]:
     """Return the lines that show the fields and the bytes of a frame."""
     frame = exchange.sent if of_request else exchange.received
     if of_request and int.from_bytes(frame[:4], "big") != len(frame) - 4:
-        return ["bytes that are no frame", *_hex(frame)]
+        return ["bytes that are no frame", *_hex_lines(frame)]
     try:
-        tree = _tree(exchange, of_request=of_request)
+        tree = _field_tree(exchange, of_request=of_request)
     except (ProtocolError, IndexError, ValueError):
         fields: list[str] = []
     else:
-        found = [(path, f"{path.removeprefix('body').lstrip('.')} = {text}") for path, text in _fields(tree, "")]
-        wrong = next((at for at, (path, _) in enumerate(found) if _is_part(place.field, path)), None)
-        shown = [f"{'>' if at == wrong else ' '} {line}" for at, (_, line) in enumerate(found)]
-        fields = [tree.name, *_window(shown, wrong, _MOST_FIELDS, "fields")]
-    return [*fields, *_hex(frame, None if of_request else place.at)]
+        values = [(path, f"{path.removeprefix('body').lstrip('.')} = {text}") for path, text in _iter_fields(tree, "")]
+        wrong = next((index for index, (path, _) in enumerate(values) if _is_part(wrong_byte.field, path)), None)
+        marked = [f"{'>' if index == wrong else ' '} {line}" for index, (_, line) in enumerate(values)]
+        fields = [tree.name, *_limit_lines(marked, wrong, _MAX_FIELDS, "fields")]
+    return [*fields, *_hex_lines(frame, None if of_request else wrong_byte.at)]
 
 
-def _tree(exchange: Exchange, *, of_request: bool) -> Node:
+def _field_tree(exchange: Exchange, *, of_request: bool) -> Node:
     if of_request:
         return request_fields(exchange.sent)
     return response_fields(exchange.key, exchange.version, exchange.received)
 
 
-def _fields(node: Node, path: str) -> Iterator[tuple[str, str]]:
+def _iter_fields(node: Node, path: str) -> Iterator[tuple[str, str]]:
     """Yield the path and the value of each field, with small array elements as a single field."""
     for child in node.children or ():
-        place = f"{path}{child.name}" if child.name.startswith("[") else f"{path}.{child.name}".lstrip(".")
+        child_path = f"{path}{child.name}" if child.name.startswith("[") else f"{path}.{child.name}".lstrip(".")
         if child.type in {ERROR, UNKNOWN}:
             yield f"{path}.{child.name}", f"from byte {child.start} on, not read: {child.value}"
         if child.name.startswith("("):
             continue
-        named = [each for each in child.children or () if not each.name.startswith("(")]
-        if child.name.startswith("[") and named and not any(map(_is_wide, named)):
-            yield place, ", ".join(f"{each.name} {_text(each)}" for each in named if each.name != "tagged_fields")
-        elif named:
-            yield from _fields(child, place)
-        elif child.name != "tagged_fields" and place != "body":
-            yield place, _text(child)
+        named_children = [field for field in child.children or () if not field.name.startswith("(")]
+        if child.name.startswith("[") and named_children and not any(map(_is_wide, named_children)):
+            yield (
+                child_path,
+                ", ".join(f"{field.name} {_text(field)}" for field in named_children if field.name != "tagged_fields"),
+            )
+        elif named_children:
+            yield from _iter_fields(child, child_path)
+        elif child.name != "tagged_fields" and child_path != "body":
+            yield child_path, _text(child)
 
 
-def _is_part(one: str, other: str) -> bool:
+def _is_part(first_path: str, second_path: str) -> bool:
     """Return whether either field path is a prefix of the other."""
-    return bool(one) and (one.startswith(other) or other.startswith(one))
+    return bool(first_path) and (first_path.startswith(second_path) or second_path.startswith(first_path))
 
 
 def _is_wide(node: Node) -> bool:
     """Return whether a field is more than a number, a string or an empty array."""
     if node.type.endswith(ARRAY):
         return bool(node.value)
-    return node.type in {ERROR, UNKNOWN} or any(not each.name.startswith("(") for each in node.children or ())
+    return node.type in {ERROR, UNKNOWN} or any(not child.name.startswith("(") for child in node.children or ())
 
 
 def _text(node: Node) -> str:
@@ -134,83 +137,83 @@ def _text(node: Node) -> str:
     if node.type.endswith(ARRAY):
         return "null" if value is None else "[]" if value == 0 else f"{value} elements"
     if isinstance(value, memoryview | bytes):
-        data, size = bytes(cast("memoryview", value)[:_MOST_VALUE]), node.end - node.start
+        data, size = bytes(cast("memoryview", value)[:_MAX_VALUE_BYTES]), node.end - node.start
         text = repr(data) if data.isascii() and data.decode().isprintable() else data.hex(" ")
-        return text if size <= _MOST_VALUE else f"{text} ... in {size} bytes"
+        return text if size <= _MAX_VALUE_BYTES else f"{text} ... in {size} bytes"
     text = json.dumps(value, default=str, ensure_ascii=False)
     if node.name == "api_key" and value in set(ApiKey):
         return f"{text} {ApiKey(value).message}"
     return f"{text} {node.note}" if node.note and node.name.endswith(("error_code", "api_key")) else text
 
 
-def _window(lines: list[str], at: int | None, most: int, kind: str) -> list[str]:
-    """Return at most `most` lines: the first ones, and those around the line `at`."""
-    if len(lines) <= most:
+def _limit_lines(lines: list[str], at: int | None, limit: int, kind: str) -> list[str]:
+    """Return at most `limit` lines: the first ones, and those around the line `at`."""
+    if len(lines) <= limit:
         return lines
-    if at is None or at < most - 2:
-        return [*lines[:most], f"  ... and {kind}: {len(lines) - most} more"]
-    begin = at - most // 4
-    end = at + most // 4
-    rest = [f"  ... and {kind}: {len(lines) - end} more"] if len(lines) > end else []
-    return [*lines[: most // 2], f"  ... {kind}: {begin - most // 2} more", *lines[begin:end], *rest]
+    if at is None or at < limit - 2:
+        return [*lines[:limit], f"  ... and {kind}: {len(lines) - limit} more"]
+    window_start = at - limit // 4
+    end = at + limit // 4
+    trailer = [f"  ... and {kind}: {len(lines) - end} more"] if len(lines) > end else []
+    return [*lines[: limit // 2], f"  ... {kind}: {window_start - limit // 2} more", *lines[window_start:end], *trailer]
 
 
-def _hex(data: bytes, at: int | None = None) -> list[str]:
+def _hex_lines(data: bytes, at: int | None = None) -> list[str]:
     """Return a hex dump with 16 bytes per line. The line with the position `at` is marked."""
-    wrong = None if at is None else at // _PER_LINE
+    marked_line = None if at is None else at // _BYTES_PER_LINE
     lines = [
-        f"{'>' if number == wrong else ' '} {start:6}  {data[start : start + _PER_LINE].hex(' ')}"
-        for number, start in enumerate(range(0, len(data), _PER_LINE))
+        f"{'>' if number == marked_line else ' '} {start:6}  {data[start : start + _BYTES_PER_LINE].hex(' ')}"
+        for number, start in enumerate(range(0, len(data), _BYTES_PER_LINE))
     ]
-    return _window(lines, wrong, _MOST_LINES, f"lines of {_PER_LINE} bytes")
+    return _limit_lines(lines, marked_line, _MAX_LINES, f"lines of {_BYTES_PER_LINE} bytes")
 
 
-def _place(error: Exception, exchange: Exchange | None) -> _Place:
+def _find_wrong_byte(error: Exception, exchange: Exchange | None) -> _WrongByte:
     """Return the first wrong byte."""
     if isinstance(error, CheckFailedError) and error.file:
         note = f", {error.path}" if error.path else ""
-        return _Place(f"byte {error.at} of {os.path.basename(error.file)}{note}", error.at)
+        return _WrongByte(f"byte {error.at} of {os.path.basename(error.file)}{note}", error.at)
     if exchange is None or not exchange.received:
-        return _Place("none: no byte of a response came")
+        return _WrongByte("none: no byte of a response came")
     if isinstance(error, BrokenAnswerError):
-        return _broken_place(error, exchange)
+        return _find_broken_byte(error, exchange)
     if not isinstance(error, CheckFailedError) or error.response is not exchange.response or not error.path:
-        return _NOWHERE
-    return _field_place(error, exchange)
+        return _NO_SINGLE_BYTE
+    return _find_wrong_field_byte(error, exchange)
 
 
-def _field_place(error: CheckFailedError, exchange: Exchange) -> _Place:
-    found = _node(exchange, error.path)
-    expected = _as_expected(exchange, error) if error.value is not None else None
-    at = first_difference(expected, exchange.received) if expected is not None else None
-    if expected is not None and at is not None and at < 4:  # noqa: PLR2004 - the length differs since the field does
-        rest = first_difference(expected[4:], exchange.received[4:])
-        at = None if rest is None else rest + 4
+def _find_wrong_field_byte(error: CheckFailedError, exchange: Exchange) -> _WrongByte:
+    node = _find_node(exchange, error.path)
+    expected = _expected_frame(exchange, error) if error.value is not None else None
+    position = first_difference(expected, exchange.received) if expected is not None else None
+    if expected is not None and position is not None and position < 4:  # noqa: PLR2004 - the length differs since the field does
+        position_after_length = first_difference(expected[4:], exchange.received[4:])
+        position = None if position_after_length is None else position_after_length + 4
     field = f"body.{error.path}"
-    if expected is None or at is None:
-        if found is None:
-            return _Place(f"in {error.path}", None, field)
-        return _Place(f"byte {found.start}, where {error.path} begins", found.start, field)
-    ours = f"{expected[at]:02x}" if at < len(expected) else "nothing"
-    theirs = f"{exchange.received[at]:02x}" if at < len(exchange.received) else "nothing"
-    return _Place(f"byte {at}, in {error.path}: {theirs} instead of {ours}", at, field)
+    if expected is None or position is None:
+        if node is None:
+            return _WrongByte(f"in {error.path}", None, field)
+        return _WrongByte(f"byte {node.start}, where {error.path} begins", node.start, field)
+    expected_hex = f"{expected[position]:02x}" if position < len(expected) else "nothing"
+    actual_hex = f"{exchange.received[position]:02x}" if position < len(exchange.received) else "nothing"
+    return _WrongByte(f"byte {position}, in {error.path}: {actual_hex} instead of {expected_hex}", position, field)
 
 
-def _broken_place(error: BrokenAnswerError, exchange: Exchange) -> _Place:
+def _find_broken_byte(error: BrokenAnswerError, exchange: Exchange) -> _WrongByte:
     if error.byte is not None:
-        return _Place(f"byte {error.byte}{error.where}", error.byte, error.field)
+        return _WrongByte(f"byte {error.byte}{error.where}", error.byte, error.field)
     with contextlib.suppress(ProtocolError, IndexError, ValueError):
-        for leaf in _tree(exchange, of_request=False).leaves():
+        for leaf in _field_tree(exchange, of_request=False).leaves():
             if leaf.type == ERROR:
-                return _Place(
+                return _WrongByte(
                     f"byte {leaf.start}: what stands there cannot be read, or it stands too early", leaf.start
                 )
-    return _NOWHERE
+    return _NO_SINGLE_BYTE
 
 
-def _node(exchange: Exchange, path: str) -> Node | None:
+def _find_node(exchange: Exchange, path: str) -> Node | None:
     try:
-        node = _tree(exchange, of_request=False).find("body")
+        node = _field_tree(exchange, of_request=False).find("body")
         for name, index in STEP.findall(path):
             node = node.find(name or f"[{index}]")
     except (KeyError, ProtocolError, IndexError, ValueError):
@@ -218,13 +221,13 @@ def _node(exchange: Exchange, path: str) -> Node | None:
     return node
 
 
-def _as_expected(exchange: Exchange, error: CheckFailedError) -> bytes | None:
+def _expected_frame(exchange: Exchange, error: CheckFailedError) -> bytes | None:
     """Return the response frame with the expected value in the wrong field, or None if the field cannot hold it."""
-    holder, name = _holder(exchange.response, error.path)
+    holder, name = _find_holder(exchange.response, error.path)
     if not name:
         return None
     out = bytearray(exchange.received[: _body_start(exchange)])
-    came = getattr(holder, name)
+    actual = getattr(holder, name)
     try:
         setattr(holder, name, error.value)
         encode(exchange.response, exchange.version, out, [])
@@ -232,11 +235,11 @@ def _as_expected(exchange: Exchange, error: CheckFailedError) -> bytes | None:
         return None
     finally:
         with contextlib.suppress(AttributeError):  # Some structures are immutable.
-            setattr(holder, name, came)
+            setattr(holder, name, actual)
     return bytes(out)
 
 
-def _holder(response: Any, path: str) -> tuple[Any, str]:
+def _find_holder(response: Any, path: str) -> tuple[Any, str]:
     steps = STEP.findall(path)
     value = response
     for name, index in steps[:-1]:
@@ -245,5 +248,5 @@ def _holder(response: Any, path: str) -> tuple[Any, str]:
 
 
 def _body_start(exchange: Exchange) -> int:
-    body = _tree(exchange, of_request=False).find("body")
+    body = _field_tree(exchange, of_request=False).find("body")
     return body.start

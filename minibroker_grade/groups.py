@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from minibroker_grade.subject import Subject, shown
+from minibroker_grade.subject import Subject, field_text
 from minibroker_grade.wire import Wire
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.groups import (
@@ -27,7 +27,7 @@ from minibroker_protocol.messages.offsets import (
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SESSION_MS: Final = 30000
-STARTING: Final = {
+STARTING_ERRORS: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -35,21 +35,21 @@ STARTING: Final = {
 """Errors of a coordinator that is not ready yet. Clients retry after these errors."""
 
 
-def code_of(answer: Any) -> str:
+def code_text(answer: Any) -> str:
     """Return the error code of a response with its name."""
-    return shown("error_code", answer.error_code)
+    return field_text("error_code", answer.error_code)
 
 
 def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
     """Wait until the coordinator of a group or transactional id is available and has loaded its log."""
     request = FindCoordinatorRequest(key=key, key_type=kind)
-    b.until(lambda: b.ask(request), lambda found: found.error_code not in STARTING, "a coordinator", code_of)
+    b.until(lambda: b.ask(request), lambda answer: answer.error_code not in STARTING_ERRORS, "a coordinator", code_text)
     if kind == GROUP:
         b.until(
             lambda: b.ask(HeartbeatRequest(group_id=key, generation_id=0, member_id="x")),
-            lambda found: found.error_code not in STARTING,
+            lambda answer: answer.error_code not in STARTING_ERRORS,
             "a coordinator that has loaded its log",
-            code_of,
+            code_text,
         )
 
 
@@ -85,7 +85,7 @@ class Member:
         """Send a JoinGroup request without waiting for the response."""
         self.wire.send(self.join_request(), self.b.newest(JoinGroupRequest))
 
-    def joined(self) -> Any:
+    def receive_join(self) -> Any:
         """Return the response to the JoinGroup request, and store its member id and generation."""
         answer = self.wire.receive()
         if answer.member_id:
@@ -97,22 +97,24 @@ class Member:
     def join(self) -> Any:
         """Join the group, repeating the request with the member id assigned by the coordinator (KIP-394)."""
         self.send_join()
-        answer = self.joined()
+        answer = self.receive_join()
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.send_join()
-            answer = self.joined()
+            answer = self.receive_join()
         self.b.same(answer, "error_code", 0, "a member to work with")
         return answer
 
     def sync_request(self, **assignments: bytes) -> SyncGroupRequest:
         """Return a SyncGroup request. The leader passes the assignments by member id."""
-        given = [SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in assignments.items()]
+        group_assignments = [
+            SyncGroupRequestAssignment(member_id=member_id, assignment=data) for member_id, data in assignments.items()
+        ]
         return SyncGroupRequest(
             group_id=self.group,
             generation_id=self.generation,
             member_id=self.member_id,
             group_instance_id=self.instance,
-            assignments=given,
+            assignments=group_assignments,
         )
 
     def sync(self, **assignments: bytes) -> Any:
@@ -135,7 +137,7 @@ class Member:
         request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[identity])
         return self.b.ask(request, wire=self.wire)
 
-    def settle(self) -> "Member":
+    def join_alone(self) -> "Member":
         """Join as the only member and sync, so that the group is stable."""
         self.join()
         self.b.same(self.sync(**{self.member_id: b"all"}), "error_code", 0, "a stable group to work with")
@@ -149,7 +151,7 @@ def new_group(b: Subject) -> str:
     return name
 
 
-def commit(
+def commit_offset(
     b: Subject, group: str, topic: str, offset: int, member: str = "", generation: int = -1, text: str | None = ""
 ) -> Any:
     """Commit an offset for partition 0 and return the response."""
@@ -163,7 +165,7 @@ def commit(
     return b.ask(request)
 
 
-def committed(b: Subject, group: str, topic: str | None, *, stable: bool = False) -> Any:
+def fetch_committed(b: Subject, group: str, topic: str | None, *, stable: bool = False) -> Any:
     """Return the OffsetFetch response for partition 0, or for all committed offsets of the group."""
     topics = None if topic is None else [OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
     request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)

@@ -12,12 +12,12 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Final
 
-from minibroker_grade.wire import Address, answers
+from minibroker_grade.wire import Address, answers_api_versions
 
 _PAUSE_S: Final = 0.05
 _ANSWER_S: Final = 5.0
 START_LIMIT_S: Final = 120.0
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_END_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that end the grader. It stops the broker that it started first."""
 
 
@@ -46,7 +46,7 @@ class BrokerProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._is_forking = False
         self._is_leaving = False
-        self._asked_to_end = 0
+        self._end_signal = 0
 
     @contextlib.contextmanager
     def running(self) -> Generator[None]:
@@ -58,7 +58,7 @@ class BrokerProcess:
             SystemExit: SIGINT, SIGTERM or SIGHUP arrived. A second signal kills the broker with SIGKILL.
         """
         in_main = threading.current_thread() is threading.main_thread()  # Only the main thread can set signal handlers.
-        before = {number: signal.signal(number, self._on_signal) for number in _ENDING} if in_main else {}
+        before = {number: signal.signal(number, self._on_signal) for number in _END_SIGNALS} if in_main else {}
         try:
             self.start()
             yield
@@ -82,10 +82,10 @@ class BrokerProcess:
             )
         finally:
             self._is_forking = False
-        if self._asked_to_end:
-            raise SystemExit(128 + self._asked_to_end)
+        if self._end_signal:
+            raise SystemExit(128 + self._end_signal)
         end = time.monotonic() + START_LIMIT_S
-        while not answers(self.address, _ANSWER_S):
+        while not answers_api_versions(self.address, _ANSWER_S):
             if self._child.poll() is not None:
                 raise ValueError(f"--start: the broker has ended with status {self._child.returncode}")
             if time.monotonic() > end:
@@ -95,21 +95,21 @@ class BrokerProcess:
 
     def stop(self) -> None:
         """Stop the broker with SIGTERM, or with SIGKILL if it does not exit in time."""
-        self._end(signal.SIGTERM)
+        self._end_process(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the broker with SIGKILL."""
-        self._end(signal.SIGKILL)
+        self._end_process(signal.SIGKILL)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        is_leaving = self._is_leaving or self._asked_to_end
-        self._asked_to_end = number
-        if is_leaving:
+        is_repeated = self._is_leaving or self._end_signal
+        self._end_signal = number
+        if is_repeated:
             self._send(signal.SIGKILL)
         elif not self._is_forking:  # start() raises it once the child's id is available.
             raise SystemExit(128 + number)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end_process(self, number: signal.Signals) -> None:
         if self._child is None:
             return
         end = time.monotonic() + START_LIMIT_S
@@ -135,7 +135,7 @@ class BrokerProcess:
 
 def free_port() -> int:
     """Return a free TCP port."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port

@@ -26,7 +26,8 @@ LATEST: Final = -1
 def new_records(*values: str, key: str | None = None, start: int = TIME) -> list[NewRecord]:
     """Return records with these values, one millisecond apart."""
     return [
-        NewRecord(None if key is None else key.encode(), value.encode(), start + at) for at, value in enumerate(values)
+        NewRecord(None if key is None else key.encode(), value.encode(), start + index)
+        for index, value in enumerate(values)
     ]
 
 
@@ -71,7 +72,7 @@ def fetch_request(  # noqa: PLR0913 - one argument for each field that a check d
     session_epoch: int = -1,
 ) -> FetchRequest:
     """Return a Fetch request for one partition. `wait` is in milliseconds."""
-    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=partition_max)
+    fetch_partition = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=partition_max)
     return FetchRequest(
         max_wait_ms=wait,
         min_bytes=min_bytes,
@@ -79,7 +80,7 @@ def fetch_request(  # noqa: PLR0913 - one argument for each field that a check d
         isolation_level=int(committed),
         session_id=session_id,
         session_epoch=session_epoch,
-        topics=[FetchTopic(topic=topic, partitions=[asked])],
+        topics=[FetchTopic(topic=topic, partitions=[fetch_partition])],
     )
 
 
@@ -118,11 +119,11 @@ def offset_of(b: Subject, topic: str, timestamp: int, version: int | None = None
     return b.ask(request, version)
 
 
-def has_values(b: Subject, answer: Any, values: Sequence[str]) -> None:
+def check_values(b: Subject, answer: Any, values: Sequence[str]) -> None:
     """Check that the first partition of a Fetch response has records with these values."""
     b.equal(values_of(records_in(answer)), values, "the values", answer, RECORDS)
 
 
-def ends_at(b: Subject, topic: str, offset: int) -> None:
+def check_end(b: Subject, topic: str, offset: int) -> None:
     """Check that the log end offset of partition 0 is `offset`."""
     b.same(offset_of(b, topic, LATEST), OFFSET, offset)

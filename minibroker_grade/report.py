@@ -21,7 +21,7 @@ class Report:
         junit_file: The JUnit XML file, or None, written like the JSON file.
     """
 
-    def __init__(self, address: str, chosen: int, json_file: str | None, junit_file: str | None) -> None:
+    def __init__(self, address: str, selected: int, json_file: str | None, junit_file: str | None) -> None:
         """Write the files without results.
 
         Raises:
@@ -29,7 +29,7 @@ class Report:
         """
         self.results: list[Result] = []
         self._address = address
-        self._chosen = chosen
+        self._selected = selected
         self._json_file = json_file
         self._junit_file = junit_file
         self._write()
@@ -53,13 +53,13 @@ class Report:
 
     def json(self) -> str:
         """Return all results as one JSON object."""
-        checks = [_as_dict(result) for result in self.results]
-        return json.dumps({"broker": self._address, "chosen": self._chosen, "checks": checks}, indent=2) + "\n"
+        checks = [_result_json(result) for result in self.results]
+        return json.dumps({"broker": self._address, "chosen": self._selected, "checks": checks}, indent=2) + "\n"
 
     def _write(self, *, is_end: bool = False) -> None:
         for path, content in ((self._json_file, self.json), (self._junit_file, self._junit)):
             if path is not None and (is_end or not _is_device(path)):
-                _replace(path, content())
+                _replace_file(path, content())
 
     def _junit(self) -> str:
         return as_junit(self._address, self.results)
@@ -70,32 +70,32 @@ def failure_text(result: Result) -> str:
     failure = result.failure
     head = "the broker died" if result.outcome == "died" else "failed"
     lines = [f"{result.check.name}: {head}" + (f": {result.reason}" if result.outcome == "died" else "")]
-    lines += ["  sent:", *_indented(failure["sent"])]
-    lines += ["  came:", *_indented(failure["came"])]
+    lines += ["  sent:", *_indent_lines(failure["sent"])]
+    lines += ["  came:", *_indent_lines(failure["came"])]
     lines += [f"  expected: {failure['expected']}", f"  why: {failure['why']}"]
     lines += [f"  first byte that differs: {failure['byte']}", f"  look next: {failure['look']}"]
     return "\n".join(lines)
 
 
-def summary(stages: Sequence[Stage], results: Sequence[Result], chosen: int) -> str:
-    """Return one line per stage and a total. `chosen` is the number of selected checks."""
-    lines = [f"stopped after {len(results)} of {chosen} checks"] if len(results) < chosen else []
+def summary(stages: Sequence[Stage], results: Sequence[Result], selected: int) -> str:
+    """Return one line per stage and a total. `selected` is the number of selected checks."""
+    lines = [f"stopped after {len(results)} of {selected} checks"] if len(results) < selected else []
     for stage in stages:
-        mine = [result for result in results if result.check.stage == stage.name]
-        if mine:
-            lines.append(f"{stage.title:24} {_counts(mine)}")
-    lines.append(f"{'all':24} {_counts(results)}")
+        stage_results = [result for result in results if result.check.stage == stage.name]
+        if stage_results:
+            lines.append(f"{stage.title:24} {_counts_text(stage_results)}")
+    lines.append(f"{'all':24} {_counts_text(results)}")
     reasons: dict[str, list[str]] = {}
     for result in results:
         if result.outcome == "skipped":
             reasons.setdefault(result.reason, []).append(result.check.name)
     for reason, names in reasons.items():
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 - a line's worth
-        lines.append(f"skipped, {reason}: {', '.join(names[:3])}{more}")
+        others = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 - a line's worth
+        lines.append(f"skipped, {reason}: {', '.join(names[:3])}{others}")
     return "\n".join(lines)
 
 
-def _as_dict(result: Result) -> dict[str, Any]:
+def _result_json(result: Result) -> dict[str, Any]:
     return {
         "name": result.check.name,
         "stage": result.check.stage,
@@ -112,7 +112,7 @@ def _is_device(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
-def _replace(path: str, content: str) -> None:
+def _replace_file(path: str, content: str) -> None:
     """Replace the file atomically, so that a kill leaves either the old or the new content.
 
     Raises:
@@ -134,9 +134,9 @@ def as_junit(address: str, results: Sequence[Result]) -> str:
     suites: dict[str, list[Result]] = {}
     for result in results:
         suites.setdefault(result.check.stage, []).append(result)
-    for stage, mine in suites.items():
-        suite = ET.SubElement(root, "testsuite", {"name": stage, **_numbers(mine)})
-        for result in mine:
+    for stage, stage_results in suites.items():
+        suite = ET.SubElement(root, "testsuite", {"name": stage, **_suite_attributes(stage_results)})
+        for result in stage_results:
             name = result.check.name.partition("/")[2]
             case = ET.SubElement(suite, "testcase", classname=f"grade.{stage}", name=name, time=f"{result.seconds:.3f}")
             if result.outcome == "skipped":
@@ -145,11 +145,11 @@ def as_junit(address: str, results: Sequence[Result]) -> str:
                 failure = ET.SubElement(case, "failure", message=result.reason)
                 failure.text = failure_text(result)
     ET.indent(root)
-    written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return written.decode() + "\n"
+    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return xml.decode() + "\n"
 
 
-def _numbers(results: Sequence[Result]) -> dict[str, str]:
+def _suite_attributes(results: Sequence[Result]) -> dict[str, str]:
     counts: dict[str, Any] = {
         "tests": len(results),
         "failures": sum(result.has_failed for result in results),
@@ -159,12 +159,12 @@ def _numbers(results: Sequence[Result]) -> dict[str, str]:
     return {name: str(value) for name, value in counts.items()}
 
 
-def _counts(results: Sequence[Result]) -> str:
+def _counts_text(results: Sequence[Result]) -> str:
     counted = [result for result in results if result.outcome != "skipped"]
     passed = sum(result.outcome == "passed" for result in counted)
     skipped = len(results) - len(counted)
     return f"{passed} of {len(counted)}" + (f", {skipped} skipped" if skipped else "")
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
+def _indent_lines(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]

@@ -11,12 +11,12 @@ from minibroker_grade.check import Check, CheckFailedError, SkippedError
 from minibroker_grade.explaining import explain
 from minibroker_grade.process import BrokerProcess
 from minibroker_grade.subject import Subject
-from minibroker_grade.wire import Address, BrokenAnswerError, answers
+from minibroker_grade.wire import Address, BrokenAnswerError, answers_api_versions
 from minibroker_protocol.errors import ProtocolError
 
 _ANSWER_S: Final = 5.0
 
-_LACKING: Final = (LookupError, AttributeError, TypeError, ValueError, StopIteration, struct.error)
+_MISSING_ELEMENT_ERRORS: Final = (LookupError, AttributeError, TypeError, ValueError, StopIteration, struct.error)
 """Exceptions raised by a check that reads an element missing in the response."""
 
 Outcome = Literal["passed", "failed", "skipped", "died"]
@@ -55,20 +55,20 @@ class Target:
     process: BrokerProcess | None = None
 
 
-def run(target: Target, checks: Sequence[Check], done: Callable[[Result], None]) -> list[Result]:
-    """Run the checks, and pass each result to `done` immediately.
+def run(target: Target, checks: Sequence[Check], report: Callable[[Result], None]) -> list[Result]:
+    """Run the checks, and pass each result to `report` immediately.
 
     If a check kills the broker, the broker is restarted. Without its process, the remaining checks are skipped.
     """
     results: list[Result] = []
-    for at, check in enumerate(checks):
+    for index, check in enumerate(checks):
         result = run_check(target, check)
         results.append(result)
-        done(result)
-        if result.outcome == "died" and not _restarted(target):
-            for left in _unreached(checks[at + 1 :], check):
-                results.append(left)
-                done(left)
+        report(result)
+        if result.outcome == "died" and not _restart(target):
+            for skipped in _skipped_results(checks[index + 1 :], check):
+                results.append(skipped)
+                report(skipped)
             break
     return results
 
@@ -84,19 +84,19 @@ def run_check(target: Target, check: Check) -> Result:
         check.function(subject)
     except SkippedError as skipped:
         outcome, reason = "skipped", str(skipped)
-    except (CheckFailedError, BrokenAnswerError, ProtocolError, OSError, *_LACKING) as error:
-        if isinstance(error, _LACKING):
+    except (CheckFailedError, BrokenAnswerError, ProtocolError, OSError, *_MISSING_ELEMENT_ERRORS) as error:
+        if isinstance(error, _MISSING_ELEMENT_ERRORS):
             error = CheckFailedError("all elements that were asked for", "a response that lacks some of them")
         outcome, reason = "failed", str(error)
         failure = explain(check, error, subject.exchanges)
-        if gone := _gone(target.address, subject.deadline, min(check.limit, _ANSWER_S)):
-            outcome, reason = "died", f"the broker at {target.address[0]}:{target.address[1]} {gone}"
+        if problem := _unavailable_reason(target.address, subject.deadline, min(check.limit, _ANSWER_S)):
+            outcome, reason = "died", f"the broker at {target.address[0]}:{target.address[1]} {problem}"
     finally:
         subject.close()
     return Result(check, outcome, reason, failure, time.monotonic() - start)
 
 
-def is_alive(address: Address) -> bool:
+def accepts_connections(address: Address) -> bool:
     """Return whether the broker accepts a connection."""
     try:
         socket.create_connection(address, timeout=_ANSWER_S).close()
@@ -105,20 +105,20 @@ def is_alive(address: Address) -> bool:
     return True
 
 
-def _gone(address: Address, deadline: float, patience: float) -> str:
+def _unavailable_reason(address: Address, deadline: float, patience: float) -> str:
     """Return the reason why the broker is unavailable, or an empty string.
 
     A request is sent only if the check has reached its time limit. Otherwise every check would wait for a silent
     broker.
     """
-    if not is_alive(address):
+    if not accepts_connections(address):
         return "accepts no connection any more"
-    if time.monotonic() > deadline and not answers(address, patience):
+    if time.monotonic() > deadline and not answers_api_versions(address, patience):
         return f"accepts connections, but has not answered ApiVersions for {patience:g} seconds"
     return ""
 
 
-def _restarted(target: Target) -> bool:
+def _restart(target: Target) -> bool:
     if target.process is None:
         return False
     target.process.kill()
@@ -129,6 +129,6 @@ def _restarted(target: Target) -> bool:
     return True
 
 
-def _unreached(checks: Iterable[Check], killer: Check) -> list[Result]:
+def _skipped_results(checks: Iterable[Check], killer: Check) -> list[Result]:
     reason = f"the broker is gone since {killer.name}"
     return [Result(check, "skipped", reason, {}, 0.0) for check in checks]

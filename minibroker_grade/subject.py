@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from minibroker_grade.process import BrokerProcess
 
 _PAUSE_S: Final = 0.02
-_MOST_BYTES: Final = 40
-_MOST_TEXT: Final = 400
+_MAX_BYTES: Final = 40
+_MAX_TEXT: Final = 400
 # fmt: off
-_NEWEST: Final = {
+_NEWEST_VERSIONS: Final = {
     ApiKey.PRODUCE: 9, ApiKey.FETCH: 12, ApiKey.LIST_OFFSETS: 7, ApiKey.METADATA: 9, ApiKey.DELETE_RECORDS: 2,
     ApiKey.CREATE_TOPICS: 4, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3, ApiKey.DESCRIBE_CLUSTER: 0,
     ApiKey.DESCRIBE_CONFIGS: 1, ApiKey.INCREMENTAL_ALTER_CONFIGS: 1, ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
@@ -105,10 +105,10 @@ class Subject:
             SkippedError: The broker serves no such version.
         """
         key = key_of(request)
-        known = schema_of(request).versions
+        supported = schema_of(request).versions
         first, newest = self.versions.get(key, (0, -1))
-        version = min(newest, _NEWEST[key] if last is None else last)
-        if version < max(first, known.first):
+        version = min(newest, _NEWEST_VERSIONS[key] if last is None else last)
+        if version < max(first, supported.first):
             raise SkippedError(
                 f"the broker serves {key.message} {first} to {newest}"
                 if newest >= 0
@@ -153,17 +153,21 @@ class Subject:
         value = self.at(response, path)
         if value != expected:
             why = f" ({note})" if note else ""
-            raise CheckFailedError(f"{shown(path, expected)}{why}", shown(path, value), response, path, expected)
+            raise CheckFailedError(
+                f"{field_text(path, expected)}{why}", field_text(path, value), response, path, expected
+            )
 
-    def holds(self, truth: object, expected: str, response: Any = None, path: str = "", *, came: str = "") -> None:
-        """Check a condition on the field at this path. `came` describes the actual value."""
+    def holds(self, truth: object, expected: str, response: Any = None, path: str = "", *, actual: str = "") -> None:
+        """Check a condition on the field at this path. `actual` describes the actual value."""
         if not truth:
-            raise CheckFailedError(expected, came or shown(path, self.at(response, path)), response, path)
+            raise CheckFailedError(expected, actual or field_text(path, self.at(response, path)), response, path)
 
     def equal(self, value: object, expected: object, subject: str, response: Any = None, path: str = "") -> None:
         """Check a value computed from a response."""
         if value != expected:
-            raise CheckFailedError(f"{_brief(expected)} as {subject}", f"{_brief(value)} as {subject}", response, path)
+            raise CheckFailedError(
+                f"{_brief_text(expected)} as {subject}", f"{_brief_text(value)} as {subject}", response, path
+            )
 
     def attempt(self, act: Callable[[], object], expected: str, response: Any = None, path: str = "") -> None:
         """Call `act`, and fail the check if it raises a ProtocolError."""
@@ -179,14 +183,14 @@ class Subject:
             CheckFailedError: An array is too short.
         """
         value = response
-        for found in STEP.finditer(path):
-            name, index = found.groups()
+        for step in STEP.finditer(path):
+            name, index = step.groups()
             if name:
                 value = getattr(value, name)
             elif value is None or int(index) >= len(value):
                 error = getattr(response, "error_code", 0)
-                note = f", and {shown('error_code', error)}" if error else ""
-                array = path[: found.start()]
+                note = f", and {field_text('error_code', error)}" if error else ""
+                array = path[: step.start()]
                 raise CheckFailedError(
                     f"an element [{index}] in {path}", f"{len(value or ())} elements in {array}{note}", response, array
                 )
@@ -211,8 +215,8 @@ class Subject:
             if is_done(answer):
                 return answer
             if time.monotonic() > self.deadline:
-                came = "another answer" if read is None else read(answer)
-                raise CheckFailedError(expected, f"{came}, up to the check's limit", answer)
+                actual = "another answer" if read is None else read(answer)
+                raise CheckFailedError(expected, f"{actual}, up to the check's limit", answer)
             time.sleep(_PAUSE_S)
 
     @staticmethod
@@ -244,44 +248,44 @@ class Subject:
             f"{partitions} partitions with leaders in Metadata",
             lambda answer: f"{len(answer.topics and answer.topics[0].partitions)} in Metadata",
         )
-        asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
-        offsets = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=asked)])
+        list_partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        offsets = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=list_partitions)])
         version = self.newest(ListOffsetsRequest, 1)
         self.until(
             lambda: self.ask(offsets, version),
             lambda answer: not any(partition.error_code for partition in answer.topics[0].partitions),
             "offsets from the leaders",
-            lambda answer: shown("error_code", max(part.error_code for part in answer.topics[0].partitions)),
+            lambda answer: field_text("error_code", max(part.error_code for part in answer.topics[0].partitions)),
         )
 
 
-def shown(path: str, value: Any) -> str:
+def field_text(path: str, value: Any) -> str:
     """Return a field's path and value as text, with the names of error codes."""
-    text = _brief(value)
+    text = _brief_text(value)
     if path.endswith("error_code") and isinstance(value, int):
         with_name = next((code.name for code in ErrorCode if int(code) == value), "")
         text = f"{value} {with_name}".strip()
     return f"{text} in {path}" if path else text
 
 
-def _brief(value: Any) -> str:
+def _brief_text(value: Any) -> str:
     """Return a short text for a value. Lists of structures are replaced by their length."""
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(cast("memoryview", value))
-        first = data[:_MOST_BYTES]
+        first = data[:_MAX_BYTES]
         text = repr(first) if first.isascii() and first.decode().isprintable() else first.hex(" ")
-        return text + (f" ... in {len(data)} bytes" if len(data) > _MOST_BYTES else "")
+        return text + (f" ... in {len(data)} bytes" if len(data) > _MAX_BYTES else "")
     if isinstance(value, list):
         elements = cast("list[object]", value)
-        if any(dataclasses.is_dataclass(each) for each in elements):
+        if any(dataclasses.is_dataclass(element) for element in elements):
             return f"{len(elements)} element" + ("s" if len(elements) > 1 else "")
     text = repr(cast("object", value))
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} ..."
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."
 
 
 def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
     """Return the first position at which two byte strings differ, or None if they are equal."""
-    for at, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
-            return at
+    for index, (our_byte, their_byte) in enumerate(zip(ours, theirs, strict=False)):
+        if our_byte != their_byte:
+            return index
     return None if len(ours) == len(theirs) else min(len(ours), len(theirs))

@@ -19,7 +19,7 @@ from minibroker_protocol.schema import schema_of
 CLIENT_ID: Final = "grade"
 _HEADER: Final = struct.Struct(">hhi")
 _LENGTH: Final = struct.Struct(">i")
-_LARGEST: Final = 1 << 28
+_MAX_FRAME_BYTES: Final = 1 << 28
 
 Address = tuple[str, int]
 """Host and port."""
@@ -83,7 +83,7 @@ class Wire:
         self._waiting: list[tuple[Exchange, Any]] = []
         self._deadline = deadline
         self._number = 0
-        self._socket = socket.create_connection(address, timeout=self._left())
+        self._socket = socket.create_connection(address, timeout=self._remaining_s())
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Wire:
         """
         if is_request:
             self._exchanges.append(Exchange(-1, 0, data))
-        with self._limited("bytes could not be sent"):
+        with self._time_limit("bytes could not be sent"):
             self._socket.sendall(data)
 
     def send_frame(self, frame: bytes, request: Any, version: int, *, already: int = 0) -> None:
@@ -115,7 +115,7 @@ class Wire:
         exchange = Exchange(key_of(request.__class__), version, bytes(frame))
         self._exchanges.append(exchange)
         self._waiting.append((exchange, request))
-        with self._limited("the request could not be sent"):
+        with self._time_limit("the request could not be sent"):
             self._socket.sendall(frame[already:])
 
     def receive(self) -> Any:
@@ -131,17 +131,17 @@ class Wire:
             raise BrokenAnswerError(
                 "the response is shorter than its header", byte=len(frame), where=": nothing is there"
             )
-        (number,) = struct.unpack_from(">i", frame, 4)
-        if number != expected_id:
-            at = next(at for at in range(4, 8) if frame[at] != exchange.sent[at + 4])
+        (correlation_id,) = struct.unpack_from(">i", frame, 4)
+        if correlation_id != expected_id:
+            position = next(position for position in range(4, 8) if frame[position] != exchange.sent[position + 4])
             raise BrokenAnswerError(
-                f"the correlation id is {number}, that of the request was {expected_id}",
+                f"the correlation id is {correlation_id}, that of the request was {expected_id}",
                 f"{expected_id} in header.correlation_id",
-                at,
-                f", in header.correlation_id: {frame[at]:02x} instead of {exchange.sent[at + 4]:02x}",
+                position,
+                f", in header.correlation_id: {frame[position]:02x} instead of {exchange.sent[position + 4]:02x}",
                 "header.correlation_id",
             )
-        exchange.response = _decoded(exchange, request)
+        exchange.response = _decode_response(exchange, request)
         return exchange.response
 
     def receive_frame(self, exchange: Exchange) -> bytes:
@@ -152,11 +152,11 @@ class Wire:
         """
         head = self._receive(4, exchange)
         (length,) = _LENGTH.unpack(head)
-        if not 0 <= length <= _LARGEST:
+        if not 0 <= length <= _MAX_FRAME_BYTES:
             note = f": that is the text {head.decode()!r}" if head.isascii() and head.decode().isprintable() else ""
             raise BrokenAnswerError(
                 f"the length of the response is {length}{note}",
-                f"a length from 0 to {_LARGEST}",
+                f"a length from 0 to {_MAX_FRAME_BYTES}",
                 0,
                 ", where the length begins",
             )
@@ -179,7 +179,7 @@ class Wire:
         Raises:
             BrokenAnswerError: The connection stays open up to the check's time limit.
         """
-        self._socket.settimeout(self._left())
+        self._socket.settimeout(self._remaining_s())
         try:
             return self._socket.recv(1) == b""
         except TimeoutError:
@@ -192,24 +192,24 @@ class Wire:
     def _receive(self, size: int, exchange: Exchange) -> bytes:
         data = bytearray()
         while len(data) < size:
-            with self._limited("no answer came"):
-                piece = self._socket.recv(min(size - len(data), 1 << 20))
-            if not piece:
-                came = len(exchange.received)
-                if not came:
+            with self._time_limit("no answer came"):
+                chunk = self._socket.recv(min(size - len(data), 1 << 20))
+            if not chunk:
+                received_bytes = len(exchange.received)
+                if not received_bytes:
                     raise BrokenAnswerError("the broker closed the connection without an answer", "an answer")
                 raise BrokenAnswerError(
-                    f"the broker closed the connection after {came} bytes of an answer",
-                    byte=came,
+                    f"the broker closed the connection after {received_bytes} bytes of an answer",
+                    byte=received_bytes,
                     where=": it did not come",
                 )
-            data += piece
-            exchange.received += piece
+            data += chunk
+            exchange.received += chunk
         return bytes(data)
 
     @contextlib.contextmanager
-    def _limited(self, what_failed: str) -> Generator[None]:
-        self._socket.settimeout(self._left())
+    def _time_limit(self, what_failed: str) -> Generator[None]:
+        self._socket.settimeout(self._remaining_s())
         try:
             yield
         except TimeoutError:
@@ -217,11 +217,11 @@ class Wire:
         except (ConnectionResetError, BrokenPipeError) as error:
             raise BrokenAnswerError(f"the broker closed the connection ({error.strerror})", "an answer") from None
 
-    def _left(self) -> float:
+    def _remaining_s(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)
 
 
-def answers(address: Address, seconds: float) -> bool:
+def answers_api_versions(address: Address, seconds: float) -> bool:
     """Return whether the broker at this address answers ApiVersions within this many seconds."""
     try:
         wire = Wire(address, [], time.monotonic() + seconds)
@@ -237,7 +237,7 @@ def answers(address: Address, seconds: float) -> bool:
     return True
 
 
-def _decoded(exchange: Exchange, request: object) -> Any:
+def _decode_response(exchange: Exchange, request: object) -> Any:
     cls = type(request)
     data = memoryview(exchange.received)
     version, position = exchange.version, 8
@@ -252,9 +252,9 @@ def _decoded(exchange: Exchange, request: object) -> Any:
     except (ProtocolError, IndexError) as error:
         raise BrokenAnswerError(f"the response cannot be read: {error}") from None
     if end != len(data):
-        left = len(data) - end
+        surplus = len(data) - end
         raise BrokenAnswerError(
-            f"{left} {'byte is' if left == 1 else 'bytes are'} left over behind the response",
+            f"{surplus} {'byte is' if surplus == 1 else 'bytes are'} left over behind the response",
             f"a response of {end} bytes, as the schema of version {version} has it",
             end,
             ", behind the last field",

@@ -51,7 +51,7 @@ TOOLS: Final = {
 }
 """The module of each tool in `minibroker_tools.commands`."""
 
-_CLASSES: Final = {
+_TOOLS_BY_CLASS: Final = {
     "kafka.admin.ConsumerGroupCommand": "kafka-consumer-groups",
     "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand": "kafka-consumer-groups",
     "kafka.admin.DeleteRecordsCommand": "kafka-delete-records",
@@ -97,20 +97,20 @@ _CLASSES: Final = {
     "org.apache.kafka.tools.ClusterTool": "kafka-cluster",
 }
 """The tool for each Java class that `kafka-run-class` accepts."""
-_INTERRUPTED: Final = 130
+_INTERRUPTED_STATUS: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool named by the program's own name or by the first argument, and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    own = _plain(os.path.basename(sys.argv[0])) if arguments is None else PROGRAM
-    if own in TOOLS or own == "kafka-run-class":
-        words.insert(0, own)
+    own_name = _plain_name(os.path.basename(sys.argv[0])) if arguments is None else PROGRAM
+    if own_name in TOOLS or own_name == "kafka-run-class":
+        words.insert(0, own_name)
     try:
         status = _run(words)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return _INTERRUPTED_STATUS
     except BrokenPipeError:  # `| head` and `| grep -q` close the pipe. Java's tools ignore that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -118,12 +118,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words and _plain(words[0]) == "kafka-run-class":
+    if words and _plain_name(words[0]) == "kafka-run-class":
         return _run_class(words[1:])
     if not words or words[0] in {"--help", "-h"}:
         out(f"usage: {PROGRAM} TOOL [OPTION ...]\n\nTools: {', '.join(sorted(TOOLS))}, kafka-run-class")
         return 0 if words else 1
-    tool = _plain(words[0])
+    tool = _plain_name(words[0])
     if tool not in TOOLS:
         err(f"{PROGRAM}: {words[0]} is not one of the tools {', '.join(sorted(TOOLS))}, kafka-run-class")
         return 1
@@ -133,7 +133,7 @@ def _run(words: list[str]) -> int:
 def run_tool(tool: str, arguments: Sequence[str]) -> int:
     """Run a tool of `TOOLS`, report a failure on standard error, and return the exit status."""
     module = import_module(f"minibroker_tools.commands.{TOOLS[tool]}")
-    options: Options = module.options(tool)
+    options: Options = module.declare_options(tool)
     try:
         status: int = module.run(options, arguments)
     except UsageError as failure:
@@ -156,12 +156,13 @@ def _run_class(words: Sequence[str]) -> int:
     if not words:
         err("USAGE: kafka-run-class classname [opts]")
         return 1
-    if words[0] not in _CLASSES:
-        err(f"Error: Could not find or load main class {words[0]}: kafka-run-class knows {', '.join(sorted(_CLASSES))}")
+    if words[0] not in _TOOLS_BY_CLASS:
+        classes = ", ".join(sorted(_TOOLS_BY_CLASS))
+        err(f"Error: Could not find or load main class {words[0]}: kafka-run-class knows {classes}")
         return 1
-    return run_tool(_CLASSES[words[0]], words[1:])
+    return run_tool(_TOOLS_BY_CLASS[words[0]], words[1:])
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Return a tool's name without its directory and `.sh` suffix."""
     return os.path.basename(name).removesuffix(".sh")

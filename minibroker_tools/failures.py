@@ -59,7 +59,7 @@ _MESSAGES: Final = {
     ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator is not aware of this member.",
 }
 
-_CLASSES: Final = {
+_EXCEPTION_CLASSES: Final = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "TopicExistsException",
     ErrorCode.REQUEST_TIMED_OUT: "TimeoutException",
     ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
@@ -119,8 +119,8 @@ def error_code(code: int) -> ErrorCode:
 
 def exception_of(code: ErrorCode) -> str:
     """Return the name of the exception class in Kafka's clients, without its package."""
-    if code in _CLASSES:
-        return _CLASSES[code]
+    if code in _EXCEPTION_CLASSES:
+        return _EXCEPTION_CLASSES[code]
     camel = "".join(word.capitalize() for word in code.name.split("_"))
     return camel if camel.endswith("Exception") else f"{camel}Exception"
 
@@ -163,7 +163,7 @@ def check_all(answers: Iterable[object]) -> None:
 
 
 @contextmanager
-def retold(text_of: Callable[[Any], str], kind: type[ToolError] = ToolError) -> Generator[None]:
+def rewording(text_of: Callable[[Any], str], kind: type[ToolError] = ToolError) -> Generator[None]:
     """Convert a failure of this kind into a ToolError with the text that `text_of` returns."""
     try:
         yield

@@ -32,7 +32,7 @@ class Values:
         # The positional arguments.
         self.words = words
 
-    def knows(self, name: str) -> bool:
+    def accepts(self, name: str) -> bool:
         """Return whether the tool has this option."""
         return name in self._values
 
@@ -142,11 +142,11 @@ class Options:
             ToolError: The command line is invalid, or has `--version`. The exit status is 0 for `--version`.
         """
         try:
-            found, rest = self._parser.parse_known_args(self._joined(arguments))
+            namespace, remaining = self._parser.parse_known_args(self._joined(arguments))
         except argparse.ArgumentError as error:
             raise ToolError(_message(error)) from None
-        values: dict[str, Any] = {name.replace("_", "-"): value for name, value in vars(found).items()}
-        unknown = [word for word in rest if word.startswith("-") and word != "-"]
+        values: dict[str, Any] = {name.replace("_", "-"): value for name, value in vars(namespace).items()}
+        unknown = [word for word in remaining if word.startswith("-") and word != "-"]
         if unknown:
             raise ToolError(f"{unknown[0].partition('=')[0].lstrip('-')} is not a recognized option")
         if values["help"] is not None or not arguments:
@@ -154,7 +154,7 @@ class Options:
         if values["version"] is not None:
             out(KAFKA_VERSION)
             raise ToolError("", status=0)
-        return Values(values, [word for word in rest if word != "--"])
+        return Values(values, [word for word in remaining if word != "--"])
 
     def print_usage(self) -> None:
         """Print the options on standard error."""
@@ -168,10 +168,10 @@ class Options:
     def _joined(self, arguments: Sequence[str]) -> list[str]:
         """Join each option that takes a value with its value into one `--name=value` argument."""
         joined: list[str] = []
-        rest = iter(arguments)
-        for word in rest:
+        remaining = iter(arguments)
+        for word in remaining:
             name = self._full_name(word)
-            value = next(rest, None) if name in self._valued else None
+            value = next(remaining, None) if name in self._valued else None
             if value is None:
                 joined.append(word)
             else:

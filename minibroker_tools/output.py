@@ -22,15 +22,15 @@ def err(line: str) -> None:
 
 def log(level: str, message: str, logger: str) -> None:
     """Write a log line to standard error in the format of Kafka's tools: time, level, message, logger."""
-    err(_stamped(level, message, logger))
+    err(_log_line(level, message, logger))
 
 
 def out_log(level: str, message: str, logger: str) -> None:
     """Write a log line to standard output in the format of Kafka's servers."""
-    out(_stamped(level, message, logger))
+    out(_log_line(level, message, logger))
 
 
-def _stamped(level: str, message: str, logger: str) -> str:
+def _log_line(level: str, message: str, logger: str) -> str:
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     return f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {message} ({logger})"
@@ -41,17 +41,17 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def joined(values: Iterable[object]) -> str:
+def join_commas(values: Iterable[object]) -> str:
     """Join values with commas."""
     return ",".join(map(str, values))
 
 
-def plural_s(things: Sized) -> str:
+def plural_suffix(things: Sized) -> str:
     """Return the plural suffix for a noun: "" for one thing, otherwise "s"."""
     return "" if len(things) == 1 else "s"
 
 
-def row(cells: Sequence[object], widths: Sequence[int]) -> str:
+def format_row(cells: Sequence[object], widths: Sequence[int]) -> str:
     """Join cells with spaces, each padded to its width. A width of 0 adds no padding."""
     return " ".join(str(cell).ljust(width) for cell, width in zip(cells, widths, strict=True))
 

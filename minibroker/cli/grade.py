@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Callable, Generator, Sequence
 
 from minibroker.config.addresses import parse_advertised
-from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.catalogue import STAGES, select_checks
 from minibroker_grade.check import Check
 from minibroker_grade.process import BrokerProcess, free_port
 from minibroker_grade.report import Report, failure_text, summary
-from minibroker_grade.runner import Result, Target, is_alive
+from minibroker_grade.runner import Result, Target, accepts_connections
 from minibroker_grade.runner import run as run_checks
 
 _DESCRIPTION = """\
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         ValueError: an option is invalid, or the broker is unreachable.
         OSError: the broker cannot be started, or a report cannot be written.
     """
-    checks = chosen(options.upto, options.only)
+    checks = select_checks(options.upto, options.only)
     if options.list:
         for check in checks:
             print(f"{check.name}: {check.teaches}")  # noqa: T201 - the list that was asked for
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     to_stdout = options.json == "-"
     with _target(options) as target:
         where = f"{target.address[0]}:{target.address[1]}"
-        if not is_alive(target.address):
+        if not accepts_connections(target.address):
             raise ValueError(f"no broker accepts connections at {where}")
         report = Report(where, len(checks), None if to_stdout else options.json, options.junit)
 

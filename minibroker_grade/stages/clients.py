@@ -17,7 +17,7 @@ STAGE: Final = Stage("clients", "12 Clients", "librdkafka, kafka-python and the 
 _LIMIT_S: Final = 120.0
 _LOOK: Final = "Run `minibroker trace` between the client and your broker. Its last request is the one that failed."
 _JARS: Final = "KAFKA_LIBS"
-_MOST_WORDS: Final = 2000
+_MAX_OUTPUT_CHARACTERS: Final = 2000
 
 _LIBRDKAFKA: Final = """
     import sys
@@ -125,20 +125,20 @@ def _run(b: Subject, command: list[str], *, transactional: bool) -> None:
     topic, group = b.topic(), b.name("group")
     wait_for_coordinator(b, group)
     name = b.name("tx") if transactional else ""
-    words = [*command, f"{b.address[0]}:{b.address[1]}", topic, group, name]
+    arguments = [*command, f"{b.address[0]}:{b.address[1]}", topic, group, name]
     try:
-        done = subprocess.run(  # noqa: S603 - one of the programs above
-            words, capture_output=True, text=True, timeout=b.left(), check=False, errors="replace"
+        process = subprocess.run(  # noqa: S603 - one of the programs above
+            arguments, capture_output=True, text=True, timeout=b.left(), check=False, errors="replace"
         )
     except subprocess.TimeoutExpired as error:
         text = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else ""
-        raise CheckFailedError("ten records, there and back", f"no end within the limit: {_last(text)}") from None
-    if done.returncode:
-        raise CheckFailedError("ten records, there and back", f"status {done.returncode}: {_last(done.stderr)}")
+        raise CheckFailedError("ten records, there and back", f"no end within the limit: {_tail(text)}") from None
+    if process.returncode:
+        raise CheckFailedError("ten records, there and back", f"status {process.returncode}: {_tail(process.stderr)}")
 
 
-def _last(text: str) -> str:
-    return text.strip()[-_MOST_WORDS:]
+def _tail(text: str) -> str:
+    return text.strip()[-_MAX_OUTPUT_CHARACTERS:]
 
 
 @STAGE.check("librdkafka", look=_LOOK, limit=_LIMIT_S)

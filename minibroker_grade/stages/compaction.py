@@ -10,7 +10,7 @@ from minibroker_grade.records import (
     PRODUCE_ERROR,
     TIME,
     batches_in,
-    ends_at,
+    check_end,
     fetch,
     new_records,
     offset_of,
@@ -26,7 +26,7 @@ _SOURCE: Final = "LogCleaner, Cleaner"
 _LIMIT_S: Final = 120.0
 
 
-def _topic(b: Subject) -> str:
+def _compacted_topic(b: Subject) -> str:
     """Create a topic that is cleaned as soon as possible."""
     return b.topic(
         cleanup_policy="compact",
@@ -37,73 +37,73 @@ def _topic(b: Subject) -> str:
     )
 
 
-def _write(b: Subject, topic: str, key: str, value: str | None, time: int) -> None:
+def _produce_record(b: Subject, topic: str, key: str, value: str | None, time: int) -> None:
     record = NewRecord(key.encode(), None if value is None else value.encode(), time)
     b.same(send(b, topic, build_batch([record])), PRODUCE_ERROR, 0)
 
 
-def _fill(b: Subject, topic: str) -> None:
+def _produce_rounds(b: Subject, topic: str) -> None:
     """Write two rounds of values for three keys. Each batch is a segment, and the last one stays dirty."""
     for turn, key in enumerate("abcabc"):
-        _write(b, topic, key, f"{key}{turn}", TIME - 40000 + turn * 1000)
-    _write(b, topic, "d", None, TIME - 20000)
-    _write(b, topic, "last", "x", TIME)
+        _produce_record(b, topic, key, f"{key}{turn}", TIME - 40000 + turn * 1000)
+    _produce_record(b, topic, "d", None, TIME - 20000)
+    _produce_record(b, topic, "last", "x", TIME)
 
 
-def _all(b: Subject, topic: str) -> list[Record]:
+def _fetch_all(b: Subject, topic: str) -> list[Record]:
     """Return all records of a topic, across segment boundaries."""
     records: list[Record] = []
     end: int = offset_of(b, topic, LATEST).topics[0].partitions[0].offset
     offset = 0
     while offset < end:
         answer = fetch(b, topic, offset)
-        found = [record for record in records_in(answer) if record.offset >= offset]
+        new_records = [record for record in records_in(answer) if record.offset >= offset]
         batches = batches_in(answer)
         if not batches:
             break
-        records += found
+        records += new_records
         last = batches[-1]
         offset = max(last.header.base_offset + max(last.header.last_offset_delta, 0) + 1, offset + 1)
     return records
 
 
-def _cleaned(b: Subject, topic: str) -> list[Record]:
+def _wait_until_cleaned(b: Subject, topic: str) -> list[Record]:
     """Wait until the log has been cleaned, and return its records."""
-    found: list[Record] = b.until(
-        lambda: _all(b, topic),
+    cleaned: list[Record] = b.until(
+        lambda: _fetch_all(b, topic),
         lambda records: [record.offset for record in records][:3] == [3, 4, 5],
         "the offsets 3, 4 and 5 first: a cleaned log",
         lambda records: f"the offsets {[record.offset for record in records]}",
     )
-    return found
+    return cleaned
 
 
 @STAGE.check(_SOURCE, look="Copy the last record of each key into new segments, and swap them in.", limit=_LIMIT_S)
 def the_last_value_of_each_key_stays(b: Subject) -> None:
     """Only the last of several records with the same key is kept. The active segment is not cleaned."""
-    topic = _topic(b)
-    _fill(b, topic)
-    values = {bytes(record.key or b""): record.value for record in _cleaned(b, topic)}
+    topic = _compacted_topic(b)
+    _produce_rounds(b, topic)
+    values = {bytes(record.key or b""): record.value for record in _wait_until_cleaned(b, topic)}
     b.equal([values.get(key) for key in (b"a", b"b", b"c")], [b"a3", b"b4", b"c5"], "the values of a, b and c")
 
 
 @STAGE.check(_SOURCE, look="Do not change offsets: compaction leaves gaps.", limit=_LIMIT_S)
 def offsets_stay_as_they_were(b: Subject) -> None:
     """A record keeps its offset forever, and the start and end of the log do not move."""
-    topic = _topic(b)
-    _fill(b, topic)
-    records = _cleaned(b, topic)
+    topic = _compacted_topic(b)
+    _produce_rounds(b, topic)
+    records = _wait_until_cleaned(b, topic)
     b.equal([record.offset for record in records], [3, 4, 5, 6, 7], "the offsets")
-    ends_at(b, topic, 8)
+    check_end(b, topic, 8)
     b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
 
 
 @STAGE.check(_SOURCE, look="Return the next batch for an offset that no longer exists.", limit=_LIMIT_S)
 def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
     """A consumer can fetch an offset that no longer exists. The response has the next record and no error."""
-    topic = _topic(b)
-    _fill(b, topic)
-    _cleaned(b, topic)
+    topic = _compacted_topic(b)
+    _produce_rounds(b, topic)
+    _wait_until_cleaned(b, topic)
     answer = fetch(b, topic, 1)
     b.same(answer, "responses[0].partitions[0].error_code", 0)
     first = [record.offset for record in records_in(answer) if record.offset >= 1][:1]
@@ -113,10 +113,10 @@ def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
 @STAGE.check("KIP-534, Cleaner.shouldRetainRecord", look="Keep tombstones for delete.retention.ms.", limit=_LIMIT_S)
 def tombstones_stay_for_their_time(b: Subject) -> None:
     """A record without a value deletes its key. It is kept for delete.retention.ms so that consumers can read it."""
-    topic = _topic(b)
-    _fill(b, topic)
-    values = {bytes(record.key or b""): record.value for record in _cleaned(b, topic)}
-    b.holds(b"d" in values and values[b"d"] is None, "the tombstone of d", came=f"the keys {sorted(values)}")
+    topic = _compacted_topic(b)
+    _produce_rounds(b, topic)
+    values = {bytes(record.key or b""): record.value for record in _wait_until_cleaned(b, topic)}
+    b.holds(b"d" in values and values[b"d"] is None, "the tombstone of d", actual=f"the keys {sorted(values)}")
 
 
 @STAGE.check(
@@ -124,15 +124,15 @@ def tombstones_stay_for_their_time(b: Subject) -> None:
 )
 def cleaned_batches_have_fitting_checksums(b: Subject) -> None:
     """Batches that lost records are rewritten with valid checksums."""
-    topic = _topic(b)
+    topic = _compacted_topic(b)
     send(b, topic, build_batch(new_records("one", key="a") + new_records("two", key="b")))
-    _write(b, topic, "a", "three", TIME + 5000)
-    _write(b, topic, "last", "x", TIME + 10000)
+    _produce_record(b, topic, "a", "three", TIME + 5000)
+    _produce_record(b, topic, "last", "x", TIME + 10000)
     answer = b.until(
         lambda: fetch(b, topic),
-        lambda found: [record.offset for record in records_in(found)][:1] == [1],
+        lambda answer: [record.offset for record in records_in(answer)][:1] == [1],
         "offset 1 first: a cleaned log",
-        lambda found: f"the offsets {[record.offset for record in records_in(found)]}",
+        lambda answer: f"the offsets {[record.offset for record in records_in(answer)]}",
     )
     for batch in batches_in(answer):
         b.attempt(batch.check_crc, "a checksum that fits", answer, "responses[0].partitions[0].records")

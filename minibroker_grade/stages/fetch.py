@@ -9,9 +9,9 @@ from minibroker_grade.records import (
     RECORDS,
     TIME,
     batches_in,
+    check_values,
     fetch,
     fetch_request,
-    has_values,
     new_records,
     records_in,
     send,
@@ -28,29 +28,32 @@ STAGE: Final = Stage("fetch", "6 Fetch", "Consumers read batches, wait for new o
 _SOURCE: Final = "ReplicaManager.fetchMessages"
 _SESSIONS: Final = "KIP-227, FetchSessionManager"
 _ERROR: Final = f"{FETCHED}.error_code"
-_LONG: Final = 30000
-_SHORT: Final = 400
-_SESSION_VERSION: Final = 7
-_FOR_TWO: Final = 2500
+_LONG_MS: Final = 30000
+_SHORT_MS: Final = 400
+_FIRST_SESSION_VERSION: Final = 7
+_MAX_BYTES: Final = 2500
 """The limit in bytes. Two batches of 1000 bytes fit, three do not."""
 
 
-def _session(b: Subject, topics: list[FetchTopic], session_id: int, epoch: int, **more: Any) -> Any:
+def _fetch_in_session(b: Subject, topics: list[FetchTopic], session_id: int, epoch: int, **more: Any) -> Any:
     request = FetchRequest(
         max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics, **more
     )
     version = b.newest(FetchRequest)
-    if version < _SESSION_VERSION:
+    if version < _FIRST_SESSION_VERSION:
         raise SkippedError(f"the broker serves Fetch up to {version}, and sessions begin with 7")
     return b.ask(request, version)
 
 
-def _asked(topic: str, *partitions: int, offset: int = 0) -> list[FetchTopic]:
-    found = [FetchPartition(partition=each, fetch_offset=offset, partition_max_bytes=1 << 20) for each in partitions]
-    return [FetchTopic(topic=topic, partitions=found)]
+def _fetch_topics(topic: str, *partitions: int, offset: int = 0) -> list[FetchTopic]:
+    fetch_partitions = [
+        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for partition in partitions
+    ]
+    return [FetchTopic(topic=topic, partitions=fetch_partitions)]
 
 
-def _answered(answer: Any) -> list[int]:
+def _answered_partitions(answer: Any) -> list[int]:
     return sorted(partition.partition_index for topic in answer.responses for partition in topic.partitions)
 
 
@@ -144,13 +147,18 @@ def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
     topic = b.topic()
     waiting = b.connect()
     start = time.monotonic()
-    waiting.send(fetch_request(topic, wait=_LONG), b.newest(FetchRequest))
-    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are records", came="an answer at once")
+    waiting.send(fetch_request(topic, wait=_LONG_MS), b.newest(FetchRequest))
+    b.holds(waiting.is_silent(_SHORT_MS / 1000), "no answer before there are records", actual="an answer at once")
     write(b, topic, "a")
     answer = waiting.receive()
-    has_values(b, answer, ["a"])
+    check_values(b, answer, ["a"])
     waited = time.monotonic() - start
-    b.holds(waited < _LONG / 1000 * 0.9, f"an answer long before {_LONG} ms", answer, came=f"it after {waited:.1f} s")
+    b.holds(
+        waited < _LONG_MS / 1000 * 0.9,
+        f"an answer long before {_LONG_MS} ms",
+        answer,
+        actual=f"it after {waited:.1f} s",
+    )
 
 
 @STAGE.check("DelayedFetch.onComplete", look="Respond with the available records after max_wait_ms.")
@@ -159,10 +167,10 @@ def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
     topic = b.topic()
     b.newest(FetchRequest)
     start = time.monotonic()
-    answer = fetch(b, topic, wait=_SHORT)
+    answer = fetch(b, topic, wait=_SHORT_MS)
     waited = (time.monotonic() - start) * 1000
     b.same(answer, _ERROR, 0)
-    b.holds(waited > _SHORT * 0.8, f"an answer after {_SHORT} ms", answer, came=f"it after {waited:.0f} ms")
+    b.holds(waited > _SHORT_MS * 0.8, f"an answer after {_SHORT_MS} ms", answer, actual=f"it after {waited:.0f} ms")
 
 
 @STAGE.check("DelayedFetch.tryComplete", look="Count the bytes of all partitions, and wait for min_bytes.")
@@ -171,8 +179,8 @@ def min_bytes_is_waited_for(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a")
     waiting = b.connect()
-    waiting.send(fetch_request(topic, wait=_LONG, min_bytes=1000), b.newest(FetchRequest))
-    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are 1000 bytes", came="an answer at once")
+    waiting.send(fetch_request(topic, wait=_LONG_MS, min_bytes=1000), b.newest(FetchRequest))
+    b.holds(waiting.is_silent(_SHORT_MS / 1000), "no answer before there are 1000 bytes", actual="an answer at once")
     write(b, topic, "x" * 2000)
     b.equal(len(records_in(waiting.receive())), 2, "the number of records", b.exchanges[-2].response)
 
@@ -182,9 +190,9 @@ def min_bytes_0_does_not_wait(b: Subject) -> None:
     """With min_bytes 0 the response is immediate, regardless of max_wait_ms."""
     topic = b.topic()
     start = time.monotonic()
-    answer = fetch(b, topic, wait=_LONG, min_bytes=0)
+    answer = fetch(b, topic, wait=_LONG_MS, min_bytes=0)
     waited = time.monotonic() - start
-    b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
+    b.holds(waited < _LONG_MS / 1000 * 0.9, "an answer at once", answer, actual=f"it after {waited:.1f} s")
 
 
 @STAGE.check(_SOURCE, look="Respond immediately if a partition has an error.")
@@ -192,10 +200,10 @@ def an_error_does_not_wait(b: Subject) -> None:
     """A partition with an error ends the wait of its request."""
     topic = b.topic()
     start = time.monotonic()
-    answer = fetch(b, topic, 7, wait=_LONG)
+    answer = fetch(b, topic, 7, wait=_LONG_MS)
     b.same(answer, _ERROR, 1)
     waited = time.monotonic() - start
-    b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
+    b.holds(waited < _LONG_MS / 1000 * 0.9, "an answer at once", answer, actual=f"it after {waited:.1f} s")
 
 
 @STAGE.check("KIP-74, LogSegment.read", look="Return the whole first batch, even if max_bytes is smaller.")
@@ -213,9 +221,9 @@ def partition_max_bytes_limits_the_answer(b: Subject) -> None:
     topic = b.topic()
     for _ in range(4):
         write(b, topic, "x" * 1000)
-    answer = fetch(b, topic, partition_max=_FOR_TWO)
+    answer = fetch(b, topic, partition_max=_MAX_BYTES)
     size = len(answer.responses[0].partitions[0].records or b"")
-    b.holds(0 < size <= _FOR_TWO, f"at most {_FOR_TWO} bytes of records", answer, RECORDS, came=f"{size} bytes")
+    b.holds(0 < size <= _MAX_BYTES, f"at most {_MAX_BYTES} bytes of records", answer, RECORDS, actual=f"{size} bytes")
 
 
 @STAGE.check("KIP-74, ReplicaManager.readFromLog", look="Count the bytes of all partitions against max_bytes.")
@@ -225,16 +233,16 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
     for partition in range(2):
         batch = build_batch(new_records("x" * 2000))
         send(b, topic, batch, partition=partition)
-    asked = _asked(topic, 0, 1)
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=2500, topics=asked)
+    topics = _fetch_topics(topic, 0, 1)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=2500, topics=topics)
     answer = b.ask(request)
-    sizes = [len(each.records or b"") for topic in answer.responses for each in topic.partitions]
+    sizes = [len(partition_data.records or b"") for topic in answer.responses for partition_data in topic.partitions]
     b.holds(
         sum(map(bool, sizes)) == 1,
         "records of one partition, and none of the other",
         answer,
         RECORDS,
-        came=f"{sizes[0]} and {sizes[1]} bytes",
+        actual=f"{sizes[0]} and {sizes[1]} bytes",
     )
 
 
@@ -244,8 +252,8 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
 )
 def a_future_leader_epoch_has_error_75(b: Subject) -> None:
     """UNKNOWN_LEADER_EPOCH makes a client wait if its metadata is newer than the broker's."""
-    asked = FetchPartition(partition=0, current_leader_epoch=99, fetch_offset=0, partition_max_bytes=1000)
-    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=b.topic(), partitions=[asked])])
+    partition = FetchPartition(partition=0, current_leader_epoch=99, fetch_offset=0, partition_max_bytes=1000)
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=b.topic(), partitions=[partition])])
     version = b.newest(FetchRequest)
     if version < 9:  # noqa: PLR2004 - the first version with the epoch
         raise SkippedError(f"the broker serves Fetch up to {version}")
@@ -269,62 +277,62 @@ def topics_are_fetched_by_id(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a")
     b.need(ApiKey.FETCH, 13)
-    found = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
-    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    named = FetchTopic(topic_id=found.topics[0].topic_id, partitions=[asked])
-    answer = b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[named]), 13)
-    has_values(b, answer, ["a"])
+    metadata = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch_topic = FetchTopic(topic_id=metadata.topics[0].topic_id, partitions=[partition])
+    answer = b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[fetch_topic]), 13)
+    check_values(b, answer, ["a"])
 
 
 @STAGE.check("KIP-516", look="Return UNKNOWN_TOPIC_ID for the partitions of an unknown id.")
 def an_unknown_id_has_error_100(b: Subject) -> None:
     """For the id of a deleted topic, each partition has UNKNOWN_TOPIC_ID."""
     b.need(ApiKey.FETCH, 13)
-    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    named = FetchTopic(topic_id=b"\x21" * 16, partitions=[asked])
-    b.same(b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[named]), 13), _ERROR, 100)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch_topic = FetchTopic(topic_id=b"\x21" * 16, partitions=[partition])
+    b.same(b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[fetch_topic]), 13), _ERROR, 100)
 
 
 @STAGE.check("KIP-227, FetchManager.newContext", look="Create a session for epoch 0, and return its id.")
 def epoch_0_makes_a_session(b: Subject) -> None:
     """A full fetch with epoch 0 requests a session. The response has the session id and all partitions."""
-    answer = _session(b, _asked(b.topic(2), 0, 1), 0, 0)
+    answer = _fetch_in_session(b, _fetch_topics(b.topic(2), 0, 1), 0, 0)
     b.same(answer, "error_code", 0)
     b.holds(answer.session_id > 0, "an id above 0", answer, "session_id")
-    b.equal(_answered(answer), [0, 1], "the partitions", answer, "responses")
+    b.equal(_answered_partitions(answer), [0, 1], "the partitions", answer, "responses")
 
 
 @STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out partitions without changes since the last response.")
 def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
     """An incremental fetch lists no partitions, and its response has only partitions with new data."""
     topic = b.topic(2)
-    session = _session(b, _asked(topic, 0, 1), 0, 0).session_id
-    answer = _session(b, [], session, 1)
+    session = _fetch_in_session(b, _fetch_topics(topic, 0, 1), 0, 0).session_id
+    answer = _fetch_in_session(b, [], session, 1)
     b.same(answer, "session_id", session)
-    b.equal(_answered(answer), [], "the partitions", answer, "responses")
+    b.equal(_answered_partitions(answer), [], "the partitions", answer, "responses")
     write(b, topic, "a")
-    answer = _session(b, [], session, 2)
-    b.equal(_answered(answer), [0], "the partitions", answer, "responses")
+    answer = _fetch_in_session(b, [], session, 2)
+    b.equal(_answered_partitions(answer), [0], "the partitions", answer, "responses")
 
 
 @STAGE.check("KIP-227, FetchSession.update", look="Add the partitions of a request to its session.")
 def a_session_takes_more_partitions(b: Subject) -> None:
     """An incremental fetch lists only new or moved partitions."""
     topic = b.topic(2)
-    session = _session(b, _asked(topic, 0), 0, 0).session_id
+    session = _fetch_in_session(b, _fetch_topics(topic, 0), 0, 0).session_id
     send(b, topic, build_batch(new_records("a")), partition=1)
-    answer = _session(b, _asked(topic, 1), session, 1)
-    b.equal(_answered(answer), [1], "the partitions", answer, "responses")
+    answer = _fetch_in_session(b, _fetch_topics(topic, 1), session, 1)
+    b.equal(_answered_partitions(answer), [1], "the partitions", answer, "responses")
 
 
 @STAGE.check("KIP-227, FetchSession.update", look="Remove the partitions in forgotten_topics_data from the session.")
 def a_session_forgets_partitions(b: Subject) -> None:
     """Forgotten partitions are no longer returned, even if they have new data."""
     topic = b.topic(2)
-    session = _session(b, _asked(topic, 0, 1), 0, 0).session_id
+    session = _fetch_in_session(b, _fetch_topics(topic, 0, 1), 0, 0).session_id
     write(b, topic, "a")
-    answer = _session(b, [], session, 1, forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=[0])])
-    b.equal(_answered(answer), [], "the partitions", answer, "responses")
+    answer = _fetch_in_session(b, [], session, 1, forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=[0])])
+    b.equal(_answered_partitions(answer), [], "the partitions", answer, "responses")
 
 
 @STAGE.check(
@@ -333,14 +341,14 @@ def a_session_forgets_partitions(b: Subject) -> None:
 )
 def a_wrong_session_epoch_has_error_71(b: Subject) -> None:
     """INVALID_FETCH_SESSION_EPOCH reveals a lost or repeated request, and the client starts a new session."""
-    session = _session(b, _asked(b.topic(), 0), 0, 0).session_id
-    b.same(_session(b, [], session, 5), "error_code", 71)
+    session = _fetch_in_session(b, _fetch_topics(b.topic(), 0), 0, 0).session_id
+    b.same(_fetch_in_session(b, [], session, 5), "error_code", 71)
 
 
 @STAGE.check("KIP-227, FetchManager.newContext", look="Reject ids that the broker did not assign.")
 def an_unknown_session_has_error_70(b: Subject) -> None:
     """A broker can drop a session. FETCH_SESSION_ID_NOT_FOUND makes the client start a new one."""
-    b.same(_session(b, [], 12345, 1), "error_code", 70)
+    b.same(_fetch_in_session(b, [], 12345, 1), "error_code", 70)
 
 
 @STAGE.check(
@@ -349,9 +357,9 @@ def an_unknown_session_has_error_70(b: Subject) -> None:
 def epoch_minus_1_ends_a_session(b: Subject) -> None:
     """A client ends its session by sending its id with epoch -1. Afterwards, the id is unknown."""
     topic = b.topic()
-    session = _session(b, _asked(topic, 0), 0, 0).session_id
-    b.same(_session(b, _asked(topic, 0), session, -1), "session_id", 0)
-    b.same(_session(b, [], session, 1), "error_code", 70)
+    session = _fetch_in_session(b, _fetch_topics(topic, 0), 0, 0).session_id
+    b.same(_fetch_in_session(b, _fetch_topics(topic, 0), session, -1), "session_id", 0)
+    b.same(_fetch_in_session(b, [], session, 1), "error_code", 70)
 
 
 @STAGE.check(
@@ -363,4 +371,4 @@ def timestamps_come_back(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a", "b")
     answer = fetch(b, topic)
-    b.equal([each.timestamp for each in records_in(answer)], [TIME, TIME + 1], "the times", answer, RECORDS)
+    b.equal([record.timestamp for record in records_in(answer)], [TIME, TIME + 1], "the times", answer, RECORDS)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from minibroker_grade.check import CheckFailedError, SkippedError, Stage
-from minibroker_grade.groups import commit, committed, new_group, wait_for_coordinator
+from minibroker_grade.groups import commit_offset, fetch_committed, new_group, wait_for_coordinator
 from minibroker_grade.process import BrokerProcess
 from minibroker_grade.records import (
     EARLIEST,
     OFFSET,
     PRODUCED,
     TIME,
-    ends_at,
+    check_end,
     fetch,
     offset_of,
     produce,
@@ -32,24 +32,24 @@ STAGE: Final = Stage(
 )
 _SEGMENT: Final = "LogSegment, FileRecords, DumpLogSegments"
 _RESTART_S: Final = 240.0
-_INDEX: Final = struct.Struct(">ii")
-_TIME_INDEX: Final = struct.Struct(">qi")
-_FIRST: Final = "0" * 20
-_CRC: Final = 17
+_INDEX_ENTRY: Final = struct.Struct(">ii")
+_TIME_INDEX_ENTRY: Final = struct.Struct(">qi")
+_FIRST_SEGMENT: Final = "0" * 20
+_CRC_POSITION: Final = 17
 """The position of the checksum in a batch of format v2."""
 _SEGMENT_BYTES: Final = 1 << 20
 """The smallest segment size that Kafka 4 allows (KIP-1030)."""
 
 
-def _directory(b: Subject, topic: str) -> str:
+def _partition_directory(b: Subject, topic: str) -> str:
     if b.data_dir is None:
         raise SkippedError("the grader does not know the log directory: --data-dir or --start")
     return os.path.join(b.data_dir, f"{topic}-0")
 
 
-def _files(b: Subject, topic: str, suffix: str) -> list[str]:
+def _list_files(b: Subject, topic: str, suffix: str) -> list[str]:
     """Return the files of a partition with this suffix, sorted by offset."""
-    directory = _directory(b, topic)
+    directory = _partition_directory(b, topic)
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(suffix))
     except OSError:
@@ -62,28 +62,28 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def _batches(b: Subject, topic: str) -> list[Batch]:
+def _read_batches(b: Subject, topic: str) -> list[Batch]:
     """Return the batches in all segment files."""
     try:
-        return [batch for path in _files(b, topic, ".log") for batch in iter_batches(_read(path))]
+        return [batch for path in _list_files(b, topic, ".log") for batch in iter_batches(_read(path))]
     except ProtocolError as error:
         raise CheckFailedError("batches that can be read", str(error)) from None
 
 
-def _filled(b: Subject) -> str:
+def _create_large_topic(b: Subject) -> str:
     """Create a topic with several segments and index entries."""
     topic = b.topic(segment_bytes=str(_SEGMENT_BYTES), index_interval_bytes="1000")
-    for at in range(40):
-        write(b, topic, f"{at:04}" * 15000)
+    for index in range(40):
+        write(b, topic, f"{index:04}" * 15000)
     return topic
 
 
-def _entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
+def _index_entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
     """Yield the entries of an index. The file of an active segment is preallocated and ends with zeros."""
     data = _read(path)
-    for at in range(0, len(data) - form.size + 1, form.size):
-        entry = form.unpack_from(data, at)
-        if at and not any(entry):
+    for position in range(0, len(data) - form.size + 1, form.size):
+        entry = form.unpack_from(data, position)
+        if position and not any(entry):
             return
         yield entry
 
@@ -93,8 +93,8 @@ def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
     """The log of partition 0 of topic t is in t-0, and its first segment is 00000000000000000000.log."""
     topic = b.topic()
     write(b, topic, "a")
-    names = [os.path.basename(path) for path in _files(b, topic, ".log")]
-    b.equal(names, [f"{_FIRST}.log"], "the names of the segments")
+    names = [os.path.basename(path) for path in _list_files(b, topic, ".log")]
+    b.equal(names, [f"{_FIRST_SEGMENT}.log"], "the names of the segments")
 
 
 @STAGE.check(_SEGMENT, look="Write batches in their wire format, one after another.")
@@ -103,23 +103,25 @@ def a_segment_is_its_batches(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a", "b")
     write(b, topic, "c")
-    batches = _batches(b, topic)
-    (path,) = _files(b, topic, ".log")
+    batches = _read_batches(b, topic)
+    (path,) = _list_files(b, topic, ".log")
     position = 0
     for batch in batches:
         try:
             batch.check_crc()
         except ProtocolError as error:
-            at = position + _CRC
-            raise CheckFailedError("a checksum that fits", str(error), path="in crc", file=path, at=at) from None
+            crc_position = position + _CRC_POSITION
+            raise CheckFailedError(
+                "a checksum that fits", str(error), path="in crc", file=path, at=crc_position
+            ) from None
         position += len(batch.buffer)
     offsets = [record.offset for batch in batches for record in batch]
     if offsets != [0, 1, 2]:
         expected = "the offsets 0, 1 and 2, as Produce answered"
         raise CheckFailedError(expected, f"{offsets}", path="where the first batch has its base offset", file=path)
     if (size := os.path.getsize(path)) != position:
-        came = f"{size - position} more behind the last batch"
-        raise CheckFailedError(f"a file of {position} bytes", came, file=path, at=position)
+        actual = f"{size - position} more behind the last batch"
+        raise CheckFailedError(f"a file of {position} bytes", actual, file=path, at=position)
 
 
 @STAGE.check("FileRecords.writeTo", look="Send the bytes of the file: Kafka copies them from the file to the socket.")
@@ -128,12 +130,12 @@ def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a", "b")
     answer = fetch(b, topic)
-    (path,) = _files(b, topic, ".log")
-    came, kept = bytes(answer.responses[0].partitions[0].records), _read(path)
-    if (at := first_difference(kept, came)) is not None:
-        expected = f"the {len(kept)} bytes of {os.path.basename(path)}"
-        words = f"{len(came)} bytes, of which byte {at} is the first other one"
-        raise CheckFailedError(expected, words, answer, "responses[0].partitions[0].records")
+    (path,) = _list_files(b, topic, ".log")
+    actual, stored = bytes(answer.responses[0].partitions[0].records), _read(path)
+    if (position := first_difference(stored, actual)) is not None:
+        expected = f"the {len(stored)} bytes of {os.path.basename(path)}"
+        difference = f"{len(actual)} bytes, of which byte {position} is the first other one"
+        raise CheckFailedError(expected, difference, answer, "responses[0].partitions[0].records")
 
 
 @STAGE.check(
@@ -141,9 +143,9 @@ def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
 )
 def segments_are_named_by_their_first_offset(b: Subject) -> None:
     """A segment is no larger than segment.bytes, and its name is its first offset."""
-    topic = _filled(b)
-    paths = _files(b, topic, ".log")
-    b.holds(len(paths) > 1, f"several segments of {_SEGMENT_BYTES} bytes", came=f"{len(paths)}")
+    topic = _create_large_topic(b)
+    paths = _list_files(b, topic, ".log")
+    b.holds(len(paths) > 1, f"several segments of {_SEGMENT_BYTES} bytes", actual=f"{len(paths)}")
     for path in paths:
         first = next(iter(iter_batches(_read(path))), None)
         if first is None:
@@ -151,59 +153,61 @@ def segments_are_named_by_their_first_offset(b: Subject) -> None:
         offset = next(iter(first)).offset
         b.equal(os.path.basename(path), f"{offset:020}.log", "the name of the segment")
         size = os.path.getsize(path)
-        b.holds(size <= _SEGMENT_BYTES, f"at most {_SEGMENT_BYTES} bytes", came=f"{size} in {os.path.basename(path)}")
+        b.holds(size <= _SEGMENT_BYTES, f"at most {_SEGMENT_BYTES} bytes", actual=f"{size} in {os.path.basename(path)}")
 
 
 @STAGE.check("OffsetIndex", look="Write 8-byte entries: the offset relative to the segment, and the batch's position.")
 def index_entries_lead_to_batches(b: Subject) -> None:
     """An entry has the last offset of a batch and the batch's position in the file."""
-    topic = _filled(b)
-    found = 0
-    names = _files(b, topic, ".log")
+    topic = _create_large_topic(b)
+    entry_count = 0
+    names = _list_files(b, topic, ".log")
     for path in names:
         base = int(os.path.basename(path)[:20])
         data = _read(path)
         starts: dict[int, int] = {}
-        position = 0
+        batch_position = 0
         for batch in iter_batches(data):
             for record in batch:
-                starts[record.offset - base] = position
-            position += len(batch.buffer)
+                starts[record.offset - base] = batch_position
+            batch_position += len(batch.buffer)
         index = path[: -len(".log")] + ".index"
-        for entry, (offset, at) in enumerate(_entries(index, _INDEX)):
-            found += 1
+        for entry, (offset, at) in enumerate(_index_entries(index, _INDEX_ENTRY)):
+            entry_count += 1
             if at == starts.get(offset):
                 continue
-            came = f"offset {base} + {offset} at position {at} of {os.path.basename(path)}"
+            actual = f"offset {base} + {offset} at position {at} of {os.path.basename(path)}"
             if offset in starts:
-                expected, place, field = f"offset {base} + {offset} at position {starts[offset]}", 4, "position"
+                expected, field_offset, field = f"offset {base} + {offset} at position {starts[offset]}", 4, "position"
             else:
-                expected, place, field = (
+                expected, field_offset, field = (
                     f"an offset of the segment, {base} to {base + max(starts, default=0)}",
                     0,
                     "offset",
                 )
             remark = f"in the {field} of entry {entry}"
-            raise CheckFailedError(expected, came, path=remark, file=index, at=_INDEX.size * entry + place)
-    came = f"{found} in {len(names)} segments"
-    b.holds(found > 1, "an index entry each index.interval.bytes, which are 1000 here", came=came)
+            raise CheckFailedError(
+                expected, actual, path=remark, file=index, at=_INDEX_ENTRY.size * entry + field_offset
+            )
+    actual = f"{entry_count} in {len(names)} segments"
+    b.holds(entry_count > 1, "an index entry each index.interval.bytes, which are 1000 here", actual=actual)
 
 
 @STAGE.check("TimeIndex", look="Write 12-byte entries: a timestamp and a relative offset, both increasing.")
 def time_index_entries_rise_and_are_true(b: Subject) -> None:
     """An entry has the largest timestamp so far and the offset of its record."""
-    topic = _filled(b)
-    times = {record.offset: record.timestamp for batch in _batches(b, topic) for record in batch}
-    for path in _files(b, topic, ".timeindex"):
+    topic = _create_large_topic(b)
+    times = {record.offset: record.timestamp for batch in _read_batches(b, topic) for record in batch}
+    for path in _list_files(b, topic, ".timeindex"):
         base = int(os.path.basename(path)[:20])
         last = -1
-        for entry, (timestamp, offset) in enumerate(_entries(path, _TIME_INDEX)):
-            right = times.get(base + offset)
-            if timestamp < last or timestamp != right:
-                expected = f"times that rise, and {right} for offset {base} + {offset}"
+        for entry, (timestamp, offset) in enumerate(_index_entries(path, _TIME_INDEX_ENTRY)):
+            expected_time = times.get(base + offset)
+            if timestamp < last or timestamp != expected_time:
+                expected = f"times that rise, and {expected_time} for offset {base} + {offset}"
                 remark = f"in the time of entry {entry}"
-                at = _TIME_INDEX.size * entry
-                raise CheckFailedError(expected, f"{timestamp} behind {last}", path=remark, file=path, at=at)
+                position = _TIME_INDEX_ENTRY.size * entry
+                raise CheckFailedError(expected, f"{timestamp} behind {last}", path=remark, file=path, at=position)
             last = timestamp
 
 
@@ -212,42 +216,44 @@ def the_directory_knows_the_topics_id(b: Subject) -> None:
     """The file partition.metadata has the topic id, so that the directory is not mistaken for that of a newer topic."""
     topic = b.topic()
     write(b, topic, "a")
-    path = os.path.join(_directory(b, topic), "partition.metadata")
+    path = os.path.join(_partition_directory(b, topic), "partition.metadata")
     answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
     try:
         lines = _read(path).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         raise CheckFailedError(f"a file {path}", "none that can be read") from None
-    found = dict(line.split(": ", 1) for line in lines if ": " in line)
-    b.equal(_id_bytes(found.get("topic_id", "")), bytes(answer.topics[0].topic_id), "topic_id in partition.metadata")
+    properties = dict(line.split(": ", 1) for line in lines if ": " in line)
+    b.equal(
+        _decode_id(properties.get("topic_id", "")), bytes(answer.topics[0].topic_id), "topic_id in partition.metadata"
+    )
 
 
-def _id_bytes(text: str) -> bytes:
+def _decode_id(text: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(text + "==")
     except ValueError:
         return b""
 
 
-def _process(b: Subject) -> BrokerProcess:
+def _require_process(b: Subject) -> BrokerProcess:
     if b.process is None:
         raise SkippedError("the grader cannot restart the broker: --start")
     return b.process
 
 
-def _restart(b: Subject, topic: str, *, kill: bool = True) -> None:
-    process = _process(b)
+def _restart_broker(b: Subject, topic: str, *, kill: bool = True) -> None:
+    process = _require_process(b)
     if kill:
         process.kill()
     else:
         process.stop()
     b.close()
-    _start(b, topic)
+    _start_broker(b, topic)
 
 
-def _start(b: Subject, topic: str, partitions: int = 1) -> None:
+def _start_broker(b: Subject, topic: str, partitions: int = 1) -> None:
     try:
-        _process(b).start()
+        _require_process(b).start()
     except ValueError as error:
         raise CheckFailedError("a broker that starts again", str(error)) from None
     b.wait_for_leaders(topic, partitions)
@@ -260,11 +266,11 @@ def _start(b: Subject, topic: str, partitions: int = 1) -> None:
 )
 def acknowledged_records_outlive_a_kill(b: Subject) -> None:
     """After SIGKILL and a restart, all acknowledged records are still there."""
-    _process(b)
+    _require_process(b)
     topic = b.topic()
     write(b, topic, "a", "b")
     write(b, topic, "c")
-    _restart(b, topic)
+    _restart_broker(b, topic)
     answer = fetch(b, topic)
     b.equal(values_of(records_in(answer)), ["a", "b", "c"], "the values", answer, "responses[0].partitions[0].records")
     b.same(produce(b, topic, "d"), f"{PRODUCED}.base_offset", 3)
@@ -275,11 +281,11 @@ def acknowledged_records_outlive_a_kill(b: Subject) -> None:
 )
 def records_outlive_a_stop(b: Subject) -> None:
     """After SIGTERM and a restart, offsets, timestamps and the log end offset are unchanged."""
-    _process(b)
+    _require_process(b)
     topic = b.topic()
     write(b, topic, "a", "b")
-    _restart(b, topic, kill=False)
-    ends_at(b, topic, 2)
+    _restart_broker(b, topic, kill=False)
+    check_end(b, topic, 2)
     b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
     b.same(offset_of(b, topic, TIME + 1), OFFSET, 1)
 
@@ -287,14 +293,14 @@ def records_outlive_a_stop(b: Subject) -> None:
 @STAGE.check("KIP-516, MetadataImage", look="Persist topic ids, partitions and configurations.", limit=_RESTART_S)
 def topics_outlive_a_kill(b: Subject) -> None:
     """Topic ids, partitions and the cluster id are unchanged after a kill."""
-    _process(b)
+    _require_process(b)
     topic = b.topic(3)
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     version = b.newest(MetadataRequest, 12)
     before = b.ask(request, version)
-    _process(b).kill()
+    _require_process(b).kill()
     b.close()
-    _start(b, topic, 3)
+    _start_broker(b, topic, 3)
     after = b.ask(request, version)
     b.same(after, "cluster_id", before.cluster_id)
     b.equal(
@@ -310,14 +316,14 @@ def topics_outlive_a_kill(b: Subject) -> None:
 )
 def committed_offsets_outlive_a_kill(b: Subject) -> None:
     """Committed offsets survive a kill."""
-    _process(b)
+    _require_process(b)
     topic, group = b.topic(), new_group(b)
-    b.same(commit(b, group, topic, 42), "topics[0].partitions[0].error_code", 0)
-    _restart(b, topic)
+    b.same(commit_offset(b, group, topic, 42), "topics[0].partitions[0].error_code", 0)
+    _restart_broker(b, topic)
     wait_for_coordinator(b, group)
     answer = b.until(
-        lambda: committed(b, group, topic),
-        lambda found: not found.topics[0].partitions[0].error_code and not found.error_code,
+        lambda: fetch_committed(b, group, topic),
+        lambda answer: not answer.topics[0].partitions[0].error_code and not answer.error_code,
         "an answer of the coordinator",
     )
     b.same(answer, "topics[0].partitions[0].committed_offset", 42)
@@ -330,16 +336,16 @@ def committed_offsets_outlive_a_kill(b: Subject) -> None:
 )
 def half_a_batch_is_cut_off(b: Subject) -> None:
     """A kill can leave half a batch at the end of the file. The next start removes it and appends after the rest."""
-    process = _process(b)
+    process = _require_process(b)
     topic = b.topic()
     write(b, topic, "a")
-    (path,) = _files(b, topic, ".log")
+    (path,) = _list_files(b, topic, ".log")
     whole = _read(path)
     process.kill()
     b.close()
     with open(path, "ab") as file:
         file.write((1).to_bytes(8, "big") + whole[8 : len(whole) // 2])
-    _start(b, topic)
+    _start_broker(b, topic)
     b.same(produce(b, topic, "b"), f"{PRODUCED}.base_offset", 1)
     answer = fetch(b, topic)
     b.equal(values_of(records_in(answer)), ["a", "b"], "the values", answer, "responses[0].partitions[0].records")

@@ -3,7 +3,7 @@
 from typing import Final
 
 from minibroker_grade.check import Stage
-from minibroker_grade.groups import Member, code_of, commit, committed, new_group
+from minibroker_grade.groups import Member, code_text, commit_offset, fetch_committed, new_group
 from minibroker_grade.subject import Subject
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -29,7 +29,7 @@ def a_new_member_gets_its_id_first(b: Subject) -> None:
     member = Member(b, new_group(b))
     b.newest(JoinGroupRequest)
     member.send_join()
-    answer = member.joined()
+    answer = member.receive_join()
     b.same(answer, "error_code", 79)
     b.holds(answer.member_id, "an id", answer, "member_id")
 
@@ -45,7 +45,13 @@ def a_member_alone_leads(b: Subject) -> None:
     b.same(answer, "leader", member.member_id)
     b.same(answer, "generation_id", 1)
     b.same(answer, "protocol_name", "range")
-    b.equal([each.member_id for each in answer.members], [member.member_id], "the members", answer, "members")
+    b.equal(
+        [joined_member.member_id for joined_member in answer.members],
+        [member.member_id],
+        "the members",
+        answer,
+        "members",
+    )
     b.equal(bytes(answer.members[0].metadata), b"range", "the metadata", answer, "members[0].metadata")
 
 
@@ -59,22 +65,22 @@ def the_leader_gets_its_own_assignment(b: Subject) -> None:
     b.equal(bytes(answer.assignment), b"\x00mine", "the assignment", answer, "assignment")
 
 
-def _two(b: Subject) -> tuple[Member, Member]:
+def _join_two_members(b: Subject) -> tuple[Member, Member]:
     """Return a leader and a follower that have joined the same generation but have not synced."""
-    leader = Member(b, new_group(b)).settle()
+    leader = Member(b, new_group(b)).join_alone()
     follower = Member(b, leader.group)
     follower.send_join()
-    if follower.joined().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+    if follower.receive_join().error_code == ErrorCode.MEMBER_ID_REQUIRED:
         follower.send_join()
     b.until(
         leader.heartbeat,
         lambda answer: answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS,
         "27 REBALANCE_IN_PROGRESS in error_code",
-        code_of,
+        code_text,
     )
     leader.send_join()
-    leader.joined()
-    follower.joined()
+    leader.receive_join()
+    follower.receive_join()
     return leader, follower
 
 
@@ -84,7 +90,7 @@ def _two(b: Subject) -> tuple[Member, Member]:
 )
 def a_second_member_starts_a_rebalance(b: Subject) -> None:
     """When a member joins, the heartbeats of the others return error 27, and all members rejoin."""
-    leader, follower = _two(b)
+    leader, follower = _join_two_members(b)
     b.equal(leader.generation, follower.generation, "the generation of both")
     b.equal(leader.generation, 2, "the second generation")
 
@@ -95,25 +101,25 @@ def a_second_member_starts_a_rebalance(b: Subject) -> None:
 )
 def a_join_waits_for_the_other_members(b: Subject) -> None:
     """JoinGroup is answered after all members have joined, because the member list is unknown until then."""
-    leader = Member(b, new_group(b)).settle()
+    leader = Member(b, new_group(b)).join_alone()
     follower = Member(b, leader.group)
     follower.send_join()
-    if follower.joined().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+    if follower.receive_join().error_code == ErrorCode.MEMBER_ID_REQUIRED:
         follower.send_join()
-        b.holds(follower.wire.is_silent(0.3), "no answer before the leader has joined", came="an answer at once")
+        b.holds(follower.wire.is_silent(0.3), "no answer before the leader has joined", actual="an answer at once")
         leader.send_join()
-        leader.joined()
-        b.same(follower.joined(), "error_code", 0)
+        leader.receive_join()
+        b.same(follower.receive_join(), "error_code", 0)
 
 
 @STAGE.check("GroupMetadataManager.completeClassicGroupJoin", look="Send the member list only to the leader.")
 def followers_do_not_learn_the_members(b: Subject) -> None:
     """Only the leader computes assignments, so only the leader gets the member list."""
-    _two(b)
-    joins = [each.response for each in b.exchanges if each.key == ApiKey.JOIN_GROUP]
-    mine = {answer.leader == answer.member_id: answer for answer in joins[-3:] if not answer.error_code}
-    b.equal(len(mine[True].members), 2, "the number of members that the leader learns of", mine[True], "members")
-    b.equal(len(mine[False].members), 0, "the number that a follower learns of", mine[False], "members")
+    _join_two_members(b)
+    joins = [exchange.response for exchange in b.exchanges if exchange.key == ApiKey.JOIN_GROUP]
+    answers = {answer.leader == answer.member_id: answer for answer in joins[-3:] if not answer.error_code}
+    b.equal(len(answers[True].members), 2, "the number of members that the leader learns of", answers[True], "members")
+    b.equal(len(answers[False].members), 0, "the number that a follower learns of", answers[False], "members")
 
 
 @STAGE.check(
@@ -122,9 +128,9 @@ def followers_do_not_learn_the_members(b: Subject) -> None:
 )
 def a_follower_waits_for_its_assignment(b: Subject) -> None:
     """A follower's SyncGroup is answered after the leader has synced."""
-    leader, follower = _two(b)
+    leader, follower = _join_two_members(b)
     follower.wire.send(follower.sync_request(), b.newest(SyncGroupRequest))
-    b.holds(follower.wire.is_silent(0.3), "no answer before the leader has synced", came="an answer at once")
+    b.holds(follower.wire.is_silent(0.3), "no answer before the leader has synced", actual="an answer at once")
     leader.sync(**{leader.member_id: b"one", follower.member_id: b"two"})
     answer = follower.wire.receive()
     b.equal(bytes(answer.assignment), b"two", "the assignment", answer, "assignment")
@@ -136,10 +142,10 @@ def a_follower_waits_for_its_assignment(b: Subject) -> None:
 )
 def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
     """A member that shares no protocol with the group is rejected with INCONSISTENT_GROUP_PROTOCOL."""
-    first = Member(b, new_group(b)).settle()
+    first = Member(b, new_group(b)).join_alone()
     other = Member(b, first.group, protocols=("other",))
     other.send_join()
-    b.same(other.joined(), "error_code", 23)
+    b.same(other.receive_join(), "error_code", 23)
 
 
 @STAGE.check(
@@ -150,7 +156,7 @@ def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
     """A session timeout of a day is rejected with INVALID_SESSION_TIMEOUT."""
     member = Member(b, new_group(b), session=86400000)
     member.send_join()
-    b.same(member.joined(), "error_code", 26)
+    b.same(member.receive_join(), "error_code", 26)
 
 
 @STAGE.check(
@@ -158,7 +164,7 @@ def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
 )
 def an_unknown_member_has_error_25(b: Subject) -> None:
     """UNKNOWN_MEMBER_ID makes a member rejoin a group that does not have it."""
-    stable = Member(b, new_group(b)).settle()
+    stable = Member(b, new_group(b)).join_alone()
     b.same(Member(b, stable.group, member_id="nobody", generation=1).heartbeat(), "error_code", 25)
 
 
@@ -167,7 +173,7 @@ def an_unknown_member_has_error_25(b: Subject) -> None:
 )
 def an_old_generation_has_error_22(b: Subject) -> None:
     """ILLEGAL_GENERATION notifies a member that it missed a rebalance."""
-    stable = Member(b, new_group(b)).settle()
+    stable = Member(b, new_group(b)).join_alone()
     b.same(stable.heartbeat(), "error_code", 0)
     b.same(stable.heartbeat(generation=stable.generation - 1), "error_code", 22)
 
@@ -175,7 +181,7 @@ def an_old_generation_has_error_22(b: Subject) -> None:
 @STAGE.check("GroupMetadataManager.classicGroupLeave", look="Remove the member immediately.")
 def who_leaves_is_gone(b: Subject) -> None:
     """After LeaveGroup, the member is unknown."""
-    member = Member(b, new_group(b)).settle()
+    member = Member(b, new_group(b)).join_alone()
     b.same(member.leave(), "error_code", 0)
     b.same(member.heartbeat(), "error_code", 25)
 
@@ -186,10 +192,10 @@ def who_leaves_is_gone(b: Subject) -> None:
 )
 def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
     """A member that rejoins with the same instance id replaces its predecessor, and the generation does not change."""
-    first = Member(b, new_group(b), instance="i1").settle()
+    first = Member(b, new_group(b), instance="i1").join_alone()
     again = Member(b, first.group, instance="i1")
     again.send_join()
-    answer = again.joined()
+    answer = again.receive_join()
     b.same(answer, "error_code", 0)
     b.same(answer, "generation_id", first.generation)
     b.holds(answer.member_id != first.member_id, "another member id", answer, "member_id")
@@ -199,7 +205,7 @@ def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
 @STAGE.check("KafkaApis.handleDescribeGroupsRequest", look="Return the state, the protocol and the members.")
 def a_group_can_be_described(b: Subject) -> None:
     """DescribeGroups returns the group state, and each member with its assignment."""
-    member = Member(b, new_group(b)).settle()
+    member = Member(b, new_group(b)).join_alone()
     answer = b.ask(DescribeGroupsRequest(groups=[member.group]))
     b.same(answer, "groups[0].error_code", 0)
     b.same(answer, "groups[0].group_state", "Stable")
@@ -211,10 +217,10 @@ def a_group_can_be_described(b: Subject) -> None:
 @STAGE.check("KafkaApis.handleListGroupsRequest", look="List every group that is not dead.")
 def a_group_is_listed(b: Subject) -> None:
     """ListGroups returns the group with its protocol type."""
-    member = Member(b, new_group(b)).settle()
+    member = Member(b, new_group(b)).join_alone()
     answer = b.ask(ListGroupsRequest())
-    found = {each.group_id: each.protocol_type for each in answer.groups}
-    b.equal(found.get(member.group), "consumer", "the protocol type of the group", answer, "groups")
+    protocol_types = {group.group_id: group.protocol_type for group in answer.groups}
+    b.equal(protocol_types.get(member.group), "consumer", "the protocol type of the group", answer, "groups")
 
 
 @STAGE.check(
@@ -224,22 +230,22 @@ def a_group_is_listed(b: Subject) -> None:
 def only_an_empty_group_can_be_deleted(b: Subject) -> None:
     """A group with members cannot be deleted (NON_EMPTY_GROUP). Deleting an empty group also deletes its offsets."""
     topic = b.topic()
-    member = Member(b, new_group(b)).settle()
-    commit(b, member.group, topic, 3, member.member_id, member.generation)
+    member = Member(b, new_group(b)).join_alone()
+    commit_offset(b, member.group, topic, 3, member.member_id, member.generation)
     request = DeleteGroupsRequest(groups_names=[member.group])
     b.same(b.ask(request), "results[0].error_code", 68)
     member.leave()
     b.same(b.ask(request), "results[0].error_code", 0)
-    b.same(committed(b, member.group, topic), _COMMITTED, -1)
+    b.same(fetch_committed(b, member.group, topic), _COMMITTED, -1)
 
 
 @STAGE.check("OffsetMetadataManager.commitOffset", look="Store the last commit for each group and partition.")
 def a_committed_offset_comes_back(b: Subject) -> None:
     """OffsetFetch returns the offset and metadata of the last commit."""
     topic, group = b.topic(), new_group(b)
-    b.same(commit(b, group, topic, 5, text="note"), _COMMIT_ERROR, 0)
-    b.same(commit(b, group, topic, 42, text="note"), _COMMIT_ERROR, 0)
-    answer = committed(b, group, topic)
+    b.same(commit_offset(b, group, topic, 5, text="note"), _COMMIT_ERROR, 0)
+    b.same(commit_offset(b, group, topic, 42, text="note"), _COMMIT_ERROR, 0)
+    answer = fetch_committed(b, group, topic)
     b.same(answer, _COMMITTED, 42)
     b.same(answer, "topics[0].partitions[0].metadata", "note")
 
@@ -247,7 +253,7 @@ def a_committed_offset_comes_back(b: Subject) -> None:
 @STAGE.check("OffsetMetadataManager.fetchOffsets", look="Return -1 and no error if nothing was committed.")
 def without_a_commit_the_offset_is_minus_1(b: Subject) -> None:
     """A group without commits has offset -1, and the consumer applies auto.offset.reset."""
-    answer = committed(b, new_group(b), b.topic())
+    answer = fetch_committed(b, new_group(b), b.topic())
     b.same(answer, _COMMITTED, -1)
     b.same(answer, _COMMIT_ERROR, 0)
 
@@ -258,8 +264,8 @@ def without_a_commit_the_offset_is_minus_1(b: Subject) -> None:
 def null_asks_for_all_offsets(b: Subject) -> None:
     """From version 2 on, a request without topics returns all committed offsets of the group."""
     topic, group = b.topic(), new_group(b)
-    commit(b, group, topic, 7)
-    answer = committed(b, group, None)
+    commit_offset(b, group, topic, 7)
+    answer = fetch_committed(b, group, None)
     b.same(answer, "topics[0].name", topic)
     b.same(answer, _COMMITTED, 7)
 
@@ -268,8 +274,8 @@ def null_asks_for_all_offsets(b: Subject) -> None:
 def groups_do_not_share_offsets(b: Subject) -> None:
     """A commit of one group does not affect other groups."""
     topic = b.topic()
-    commit(b, new_group(b), topic, 7)
-    b.same(committed(b, new_group(b), topic), _COMMITTED, -1)
+    commit_offset(b, new_group(b), topic, 7)
+    b.same(fetch_committed(b, new_group(b), topic), _COMMITTED, -1)
 
 
 @STAGE.check(
@@ -279,10 +285,10 @@ def groups_do_not_share_offsets(b: Subject) -> None:
 def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
     """A member that lost its partitions must not overwrite the offsets of their new owner."""
     topic = b.topic()
-    member = Member(b, new_group(b)).settle()
-    b.same(commit(b, member.group, topic, 1, member.member_id, member.generation), _COMMIT_ERROR, 0)
-    b.same(commit(b, member.group, topic, 9, member.member_id, member.generation - 1), _COMMIT_ERROR, 22)
-    b.same(committed(b, member.group, topic), _COMMITTED, 1)
+    member = Member(b, new_group(b)).join_alone()
+    b.same(commit_offset(b, member.group, topic, 1, member.member_id, member.generation), _COMMIT_ERROR, 0)
+    b.same(commit_offset(b, member.group, topic, 9, member.member_id, member.generation - 1), _COMMIT_ERROR, 22)
+    b.same(fetch_committed(b, member.group, topic), _COMMITTED, 1)
 
 
 @STAGE.check(
@@ -291,5 +297,5 @@ def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
 def too_much_metadata_has_error_12(b: Subject) -> None:
     """Oversized metadata is rejected with OFFSET_METADATA_TOO_LARGE, and the offset is not committed."""
     topic, group = b.topic(), new_group(b)
-    b.same(commit(b, group, topic, 1, text="x" * 5000), _COMMIT_ERROR, 12)
-    b.same(committed(b, group, topic), _COMMITTED, -1)
+    b.same(commit_offset(b, group, topic, 1, text="x" * 5000), _COMMIT_ERROR, 12)
+    b.same(fetch_committed(b, group, topic), _COMMITTED, -1)

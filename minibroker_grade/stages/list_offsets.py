@@ -9,7 +9,7 @@ from minibroker_grade.records import (
     OFFSET,
     PRODUCE_ERROR,
     TIME,
-    ends_at,
+    check_end,
     new_records,
     offset_of,
     send,
@@ -32,13 +32,13 @@ _TIME: Final = "topics[0].partitions[0].timestamp"
 _ERROR: Final = "topics[0].partitions[0].error_code"
 
 
-def _delete(b: Subject, topic: str, offset: int) -> Any:
+def _delete_records(b: Subject, topic: str, offset: int) -> Any:
     partition = DeleteRecordsPartition(partition_index=0, offset=offset)
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=30000)
     return b.ask(request)
 
 
-def _write_at(b: Subject, topic: str, *times: int) -> None:
+def _produce_at(b: Subject, topic: str, *times: int) -> None:
     for time in times:
         b.same(
             send(b, topic, build_batch(new_records("x", start=time))),
@@ -52,7 +52,7 @@ def an_empty_partition_begins_and_ends_at_0(b: Subject) -> None:
     """The special timestamps -2 and -1 request the start and the end."""
     topic = b.topic()
     b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
-    ends_at(b, topic, 0)
+    check_end(b, topic, 0)
 
 
 @STAGE.check(_SOURCE, look="Return the offset of the next record as the end.")
@@ -60,7 +60,7 @@ def the_end_is_behind_the_last_record(b: Subject) -> None:
     """After three records the end is 3, and the start is still 0."""
     topic = b.topic()
     write(b, topic, "a", "b", "c")
-    ends_at(b, topic, 3)
+    check_end(b, topic, 3)
     b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
 
 
@@ -77,7 +77,7 @@ def start_and_end_have_no_time(b: Subject) -> None:
 def a_time_finds_the_first_record_at_or_after_it(b: Subject) -> None:
     """The response has the first record with this timestamp or a later one, and that record's timestamp."""
     topic = b.topic()
-    _write_at(b, topic, TIME, TIME + 100, TIME + 200)
+    _produce_at(b, topic, TIME, TIME + 100, TIME + 200)
     answer = offset_of(b, topic, TIME + 100)
     b.same(answer, OFFSET, 1)
     b.same(answer, _TIME, TIME + 100)
@@ -111,7 +111,7 @@ def a_time_after_all_records_finds_nothing(b: Subject) -> None:
 def times_may_go_back(b: Subject) -> None:
     """Producers choose the timestamps, so a later record can have an earlier timestamp."""
     topic = b.topic()
-    _write_at(b, topic, TIME + 500, TIME, TIME + 900)
+    _produce_at(b, topic, TIME + 500, TIME, TIME + 900)
     b.same(offset_of(b, topic, TIME + 100), OFFSET, 0)
     b.same(offset_of(b, topic, TIME + 600), OFFSET, 2)
 
@@ -120,7 +120,7 @@ def times_may_go_back(b: Subject) -> None:
 def minus_3_finds_the_largest_time(b: Subject) -> None:
     """From version 7 on, -3 requests the record with the largest timestamp."""
     topic = b.topic()
-    _write_at(b, topic, TIME, TIME + 900, TIME + 100)
+    _produce_at(b, topic, TIME, TIME + 900, TIME + 100)
     answer = offset_of(b, topic, -3, 7)
     b.same(answer, OFFSET, 1)
     b.same(answer, _TIME, TIME + 900)
@@ -137,11 +137,11 @@ def deleterecords_moves_the_start(b: Subject) -> None:
     """DeleteRecords deletes the records before an offset, which becomes the log start offset."""
     topic = b.topic()
     write(b, topic, "a", "b", "c")
-    answer = _delete(b, topic, 2)
+    answer = _delete_records(b, topic, 2)
     b.same(answer, _ERROR, 0)
     b.same(answer, "topics[0].partitions[0].low_watermark", 2)
     b.same(offset_of(b, topic, EARLIEST), OFFSET, 2)
-    ends_at(b, topic, 3)
+    check_end(b, topic, 3)
 
 
 @STAGE.check("KIP-107, UnifiedLog.maybeIncrementLogStartOffset", look="Reject an offset above the high watermark.")
@@ -149,7 +149,7 @@ def deleterecords_behind_the_end_has_error_1(b: Subject) -> None:
     """Deleting records that do not exist yet fails with OFFSET_OUT_OF_RANGE."""
     topic = b.topic()
     write(b, topic, "a")
-    b.same(_delete(b, topic, 5), _ERROR, 1)
+    b.same(_delete_records(b, topic, 5), _ERROR, 1)
 
 
 @STAGE.check("KIP-320, LeaderEpochFileCache.endOffsetFor", look="Return the log end offset for the current epoch.")

@@ -13,7 +13,7 @@ STAGE: Final = Stage("metadata", "3 Metadata", "Metadata lists the brokers and t
 _SOURCE: Final = "KafkaApis.handleTopicMetadataRequest"
 
 
-def _ask(b: Subject, *names: str, create: bool = False) -> MetadataResponse:
+def _ask_metadata(b: Subject, *names: str, create: bool = False) -> MetadataResponse:
     topics = [MetadataRequestTopic(name=name) for name in names]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
     answer: MetadataResponse = b.ask(request)
@@ -23,7 +23,7 @@ def _ask(b: Subject, *names: str, create: bool = False) -> MetadataResponse:
 @STAGE.check(_SOURCE, look="List at least this broker.")
 def the_brokers_are_listed(b: Subject) -> None:
     """Each broker has its id, and the host and port at which clients reach it."""
-    answer = _ask(b)
+    answer = _ask_metadata(b)
     b.holds(answer.brokers, "at least one broker", answer, "brokers")
     b.holds(answer.brokers[0].host, "a host", answer, "brokers[0].host")
     ports = [broker.port for broker in answer.brokers]
@@ -33,7 +33,7 @@ def the_brokers_are_listed(b: Subject) -> None:
 @STAGE.check("advertised.listeners", look="Advertise an address that clients can reach, not 0.0.0.0.")
 def the_advertised_address_leads_back(b: Subject) -> None:
     """After bootstrapping, a client connects to the addresses in Metadata, so a broker must listen there."""
-    answer = _ask(b)
+    answer = _ask_metadata(b)
     addresses = {(broker.host, broker.port) for broker in answer.brokers}
     for index, (host, port) in enumerate(sorted(addresses)):
         b.holds(b.reaches((host, port)), "an address that accepts connections", answer, f"brokers[{index}].port")
@@ -42,7 +42,7 @@ def the_advertised_address_leads_back(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return the id of a listed broker as the controller.")
 def the_controller_is_one_of_the_brokers(b: Subject) -> None:
     """Admin clients send changes to the controller, so its id must be among the brokers."""
-    answer = _ask(b)
+    answer = _ask_metadata(b)
     b.holds(
         answer.controller_id in {broker.node_id for broker in answer.brokers},
         "the id of a listed broker",
@@ -54,7 +54,7 @@ def the_controller_is_one_of_the_brokers(b: Subject) -> None:
 @STAGE.check("KIP-78", look="Generate an id once, and store it in meta.properties.")
 def the_cluster_has_an_id(b: Subject) -> None:
     """The cluster id is present from version 2 on and does not change."""
-    first, second = _ask(b), _ask(b)
+    first, second = _ask_metadata(b), _ask_metadata(b)
     b.holds(first.cluster_id, "an id", first, "cluster_id")
     b.same(second, "cluster_id", first.cluster_id)
 
@@ -63,7 +63,7 @@ def the_cluster_has_an_id(b: Subject) -> None:
 def an_empty_list_asks_for_no_topic(b: Subject) -> None:
     """From version 1 on, an empty list requests only the brokers."""
     b.topic()
-    answer = _ask(b)
+    answer = _ask_metadata(b)
     b.equal(len(answer.topics), 0, "the number of topics", answer, "topics")
 
 
@@ -80,7 +80,7 @@ def null_asks_for_all_topics(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return each requested topic, with UNKNOWN_TOPIC_OR_PARTITION if it is missing.")
 def an_unknown_topic_has_error_3(b: Subject) -> None:
     """A topic that does not exist is an element with error 3 and no partitions."""
-    answer = _ask(b, b.name())
+    answer = _ask_metadata(b, b.name())
     b.same(answer, "topics[0].error_code", 3)
     b.equal(len(answer.topics[0].partitions), 0, "the number of partitions", answer, "topics[0].partitions")
 
@@ -89,22 +89,22 @@ def an_unknown_topic_has_error_3(b: Subject) -> None:
 def asking_creates_nothing_when_that_is_forbidden(b: Subject) -> None:
     """A consumer that only looks up a topic must not create it."""
     name = b.name()
-    _ask(b, name)
-    answer = _ask(b, name)
+    _ask_metadata(b, name)
+    answer = _ask_metadata(b, name)
     b.same(answer, "topics[0].error_code", 3)
 
 
 @STAGE.check("Topic.validate", look="Check names: at most 249 letters, digits, dots, underscores and minus signs.")
 def a_name_that_no_topic_can_have_has_error_17(b: Subject) -> None:
     """A name with invalid characters is rejected with INVALID_TOPIC_EXCEPTION, and no topic is created."""
-    answer = _ask(b, "grade no/topic", create=True)
+    answer = _ask_metadata(b, "grade no/topic", create=True)
     b.same(answer, "topics[0].error_code", 17)
 
 
 @STAGE.check(_SOURCE, look="List each partition once, starting with 0.")
 def all_partitions_are_listed(b: Subject) -> None:
     """A topic with three partitions has partitions 0, 1 and 2, in any order."""
-    answer = _ask(b, b.topic(3))
+    answer = _ask_metadata(b, b.topic(3))
     indexes = sorted(partition.partition_index for partition in answer.topics[0].partitions)
     b.equal(indexes, [0, 1, 2], "the sorted partitions", answer, "topics[0].partitions")
 
@@ -112,16 +112,16 @@ def all_partitions_are_listed(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return a leader among the replicas, and the in-sync replicas, for each partition.")
 def leader_replicas_and_isr_fit_together(b: Subject) -> None:
     """The leader is an in-sync replica, in-sync replicas are replicas, and replicas are brokers."""
-    answer = _ask(b, b.topic())
+    answer = _ask_metadata(b, b.topic())
     partition = answer.topics[0].partitions[0]
     path = "topics[0].partitions[0]"
     brokers = {broker.node_id for broker in answer.brokers}
     b.same(answer, f"{path}.error_code", 0)
     leader, in_sync, replicas = partition.leader_id, set(partition.isr_nodes), set(partition.replica_nodes)
-    came = f"leader {leader}, in sync {sorted(in_sync)}, replicas {sorted(replicas)}, brokers {sorted(brokers)}"
-    b.holds(leader in in_sync, "a leader in sync", answer, f"{path}.leader_id", came=came)
-    b.holds(in_sync <= replicas, "replicas in sync that are replicas", answer, f"{path}.isr_nodes", came=came)
-    b.holds(replicas <= brokers, "replicas that are listed brokers", answer, f"{path}.replica_nodes", came=came)
+    actual = f"leader {leader}, in sync {sorted(in_sync)}, replicas {sorted(replicas)}, brokers {sorted(brokers)}"
+    b.holds(leader in in_sync, "a leader in sync", answer, f"{path}.leader_id", actual=actual)
+    b.holds(in_sync <= replicas, "replicas in sync that are replicas", answer, f"{path}.isr_nodes", actual=actual)
+    b.holds(replicas <= brokers, "replicas that are listed brokers", answer, f"{path}.replica_nodes", actual=actual)
     b.equal(len(partition.replica_nodes), 1, "the number of replicas", answer, f"{path}.replica_nodes")
 
 
@@ -139,7 +139,7 @@ def the_leader_epoch_is_told(b: Subject) -> None:
 def several_topics_are_answered_one_by_one(b: Subject) -> None:
     """Each topic has its own error, so a missing topic does not affect the others."""
     name, missing = b.topic(), b.name()
-    answer = _ask(b, name, missing)
+    answer = _ask_metadata(b, name, missing)
     errors = {topic.name: topic.error_code for topic in answer.topics}
     b.equal(errors, {name: 0, missing: 3}, "the errors by topic", answer, "topics")
 
@@ -147,8 +147,8 @@ def several_topics_are_answered_one_by_one(b: Subject) -> None:
 @STAGE.check("KIP-516", look="Assign a random id to each new topic, and return it from version 10 on.")
 def a_topic_has_an_id(b: Subject) -> None:
     """From version 10 on, each topic has a unique id. A topic created later with the same name gets a different id."""
-    one, two = b.topic(), b.topic()
-    topics = [MetadataRequestTopic(name=one), MetadataRequestTopic(name=two)]
+    first, second = b.topic(), b.topic()
+    topics = [MetadataRequestTopic(name=first), MetadataRequestTopic(name=second)]
     answer = b.ask(MetadataRequest(topics=topics), 10)
     ids = {bytes(topic.topic_id) for topic in answer.topics}
     b.holds(
@@ -160,8 +160,8 @@ def a_topic_has_an_id(b: Subject) -> None:
 def a_topic_is_found_by_its_id(b: Subject) -> None:
     """A request of version 12 can identify a topic by its id alone, and the response has its name."""
     name = b.topic()
-    found = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
-    by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=found.topics[0].topic_id)])
+    metadata = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
+    by_id = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=metadata.topics[0].topic_id)])
     answer = b.ask(by_id, 12)
     b.same(answer, "topics[0].name", name)
 
@@ -177,12 +177,12 @@ def an_unknown_id_has_error_100(b: Subject) -> None:
 @STAGE.check("KIP-700", look="Return the same brokers in DescribeCluster as in Metadata.")
 def describecluster_knows_the_same_cluster(b: Subject) -> None:
     """Admin clients use DescribeCluster, which returns the same cluster id and brokers as Metadata."""
-    expected = _ask(b)
+    expected = _ask_metadata(b)
     answer = b.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
     b.same(answer, "cluster_id", expected.cluster_id)
-    found = {(broker.broker_id, broker.host, broker.port) for broker in answer.brokers}
+    described = {(broker.broker_id, broker.host, broker.port) for broker in answer.brokers}
     brokers = {(broker.node_id, broker.host, broker.port) for broker in expected.brokers}
-    b.equal(found, brokers, "the brokers", answer, "brokers")
+    b.equal(described, brokers, "the brokers", answer, "brokers")
 
 
 @STAGE.check("KafkaApis.getCoordinator", look="Choose a listed broker by the hash of the group id.")
@@ -190,10 +190,10 @@ def the_coordinator_is_one_of_the_brokers(b: Subject) -> None:
     """FindCoordinator returns the broker that coordinates a group, with the same id and address as in Metadata."""
     answer = b.until(
         lambda: b.ask(FindCoordinatorRequest(key="grade")),
-        lambda found: found.error_code not in {14, 15},
+        lambda answer: answer.error_code not in {14, 15},
         "a coordinator",
     )
     b.same(answer, "error_code", 0)
-    brokers = {(broker.node_id, broker.host, broker.port) for broker in _ask(b).brokers}
-    found = (answer.node_id, answer.host, answer.port)
-    b.holds(found in brokers, "the id and the address of a listed broker", answer, "node_id")
+    brokers = {(broker.node_id, broker.host, broker.port) for broker in _ask_metadata(b).brokers}
+    coordinator = (answer.node_id, answer.host, answer.port)
+    b.holds(coordinator in brokers, "the id and the address of a listed broker", answer, "node_id")

@@ -10,7 +10,7 @@ from minibroker_grade.records import (
     PRODUCE_ERROR,
     PRODUCED,
     TIME,
-    ends_at,
+    check_end,
     fetch,
     new_records,
     offset_of,
@@ -30,7 +30,7 @@ from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 
 STAGE: Final = Stage("produce", "5 Produce", "Batches get offsets. Corrupt and oversized batches are rejected.")
-_CRC_AT: Final = 17
+_CRC_POSITION: Final = 17
 _BASE: Final = f"{PRODUCED}.base_offset"
 
 
@@ -67,7 +67,7 @@ def several_partitions_of_a_request_are_answered(b: Subject) -> None:
     data = [PartitionProduceData(index=index, records=build_batch(new_records("x"))) for index in (0, 1, 7)]
     request = ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
     answer = b.ask(request)
-    errors = {each.index: each.error_code for each in answer.responses[0].partition_responses}
+    errors = {partition.index: partition.error_code for partition in answer.responses[0].partition_responses}
     b.equal(errors, {0: 0, 1: 0, 7: 3}, "the errors by partition", answer, "responses[0].partition_responses")
 
 
@@ -85,7 +85,7 @@ def acks_0_has_no_answer(b: Subject) -> None:
     b.wire.send_bytes(b.frame_of(produce_request(topic, build_batch(new_records("a")), acks=0), version))
     b.until(
         lambda: offset_of(b, topic, LATEST),
-        lambda found: found.topics[0].partitions[0].offset == 1,
+        lambda answer: answer.topics[0].partitions[0].offset == 1,
         "offset 1 as the end",
     )
 
@@ -109,9 +109,9 @@ def a_wrong_checksum_has_error_2(b: Subject) -> None:
     """A batch with a wrong CRC-32C is rejected with CORRUPT_MESSAGE, and nothing is appended to the log."""
     topic = b.topic()
     batch = build_batch(new_records("a"))
-    batch[_CRC_AT] ^= 1
+    batch[_CRC_POSITION] ^= 1
     b.same(send(b, topic, batch), PRODUCE_ERROR, 2)
-    ends_at(b, topic, 0)
+    check_end(b, topic, 0)
 
 
 @STAGE.check(
@@ -121,7 +121,7 @@ def a_wrong_record_count_has_error_87(b: Subject) -> None:
     """A batch whose record count does not match its last offset delta is rejected with INVALID_RECORD."""
     batch = build_batch(new_records("a", "b"))
     batch[57:61] = (3).to_bytes(4, "big")
-    _sign(batch)
+    _update_crc(batch)
     b.same(send(b, b.topic(), batch), PRODUCE_ERROR, 87)
 
 
@@ -172,7 +172,7 @@ def the_log_start_offset_is_told(b: Subject) -> None:
     b.same(produce(b, b.topic(), "a"), f"{PRODUCED}.log_start_offset", 0)
 
 
-def _all_versions(b: Subject, first: int, last: int) -> list[int]:
+def _served_versions(b: Subject, first: int, last: int) -> list[int]:
     served = b.versions.get(ApiKey.PRODUCE, (0, -1))
     if b.versions.get(ApiKey.FETCH, (0, 0))[0] >= 4:  # noqa: PLR2004 - KIP-896
         served = (max(served[0], 3), served[1])  # Kafka 4 lists Produce 0 to 2 for librdkafka (KAFKA-18659).
@@ -188,7 +188,7 @@ def _all_versions(b: Subject, first: int, last: int) -> list[int]:
 def all_versions_with_format_2_are_served(b: Subject) -> None:
     """Versions 3 to 12 identify topics by name and carry batches of format v2."""
     topic = b.topic()
-    for offset, version in enumerate(_all_versions(b, 3, 12)):
+    for offset, version in enumerate(_served_versions(b, 3, 12)):
         answer = produce(b, topic, "a", version=version)
         b.same(answer, PRODUCE_ERROR, 0)
         b.same(answer, _BASE, offset)
@@ -197,7 +197,7 @@ def all_versions_with_format_2_are_served(b: Subject) -> None:
 @STAGE.check("LogValidator, AbstractLegacyRecordBatch", look="Read message sets of magic 0, and convert them.")
 def format_0_is_accepted(b: Subject) -> None:
     """Produce 0 and 1 carry messages without timestamps, each with its own CRC-32."""
-    versions = _all_versions(b, 0, 1)
+    versions = _served_versions(b, 0, 1)
     topic = b.topic()
     message_set = build_message_set(new_records("a", "b"), magic=0)
     answer = send(b, topic, message_set, version=versions[-1])
@@ -208,7 +208,7 @@ def format_0_is_accepted(b: Subject) -> None:
 @STAGE.check("KIP-32, LogValidator", look="Read message sets of magic 1, and keep their timestamps.")
 def format_1_is_accepted(b: Subject) -> None:
     """Produce 2 carries messages with timestamps."""
-    versions = _all_versions(b, 2, 2)
+    versions = _served_versions(b, 2, 2)
     topic = b.topic()
     message_set = build_message_set(new_records("a", "b"), magic=1)
     b.same(send(b, topic, message_set, version=versions[-1]), PRODUCE_ERROR, 0)
@@ -219,7 +219,7 @@ def format_1_is_accepted(b: Subject) -> None:
 @STAGE.check("KIP-31, LogValidator", look="Decompress the wrapper message, and assign offsets to its messages.")
 def format_1_may_be_compressed(b: Subject) -> None:
     """A compressed message set is one message whose value is a message set with relative offsets."""
-    versions = _all_versions(b, 2, 2)
+    versions = _served_versions(b, 2, 2)
     topic = b.topic()
     write(b, topic, "before")
     message_set = build_message_set(new_records("a", "b", "c"), magic=1, codec=CompressionCodec.GZIP)
@@ -230,9 +230,9 @@ def format_1_may_be_compressed(b: Subject) -> None:
     b.equal([record.offset for record in records], [1, 2, 3], "the offsets", b.exchanges[-1].response)
 
 
-def _codec(b: Subject, codec: CompressionCodec) -> None:
+def _check_codec(b: Subject, codec: CompressionCodec) -> None:
     topic = b.topic()
-    values = [f"value {at}" for at in range(50)]
+    values = [f"value {index}" for index in range(50)]
     b.same(produce(b, topic, *values, codec=codec), PRODUCE_ERROR, 0)
     answer = fetch(b, topic)
     b.equal(values_of(records_in(answer)), values, "the values", answer)
@@ -241,25 +241,25 @@ def _codec(b: Subject, codec: CompressionCodec) -> None:
 @STAGE.check("Compression", look="The records after the header are one gzip stream.")
 def gzip_is_accepted(b: Subject) -> None:
     """Codec 1: records are returned as they were sent."""
-    _codec(b, CompressionCodec.GZIP)
+    _check_codec(b, CompressionCodec.GZIP)
 
 
 @STAGE.check("Compression", look="Kafka uses the snappy framing of snappy-java.")
 def snappy_is_accepted(b: Subject) -> None:
     """Codec 2: records are returned as they were sent."""
-    _codec(b, CompressionCodec.SNAPPY)
+    _check_codec(b, CompressionCodec.SNAPPY)
 
 
 @STAGE.check("Compression, KAFKA-3160", look="The records are one LZ4 frame.")
 def lz4_is_accepted(b: Subject) -> None:
     """Codec 3: records are returned as they were sent."""
-    _codec(b, CompressionCodec.LZ4)
+    _check_codec(b, CompressionCodec.LZ4)
 
 
 @STAGE.check("KIP-110", look="Accept zstd from Produce 7 on.")
 def zstd_is_accepted(b: Subject) -> None:
     """Codec 4: records are returned as they were sent."""
-    _codec(b, CompressionCodec.ZSTD)
+    _check_codec(b, CompressionCodec.ZSTD)
 
 
 @STAGE.check("KIP-82, DefaultRecord", look="Store keys, values and headers unchanged, including nulls.")
@@ -273,11 +273,11 @@ def keys_nulls_and_headers_come_back(b: Subject) -> None:
     ]
     b.same(send(b, topic, build_batch(sent)), PRODUCE_ERROR, 0)
     answer = fetch(b, topic)
-    found = [(record.key, record.value, tuple(record.headers)) for record in records_in(answer)]
+    returned = [(record.key, record.value, tuple(record.headers)) for record in records_in(answer)]
     path = "responses[0].partitions[0].records"
-    b.equal(found, [(each.key, each.value, tuple(each.headers)) for each in sent], "the records", answer, path)
+    b.equal(returned, [(new.key, new.value, tuple(new.headers)) for new in sent], "the records", answer, path)
 
 
-def _sign(batch: bytearray) -> None:
+def _update_crc(batch: bytearray) -> None:
     """Update the checksum of a modified batch."""
-    batch[_CRC_AT : _CRC_AT + 4] = crc32c(bytes(batch[_CRC_AT + 4 :])).to_bytes(4, "big")
+    batch[_CRC_POSITION : _CRC_POSITION + 4] = crc32c(bytes(batch[_CRC_POSITION + 4 :])).to_bytes(4, "big")

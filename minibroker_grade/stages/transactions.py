@@ -3,7 +3,14 @@
 from typing import Any, Final
 
 from minibroker_grade.check import Stage
-from minibroker_grade.groups import STARTING, TRANSACTION, code_of, committed, new_group, wait_for_coordinator
+from minibroker_grade.groups import (
+    STARTING_ERRORS,
+    TRANSACTION,
+    code_text,
+    fetch_committed,
+    new_group,
+    wait_for_coordinator,
+)
 from minibroker_grade.records import (
     FETCHED,
     LATEST,
@@ -11,9 +18,9 @@ from minibroker_grade.records import (
     PRODUCED,
     RECORDS,
     batches_in,
-    ends_at,
+    check_end,
+    check_values,
     fetch,
-    has_values,
     new_records,
     offset_of,
     produce,
@@ -22,7 +29,7 @@ from minibroker_grade.records import (
     values_of,
     write,
 )
-from minibroker_grade.subject import Subject, shown
+from minibroker_grade.subject import Subject, field_text
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -39,15 +46,17 @@ from minibroker_protocol.records.builder import build_batch
 STAGE: Final = Stage("transactions", "10 Transactions", "Retries create no duplicates, and transactions are atomic.")
 _IDEMPOTENCE: Final = "KIP-98, ProducerAppendInfo"
 _BASE: Final = f"{PRODUCED}.base_offset"
-_BUSY: Final = {*STARTING, ErrorCode.CONCURRENT_TRANSACTIONS}
+_BUSY_ERRORS: Final = {*STARTING_ERRORS, ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
-def _init(b: Subject, transactional_id: str | None = None, timeout: int = 60000) -> Any:
+def _init_producer_id(b: Subject, transactional_id: str | None = None, timeout: int = 60000) -> Any:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout)
-    return b.until(lambda: b.ask(request), lambda answer: answer.error_code not in _BUSY, "a producer id", code_of)
+    return b.until(
+        lambda: b.ask(request), lambda answer: answer.error_code not in _BUSY_ERRORS, "a producer id", code_text
+    )
 
 
-def _idempotent(b: Subject, topic: str, sequence: int, *values: str, producer: int, epoch: int = 0) -> Any:
+def _produce_as(b: Subject, topic: str, sequence: int, *values: str, producer: int, epoch: int = 0) -> Any:
     return produce(b, topic, *values, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
 
 
@@ -59,7 +68,7 @@ class _Transaction:
         self.topic = topic
         self.name = name or b.name("tx")
         wait_for_coordinator(b, self.name, TRANSACTION)
-        answer = _init(b, self.name)
+        answer = _init_producer_id(b, self.name)
         b.same(answer, "error_code", 0, "a producer to work with")
         self.producer: int = answer.producer_id
         self.epoch: int = answer.producer_epoch
@@ -76,9 +85,9 @@ class _Transaction:
         )
         return self.b.until(
             lambda: self.b.ask(request),
-            lambda answer: _added(answer) not in _BUSY,
+            lambda answer: _added_error(answer) not in _BUSY_ERRORS,
             "a partition in the transaction",
-            lambda answer: shown("error_code", _added(answer)),
+            lambda answer: field_text("error_code", _added_error(answer)),
         )
 
     def send(self, *values: str) -> Any:
@@ -95,7 +104,7 @@ class _Transaction:
 
     def write(self, *values: str) -> None:
         """Add the partition and produce the values, and check that the broker accepts both."""
-        self.b.equal(_added(self.add()), 0, "error of AddPartitionsToTxn", self.b.exchanges[-1].response)
+        self.b.equal(_added_error(self.add()), 0, "error of AddPartitionsToTxn", self.b.exchanges[-1].response)
         self.b.same(self.send(*values), PRODUCE_ERROR, 0, "records to work with")
 
     def end(self, *, commit: bool) -> Any:
@@ -105,7 +114,7 @@ class _Transaction:
         )
         return self.b.ask(request)
 
-    def ended(self, *, commit: bool) -> None:
+    def end_and_wait(self, *, commit: bool) -> None:
         """End the transaction and wait for its marker."""
         self.b.same(self.end(commit=commit), "error_code", 0)
         self.b.until(
@@ -114,11 +123,11 @@ class _Transaction:
                 answer.responses[0].partitions[0].last_stable_offset == answer.responses[0].partitions[0].high_watermark
             ),
             "a last stable offset at the end of the log",
-            lambda answer: shown("last_stable_offset", answer.responses[0].partitions[0].last_stable_offset),
+            lambda answer: field_text("last_stable_offset", answer.responses[0].partitions[0].last_stable_offset),
         )
 
 
-def _added(answer: Any) -> int:
+def _added_error(answer: Any) -> int:
     code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
     return code
 
@@ -126,11 +135,11 @@ def _added(answer: Any) -> int:
 @STAGE.check("KIP-98, ProducerIdManager.generateProducerId", look="Assign a unique id to each producer, with epoch 0.")
 def producers_get_ids(b: Subject) -> None:
     """InitProducerId without a transactional id returns a new id each time."""
-    one, two = _init(b), _init(b)
-    b.same(one, "error_code", 0)
-    b.same(one, "producer_epoch", 0)
-    b.holds(one.producer_id >= 0, "0 or more", one, "producer_id")
-    b.holds(two.producer_id != one.producer_id, f"another id than {one.producer_id}", two, "producer_id")
+    first, second = _init_producer_id(b), _init_producer_id(b)
+    b.same(first, "error_code", 0)
+    b.same(first, "producer_epoch", 0)
+    b.holds(first.producer_id >= 0, "0 or more", first, "producer_id")
+    b.holds(second.producer_id != first.producer_id, f"another id than {first.producer_id}", second, "producer_id")
 
 
 @STAGE.check(
@@ -139,12 +148,12 @@ def producers_get_ids(b: Subject) -> None:
 )
 def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
     """A producer that missed a response resends the batch. It gets the same offset, and the log has one copy."""
-    topic, producer = b.topic(), _init(b).producer_id
-    b.same(_idempotent(b, topic, 0, "a", "b", producer=producer), _BASE, 0)
-    answer = _idempotent(b, topic, 0, "a", "b", producer=producer)
+    topic, producer = b.topic(), _init_producer_id(b).producer_id
+    b.same(_produce_as(b, topic, 0, "a", "b", producer=producer), _BASE, 0)
+    answer = _produce_as(b, topic, 0, "a", "b", producer=producer)
     b.same(answer, PRODUCE_ERROR, 0)
     b.same(answer, _BASE, 0)
-    ends_at(b, topic, 2)
+    check_end(b, topic, 2)
 
 
 @STAGE.check(
@@ -153,22 +162,22 @@ def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
 )
 def the_fifth_batch_before_is_remembered(b: Subject) -> None:
     """Five batches can be in flight, so the oldest of five is still remembered."""
-    topic, producer = b.topic(), _init(b).producer_id
+    topic, producer = b.topic(), _init_producer_id(b).producer_id
     for sequence in range(5):
-        _idempotent(b, topic, sequence, "x", producer=producer)
-    answer = _idempotent(b, topic, 0, "x", producer=producer)
+        _produce_as(b, topic, sequence, "x", producer=producer)
+    answer = _produce_as(b, topic, 0, "x", producer=producer)
     b.same(answer, PRODUCE_ERROR, 0)
     b.same(answer, _BASE, 0)
-    ends_at(b, topic, 5)
+    check_end(b, topic, 5)
 
 
 @STAGE.check("KIP-98, ProducerAppendInfo.checkSequence", look="Require the sequence to follow the last one.")
 def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
     """A gap means that a batch is missing, and is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER."""
-    topic, producer = b.topic(), _init(b).producer_id
-    _idempotent(b, topic, 0, "a", producer=producer)
-    b.same(_idempotent(b, topic, 5, "b", producer=producer), PRODUCE_ERROR, 45)
-    ends_at(b, topic, 1)
+    topic, producer = b.topic(), _init_producer_id(b).producer_id
+    _produce_as(b, topic, 0, "a", producer=producer)
+    b.same(_produce_as(b, topic, 5, "b", producer=producer), PRODUCE_ERROR, 45)
+    check_end(b, topic, 1)
 
 
 @STAGE.check(
@@ -177,15 +186,15 @@ def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
 )
 def an_old_epoch_has_error_47(b: Subject) -> None:
     """INVALID_PRODUCER_EPOCH fences a producer that has been replaced by another."""
-    topic, producer = b.topic(), _init(b).producer_id
-    _idempotent(b, topic, 0, "a", producer=producer, epoch=1)
-    b.same(_idempotent(b, topic, 1, "b", producer=producer, epoch=0), PRODUCE_ERROR, 47)
+    topic, producer = b.topic(), _init_producer_id(b).producer_id
+    _produce_as(b, topic, 0, "a", producer=producer, epoch=1)
+    b.same(_produce_as(b, topic, 1, "b", producer=producer, epoch=0), PRODUCE_ERROR, 47)
 
 
 @STAGE.check("KIP-98, ProducerStateManager", look="Track sequence numbers for each partition.")
 def sequences_count_for_each_partition(b: Subject) -> None:
     """A producer has separate sequence numbers for each partition, starting at 0."""
-    topic, producer = b.topic(2), _init(b).producer_id
+    topic, producer = b.topic(2), _init_producer_id(b).producer_id
     for partition in range(2):
         batch = build_batch(new_records("a"), producer_id=producer, producer_epoch=0, base_sequence=0)
         answer = send(b, topic, batch, partition=partition)
@@ -200,7 +209,7 @@ def sequences_count_for_each_partition(b: Subject) -> None:
 def the_next_producer_of_an_id_has_a_higher_epoch(b: Subject) -> None:
     """The transactional id keeps its producer id and gets the next epoch, which fences the previous producer."""
     first = _Transaction(b, b.topic())
-    answer = _init(b, first.name)
+    answer = _init_producer_id(b, first.name)
     b.same(answer, "producer_id", first.producer)
     b.holds(answer.producer_epoch > first.epoch, f"more than {first.epoch}", answer, "producer_epoch")
 
@@ -212,7 +221,7 @@ def a_fenced_producer_cannot_end_its_transaction(b: Subject) -> None:
     """After another InitProducerId, the old producer gets INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
     first = _Transaction(b, b.topic())
     first.write("a")
-    _init(b, first.name)
+    _init_producer_id(b, first.name)
     answer = first.end(commit=True)
     b.holds(answer.error_code in {47, 90}, "47 INVALID_PRODUCER_EPOCH or 90 PRODUCER_FENCED", answer, "error_code")
 
@@ -225,7 +234,7 @@ def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
     """A timeout of several weeks is rejected with INVALID_TRANSACTION_TIMEOUT."""
     name = b.name("tx")
     wait_for_coordinator(b, name, TRANSACTION)
-    b.same(_init(b, name, timeout=2_000_000_000), "error_code", 50)
+    b.same(_init_producer_id(b, name, timeout=2_000_000_000), "error_code", 50)
 
 
 @STAGE.check(
@@ -239,7 +248,7 @@ def open_transactions_are_hidden(b: Subject) -> None:
     _Transaction(b, topic).write("open")
     answer = fetch(b, topic, committed=True)
     b.same(answer, f"{FETCHED}.last_stable_offset", 1)
-    has_values(b, answer, ["before"])
+    check_values(b, answer, ["before"])
     answer = fetch(b, topic)
     b.equal(values_of(records_in(answer)), ["before", "open"], "the values uncommitted", answer, RECORDS)
 
@@ -253,9 +262,9 @@ def a_commit_shows_the_records(b: Subject) -> None:
     topic = b.topic()
     transaction = _Transaction(b, topic)
     transaction.write("a", "b")
-    transaction.ended(commit=True)
+    transaction.end_and_wait(commit=True)
     answer = fetch(b, topic, committed=True)
-    has_values(b, answer, ["a", "b"])
+    check_values(b, answer, ["a", "b"])
     b.same(answer, f"{FETCHED}.high_watermark", 3, "two records and a marker")
 
 
@@ -268,7 +277,7 @@ def a_marker_is_a_control_batch(b: Subject) -> None:
     topic = b.topic()
     transaction = _Transaction(b, topic)
     transaction.write("a")
-    transaction.ended(commit=True)
+    transaction.end_and_wait(commit=True)
     answer = fetch(b, topic)
     marker = batches_in(answer)[-1]
     b.holds(marker.header.is_control and marker.header.is_transactional, "a control batch", answer, RECORDS)
@@ -286,11 +295,13 @@ def an_abort_is_told_to_consumers(b: Subject) -> None:
     write(b, topic, "before")
     transaction = _Transaction(b, topic)
     transaction.write("lost")
-    transaction.ended(commit=False)
+    transaction.end_and_wait(commit=False)
     answer = fetch(b, topic, committed=True)
     aborted: list[Any] = answer.responses[0].partitions[0].aborted_transactions or []
-    found = [(each.producer_id, each.first_offset) for each in aborted]
-    b.equal(found, [(transaction.producer, 1)], "the aborted transactions", answer, f"{FETCHED}.aborted_transactions")
+    transactions = [(entry.producer_id, entry.first_offset) for entry in aborted]
+    b.equal(
+        transactions, [(transaction.producer, 1)], "the aborted transactions", answer, f"{FETCHED}.aborted_transactions"
+    )
 
 
 @STAGE.check(
@@ -302,7 +313,7 @@ def a_commit_is_not_told_as_aborted(b: Subject) -> None:
     topic = b.topic()
     transaction = _Transaction(b, topic)
     transaction.write("a")
-    transaction.ended(commit=True)
+    transaction.end_and_wait(commit=True)
     answer = fetch(b, topic, committed=True)
     aborted: list[Any] = answer.responses[0].partitions[0].aborted_transactions or []
     b.equal(aborted, [], "the aborted transactions", answer, f"{FETCHED}.aborted_transactions")
@@ -318,7 +329,7 @@ def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
     write(b, topic, "before")
     _Transaction(b, topic).write("open")
     b.same(offset_of(b, topic, LATEST, committed=True), "topics[0].partitions[0].offset", 1)
-    ends_at(b, topic, 2)
+    check_end(b, topic, 2)
 
 
 @STAGE.check("TransactionCoordinator.endTransaction", look="Return INVALID_TXN_STATE if no transaction has begun.")
@@ -327,8 +338,13 @@ def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
     topic = b.topic()
     transaction = _Transaction(b, topic)
     transaction.write("a")
-    transaction.ended(commit=True)
-    b.until(lambda: transaction.end(commit=True), lambda answer: answer.error_code == 0, "0 for the same end", code_of)
+    transaction.end_and_wait(commit=True)
+    b.until(
+        lambda: transaction.end(commit=True),
+        lambda answer: answer.error_code == 0,
+        "0 for the same end",
+        code_text,
+    )
     b.same(transaction.end(commit=False), "error_code", 48)
 
 
@@ -345,7 +361,7 @@ def a_foreign_producer_id_has_error_49(b: Subject) -> None:
     b.same(answer, path, 49)
 
 
-def _commit_offset(b: Subject, transaction: _Transaction, group: str, offset: int) -> None:
+def _commit_in_transaction(b: Subject, transaction: _Transaction, group: str, offset: int) -> None:
     request = AddOffsetsToTxnRequest(
         transactional_id=transaction.name,
         producer_id=transaction.producer,
@@ -370,11 +386,11 @@ def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
     topic, group = b.topic(), new_group(b)
     transaction = _Transaction(b, topic)
     transaction.write("a")
-    _commit_offset(b, transaction, group, 11)
-    b.same(committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)
+    _commit_in_transaction(b, transaction, group, 11)
+    b.same(fetch_committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)
     b.same(transaction.end(commit=True), "error_code", 0)
     b.until(
-        lambda: committed(b, group, topic),
+        lambda: fetch_committed(b, group, topic),
         lambda answer: answer.topics[0].partitions[0].committed_offset == 11,  # noqa: PLR2004 - as above
         "11 as the committed offset",
         lambda answer: f"{answer.topics[0].partitions[0].committed_offset} as the committed offset",
@@ -390,8 +406,8 @@ def pending_offsets_are_unstable(b: Subject) -> None:
     topic, group = b.topic(), new_group(b)
     transaction = _Transaction(b, topic)
     transaction.write("a")
-    _commit_offset(b, transaction, group, 11)
-    b.same(committed(b, group, topic, stable=True), "topics[0].partitions[0].error_code", 88)
+    _commit_in_transaction(b, transaction, group, 11)
+    b.same(fetch_committed(b, group, topic, stable=True), "topics[0].partitions[0].error_code", 88)
 
 
 @STAGE.check(
@@ -403,12 +419,12 @@ def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
     topic, group = b.topic(), new_group(b)
     transaction = _Transaction(b, topic)
     transaction.write("a")
-    _commit_offset(b, transaction, group, 11)
-    transaction.ended(commit=False)
+    _commit_in_transaction(b, transaction, group, 11)
+    transaction.end_and_wait(commit=False)
     b.until(
-        lambda: committed(b, group, topic, stable=True),
+        lambda: fetch_committed(b, group, topic, stable=True),
         lambda answer: answer.topics[0].partitions[0].error_code == 0,
         "0 NONE: no pending offsets",
-        lambda answer: shown("partitions[0].error_code", answer.topics[0].partitions[0].error_code),
+        lambda answer: field_text("partitions[0].error_code", answer.topics[0].partitions[0].error_code),
     )
-    b.same(committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)
+    b.same(fetch_committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)

@@ -10,13 +10,13 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 
 STAGE: Final = Stage("versions", "1 ApiVersions", "Clients first request the APIs and versions that a broker serves.")
-_FROM_THE_FUTURE: Final = 99
-_NEEDED: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS)
+_FUTURE_VERSION: Final = 99
+_NEEDED_APIS: Final = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS)
 _TABLE: Final = "KafkaApis.handleApiVersionsRequest"
 
 
-def _unknown_version() -> bytes:
-    body = struct.pack(">hhih5sb", ApiKey.API_VERSIONS, _FROM_THE_FUTURE, 77, 5, b"grade", 0)
+def _unknown_version_frame() -> bytes:
+    body = struct.pack(">hhih5sb", ApiKey.API_VERSIONS, _FUTURE_VERSION, 77, 5, b"grade", 0)
     return struct.pack(">i", len(body)) + body
 
 
@@ -33,9 +33,9 @@ def the_table_has_what_clients_need(b: Subject) -> None:
     """Clients need Produce, Fetch, ListOffsets, Metadata and ApiVersions in the table to continue."""
     answer = b.ask(ApiVersionsRequest(), 0)
     keys = {api.api_key for api in answer.api_keys}
-    missing = [key.message for key in _NEEDED if key not in keys]
-    came = f"{len(answer.api_keys)} rows without {' and '.join(missing)}"
-    b.holds(not missing, f"{', '.join(missing)} in the table", answer, "api_keys", came=came)
+    missing = [key.message for key in _NEEDED_APIS if key not in keys]
+    actual = f"{len(answer.api_keys)} rows without {' and '.join(missing)}"
+    b.holds(not missing, f"{', '.join(missing)} in the table", answer, "api_keys", actual=actual)
 
 
 @STAGE.check("ApiVersionsResponse.collectApis", look="Write one row for each API.")
@@ -43,13 +43,13 @@ def each_api_is_listed_once(b: Subject) -> None:
     """Clients convert the table to a map. Of two rows for an API, an arbitrary one would win."""
     answer = b.ask(ApiVersionsRequest(), 0)
     keys = [api.api_key for api in answer.api_keys]
-    twice = next((at for at, key in enumerate(keys) if key in keys[:at]), 0)
+    duplicate = next((index for index, key in enumerate(keys) if key in keys[:index]), 0)
     b.holds(
         len(set(keys)) == len(keys),
         "each key once",
         answer,
-        f"api_keys[{twice}].api_key",
-        came=f"{keys[twice]} in api_keys[{keys.index(keys[twice])}] and in api_keys[{twice}]",
+        f"api_keys[{duplicate}].api_key",
+        actual=f"{keys[duplicate]} in api_keys[{keys.index(keys[duplicate])}] and in api_keys[{duplicate}]",
     )
 
 
@@ -69,7 +69,7 @@ def ranges_are_in_order(b: Subject) -> None:
 @STAGE.check("KIP-511", look="Check the version before decoding the body, and respond in version 0.")
 def an_unknown_version_is_answered_in_version_0_with_error_35(b: Subject) -> None:
     """A client newer than the broker must be able to read the error, so UNSUPPORTED_VERSION is sent in version 0."""
-    b.wire.send_frame(_unknown_version(), ApiVersionsRequest(), _FROM_THE_FUTURE)
+    b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
     answer = b.wire.receive()
     b.same(answer, "error_code", 35)
 
@@ -80,7 +80,7 @@ def an_unknown_version_is_answered_in_version_0_with_error_35(b: Subject) -> Non
 def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
     """The error response has the version range of ApiVersions, and the client retries with the last version."""
     served = b.versions[ApiKey.API_VERSIONS]
-    b.wire.send_frame(_unknown_version(), ApiVersionsRequest(), _FROM_THE_FUTURE)
+    b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
     answer = b.wire.receive()
     rows = [(api.min_version, api.max_version) for api in answer.api_keys if api.api_key == ApiKey.API_VERSIONS]
     b.equal(rows, [served], "the ranges of ApiVersions", answer, "api_keys")
@@ -89,7 +89,7 @@ def the_refusal_names_the_versions_of_apiversions(b: Subject) -> None:
 @STAGE.check("KIP-511", look="Keep the connection open after the error response.")
 def the_connection_goes_on_after_the_refusal(b: Subject) -> None:
     """The client repeats ApiVersions on the same connection."""
-    b.wire.send_frame(_unknown_version(), ApiVersionsRequest(), _FROM_THE_FUTURE)
+    b.wire.send_frame(_unknown_version_frame(), ApiVersionsRequest(), _FUTURE_VERSION)
     b.wire.receive()
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)
 
@@ -101,8 +101,8 @@ def all_versions_tell_the_same_table(b: Subject) -> None:
     table = {(api.api_key, api.min_version, api.max_version) for api in first.api_keys}
     for version in range(1, min(b.versions[ApiKey.API_VERSIONS][1], 3) + 1):
         answer = b.ask(ApiVersionsRequest(client_software_name="grade", client_software_version="1"), version)
-        found = {(api.api_key, api.min_version, api.max_version) for api in answer.api_keys}
-        b.equal(sorted(found ^ table), [], f"rows that differ in version {version}", answer, "api_keys")
+        rows = {(api.api_key, api.min_version, api.max_version) for api in answer.api_keys}
+        b.equal(sorted(rows ^ table), [], f"rows that differ in version {version}", answer, "api_keys")
 
 
 @STAGE.check("RequestChannel, SocketServer", look="Copy the correlation id from the request into the response header.")
@@ -151,7 +151,7 @@ def an_impossible_length_ends_the_connection(b: Subject) -> None:
     """A negative length is invalid. Kafka closes the connection and keeps serving the others."""
     broken = b.connect()
     broken.send_bytes(b"\xff\xff\xff\xff\0\0\0\0", is_request=True)
-    b.holds(broken.is_closed(), "the end of the connection", came="an answer")
+    b.holds(broken.is_closed(), "the end of the connection", actual="an answer")
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)
 
 
@@ -161,5 +161,5 @@ def an_unknown_api_ends_the_connection(b: Subject) -> None:
     broken = b.connect()
     body = struct.pack(">hhih", 9999, 0, 5, -1)
     broken.send_bytes(struct.pack(">i", len(body)) + body, is_request=True)
-    b.holds(broken.is_closed(), "the end of the connection", came="an answer")
+    b.holds(broken.is_closed(), "the end of the connection", actual="an answer")
     b.same(b.ask(ApiVersionsRequest(), 0), "error_code", 0)

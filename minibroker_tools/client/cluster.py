@@ -27,7 +27,7 @@ T = TypeVar("T")
 BROKERS, CONTROLLERS = 1, 2
 """The endpoint types of DescribeCluster (KIP-919)."""
 _BACKOFF_S: Final = 0.1
-_PASSING: Final = frozenset(
+_TRANSIENT_ERRORS: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -70,7 +70,7 @@ class Cluster:
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in self._open_ones():
+        for connection in self._open_connections():
             connection.close()
 
     def any(self) -> Connection:
@@ -94,9 +94,9 @@ class Cluster:
             UnreachableError: The broker cannot be reached.
             ToolError: No broker has this id.
         """
-        known = self._connections.get(node_id)
-        if known is not None:
-            return known
+        connection = self._connections.get(node_id)
+        if connection is not None:
+            return connection
         broker = self._broker(node_id)
         address = (broker.host, broker.port)
         if self._any is not None and self._any.address == address:
@@ -133,8 +133,8 @@ class Cluster:
 
     def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> MetadataResponse:
         """Return the metadata of these topics, or of all topics for None. Each topic can have its own error."""
-        asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
+        requested_topics = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=requested_topics, allow_auto_topic_creation=create)
         response: MetadataResponse = checked(self.ask(request))
         self._brokers = {broker.node_id: broker for broker in response.brokers}
         self._controller_id = response.controller_id
@@ -162,9 +162,9 @@ class Cluster:
         Raises:
             ApiError: A topic does not exist.
         """
-        found = self.metadata(names).topics
-        check_all(found)
-        return sorted(found, key=lambda topic: topic.name or "")
+        topics = self.metadata(names).topics
+        check_all(topics)
+        return sorted(topics, key=lambda topic: topic.name or "")
 
     def ask_controller(self, request: object) -> Any:
         """Send a request to the controller named by Metadata, which in KRaft is any broker and forwards requests."""
@@ -190,38 +190,38 @@ class Cluster:
         def find() -> MetadataResponseBroker:
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
             response = self.any().ask(request)
-            found = checked(response.coordinators[0] if response.coordinators else response)
-            if found.node_id not in self._brokers:
+            coordinator = checked(response.coordinators[0] if response.coordinators else response)
+            if coordinator.node_id not in self._brokers:
                 self.look()
-            return self._broker(found.node_id)
+            return self._broker(coordinator.node_id)
 
-        return self.retried(find)
+        return self.retry(find)
 
-    def retried(self, ask: Callable[[], T]) -> T:
+    def retry(self, ask: Callable[[], T]) -> T:
         """Return the result of `ask`, retrying transient errors until the timeout expires."""
         while True:
             try:
                 return ask()
             except ApiError as error:
-                if error.code not in _PASSING or time.monotonic() > self._deadline:
+                if error.code not in _TRANSIENT_ERRORS or time.monotonic() > self._deadline:
                     raise
             time.sleep(_BACKOFF_S)
 
-    def ask_until_settled(self, find: Callable[[], Connection], request: object) -> Any:
+    def ask_with_retries(self, find: Callable[[], Connection], request: object) -> Any:
         """Send a request to the connection that `find` returns, retry transient errors, and return the response.
 
         Raises:
             ApiError: The error is not transient, or the timeout expired.
         """
-        return self.retried(lambda: checked(find().ask(request)))
+        return self.retry(lambda: checked(find().ask(request)))
 
-    def go_on(self) -> None:
+    def restart_timeout(self) -> None:
         """Restart `default.api.timeout.ms`. A tool that runs for a long time calls it after each success."""
         self._deadline = time.monotonic() + self._timeout
-        for connection in self._open_ones():
+        for connection in self._open_connections():
             connection.extend(self._deadline)
 
-    def _open_ones(self) -> set[Connection]:
+    def _open_connections(self) -> set[Connection]:
         return {*self._connections.values(), *([self._any] if self._any else [])}
 
     def _connect(self) -> Connection:
@@ -236,7 +236,7 @@ class Cluster:
                     unknown += 1
                     failures.append(f"{address[0]}:{address[1]}: {error.strerror}")
                 except (OSError, UnreachableError) as error:
-                    failures.append(_reason(address, error))
+                    failures.append(_failure_text(address, error))
             tried = "; ".join(failures)
             if unknown == len(self.settings.addresses):
                 raise UnreachableError(f"No resolvable bootstrap urls given in bootstrap.servers: {tried}")
@@ -248,7 +248,7 @@ class Cluster:
             time.sleep(_BACKOFF_S)
 
 
-def _reason(address: tuple[str, int], error: Exception) -> str:
+def _failure_text(address: tuple[str, int], error: Exception) -> str:
     if isinstance(error, UnreachableError):
         return error.message
     strerror = error.strerror if isinstance(error, OSError) else None

@@ -32,8 +32,8 @@ def describe_configs(
     Raises:
         ApiError: A resource cannot be described.
     """
-    found: dict[Resource, list[ConfigEntry]] = {}
-    for node, group in _by_node(resources):
+    configs: dict[Resource, list[ConfigEntry]] = {}
+    for node, group in _group_by_node(resources):
         request = api.DescribeConfigsRequest(
             resources=[
                 api.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -43,8 +43,8 @@ def describe_configs(
         )
         response: api.DescribeConfigsResponse = (cluster.any() if node is None else cluster.node(node)).ask(request)
         check_all(response.results)
-        found |= {(result.resource_type, result.resource_name): result.configs for result in response.results}
-    return found
+        configs |= {(result.resource_type, result.resource_name): result.configs for result in response.results}
+    return configs
 
 
 def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
@@ -53,7 +53,7 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
     Raises:
         ApiError: The change of a resource is refused. The first such error is raised.
     """
-    for node, group in _by_node(list(changes)):
+    for node, group in _group_by_node(list(changes)):
         request = IncrementalAlterConfigsRequest(
             resources=[
                 IncrementallyAlteredResource(
@@ -80,7 +80,9 @@ def list_resources(cluster: Cluster, kind: int) -> list[str]:
         ApiError: The broker returned an error.
     """
     response: ListConfigResourcesResponse = checked(cluster.ask(ListConfigResourcesRequest(resource_types=[kind])))
-    return sorted(each.resource_name for each in response.config_resources if each.resource_type in {kind, 16})
+    return sorted(
+        resource.resource_name for resource in response.config_resources if resource.resource_type in {kind, 16}
+    )
 
 
 def is_default(entry: ConfigEntry) -> bool:
@@ -94,7 +96,7 @@ def node_of(resource: Resource) -> int | None:
     return int(name) if kind in {BROKER, LOGGER} and name.isdecimal() else None
 
 
-def _by_node(resources: Sequence[Resource]) -> list[tuple[int | None, list[Resource]]]:
+def _group_by_node(resources: Sequence[Resource]) -> list[tuple[int | None, list[Resource]]]:
     groups: dict[int | None, list[Resource]] = {}
     for resource in resources:
         groups.setdefault(node_of(resource), []).append(resource)

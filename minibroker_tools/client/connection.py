@@ -21,8 +21,8 @@ with lazy:
     from minibroker_tools.client import security
 
 _HEADER: Final = struct.Struct(">hhi")
-_API_VERSIONS: Final = 3
-_LAST_BY_NAME: Final = {
+_API_VERSIONS_VERSION: Final = 3
+_LAST_VERSIONS_BY_NAME: Final = {
     ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 12,
     ApiKey.OFFSET_COMMIT: 9,
@@ -30,7 +30,7 @@ _LAST_BY_NAME: Final = {
     ApiKey.DELETE_TOPICS: 5,
 }
 """The last versions that identify topics by name. Later versions accept only topic ids."""
-_LARGEST: Final = 1 << 30
+_MAX_FRAME_BYTES: Final = 1 << 30
 
 
 class Connection:
@@ -54,9 +54,9 @@ class Connection:
         self._correlation_id = 0
         self._request_timeout = settings.milliseconds("request.timeout.ms")
         self._deadline = deadline
-        patience = min(settings.milliseconds("socket.connection.setup.timeout.ms"), self._left())
+        connect_timeout = min(settings.milliseconds("socket.connection.setup.timeout.ms"), self._remaining_s())
         self.versions: dict[int, ApiVersion] = {}
-        self._socket = socket.create_connection(address, timeout=patience)
+        self._socket = socket.create_connection(address, timeout=connect_timeout)
         try:
             self._open()
         except BaseException:
@@ -87,11 +87,11 @@ class Connection:
             ApiError: UNSUPPORTED_VERSION if the client and the broker share no version.
         """
         key = key_of(type(request))
-        known = schema_of(type(request)).versions
+        supported = schema_of(type(request)).versions
         served = self.versions.get(key)
         if served is not None:
-            version = min(known.last, served.max_version, _LAST_BY_NAME.get(key, known.last))
-            if version >= max(known.first, served.min_version):
+            version = min(supported.last, served.max_version, _LAST_VERSIONS_BY_NAME.get(key, supported.last))
+            if version >= max(supported.first, served.min_version):
                 return version
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"The broker does not support {key.message}")
 
@@ -122,11 +122,11 @@ class Connection:
             frame.append(0)
         encode(request, version, frame, [])
         struct.pack_into(">i", frame, 0, len(frame) - 4)
-        self._socket.settimeout(min(self._request_timeout + wait, self._left() + wait))
+        self._socket.settimeout(min(self._request_timeout + wait, self._remaining_s() + wait))
         try:
             self._socket.sendall(frame)
         except OSError as error:
-            raise self._broken(error) from None
+            raise self._connection_error(error) from None
 
     def receive(self, request: object, version: int) -> Any:
         """Return the response to the latest request."""
@@ -143,7 +143,7 @@ class Connection:
 
     def _ask_api_versions(self) -> ApiVersionsResponse:
         request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
-        self.send(request, _API_VERSIONS)
+        self.send(request, _API_VERSIONS_VERSION)
         data = self._receive_frame()
         is_older = bytes(data[4:6]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
         response: ApiVersionsResponse
@@ -151,7 +151,7 @@ class Connection:
             response = self.ask(ApiVersionsRequest(), version=0)
         else:
             try:
-                response = decode(ApiVersionsResponse, data, _API_VERSIONS, 4)[0]
+                response = decode(ApiVersionsResponse, data, _API_VERSIONS_VERSION, 4)[0]
             except ProtocolError as error:
                 raise UnreachableError(f"{self} speaks another protocol than Kafka's: {error}") from None
         check(response.error_code)
@@ -160,13 +160,13 @@ class Connection:
     def _receive_frame(self, *, with_id: bool = True) -> memoryview:
         try:
             (length,) = struct.unpack(">i", self._receive(4))
-            if not 0 <= length <= _LARGEST:
+            if not 0 <= length <= _MAX_FRAME_BYTES:
                 raise UnreachableError(f"{self} speaks another protocol than Kafka's")
             data = memoryview(self._receive(length))
         except OSError as error:
-            raise self._broken(error) from None
-        if with_id and (number := int.from_bytes(data[:4], "big")) != self._correlation_id:
-            if 0 < number < self._correlation_id:  # A signal interrupted the wait for this response.
+            raise self._connection_error(error) from None
+        if with_id and (correlation_id := int.from_bytes(data[:4], "big")) != self._correlation_id:
+            if 0 < correlation_id < self._correlation_id:  # A signal interrupted the wait for this response.
                 return self._receive_frame()
             raise UnreachableError(f"{self} answered another request than the one that was sent")
         return data
@@ -174,17 +174,17 @@ class Connection:
     def _receive(self, size: int) -> bytearray:
         data = bytearray()
         while len(data) < size:
-            piece = self._socket.recv(min(size - len(data), 1 << 20))
-            if not piece:
+            chunk = self._socket.recv(min(size - len(data), 1 << 20))
+            if not chunk:
                 raise ConnectionResetError("the broker closed the connection")
-            data += piece
+            data += chunk
         return data
 
-    def _broken(self, error: OSError) -> UnreachableError:
+    def _connection_error(self, error: OSError) -> UnreachableError:
         kind = TimedOutError if isinstance(error, TimeoutError) else UnreachableError
         return kind(f"{self}: {error or 'no answer in time'}")
 
-    def _left(self) -> float:
+    def _remaining_s(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetDeleteResponse,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, by_topic
+from minibroker_tools.client.offsets import TopicPartition, group_by_topic
 from minibroker_tools.failures import ApiError, ToolError, checked, error_code, error_in
 
 T = TypeVar("T")
@@ -64,16 +64,17 @@ def list_groups(cluster: Cluster, *, states: Sequence[str] = (), types: Sequence
         ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that it does not support.
     """
     request = api.ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-    found: list[Listing] = []
+    listings: list[Listing] = []
     for broker in cluster.brokers():
         version = cluster.node(broker.node_id).version_for(request)
         if (states and version < 4) or (types and version < 5):  # noqa: PLR2004 - KIP-518 and KIP-848 added the fields
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support filters of groups")
-        response: api.ListGroupsResponse = cluster.ask_until_settled(partial(cluster.node, broker.node_id), request)
-        found += [
-            Listing(each.group_id, each.protocol_type, each.group_state, each.group_type) for each in response.groups
+        response: api.ListGroupsResponse = cluster.ask_with_retries(partial(cluster.node, broker.node_id), request)
+        listings += [
+            Listing(group.group_id, group.protocol_type, group.group_state, group.group_type)
+            for group in response.groups
         ]
-    return found
+    return listings
 
 
 def is_consumer_group(listing: Listing) -> bool:
@@ -88,72 +89,75 @@ def describe_group(cluster: Cluster, group: str) -> Description:
         ApiError: The coordinator returned an error.
         ToolError: The group is not a consumer group.
     """
-    cluster.go_on()  # The timeout applies to each group, as in Kafka's admin client.
+    cluster.restart_timeout()  # The timeout applies to each group, as in Kafka's admin client.
     coordinator = cluster.coordinator_node(group)
-    return _described_new(cluster, group, coordinator) or _described_classic(cluster, group, coordinator)
+    return _describe_consumer_group(cluster, group, coordinator) or _describe_classic_group(cluster, group, coordinator)
 
 
-def _described_new(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description | None:
+def _describe_consumer_group(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description | None:
     """Return the description of a group of the consumer protocol (KIP-848), or None for any other group."""
     request = consumer_group.ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
 
     def ask() -> consumer_group.DescribedGroup:
         response: consumer_group.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
-        (found,) = response.groups
-        return checked(found)
+        (description,) = response.groups
+        return checked(description)
 
     try:
-        found = cluster.retried(ask)
+        description = cluster.retry(ask)
     except ApiError as error:
         if error.code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND}:
             return None
         raise
     members = [
         Member(
-            each.member_id,
-            each.instance_id,
-            each.client_id,
-            each.client_host,
-            [(topic.topic_name, index) for topic in each.assignment.topic_partitions for index in topic.partitions],
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            [(topic.topic_name, index) for topic in member.assignment.topic_partitions for index in topic.partitions],
         )
-        for each in found.members
+        for member in description.members
     ]
-    return Description(group, found.group_state, found.assignor_name, coordinator, members)
+    return Description(group, description.group_state, description.assignor_name, coordinator, members)
 
 
-def _described_classic(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description:
+def _describe_classic_group(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description:
     request = api.DescribeGroupsRequest(groups=[group])
 
     def ask() -> api.DescribedGroup:
         response: api.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
-        (found,) = response.groups
-        return found if error_code(found.error_code) is ErrorCode.GROUP_ID_NOT_FOUND else checked(found)
+        (description,) = response.groups
+        return (
+            description if error_code(description.error_code) is ErrorCode.GROUP_ID_NOT_FOUND else checked(description)
+        )
 
-    found = cluster.retried(ask)
-    if found.error_code:
+    description = cluster.retry(ask)
+    if description.error_code:
         return Description(group, DEAD, "", coordinator, [])
-    if found.protocol_type not in {CONSUMER_TYPE, ""}:
+    if description.protocol_type not in {CONSUMER_TYPE, ""}:
         raise ToolError(
-            f"java.lang.IllegalArgumentException: GroupId {group} is not a consumer group ({found.protocol_type})."
+            f"java.lang.IllegalArgumentException: GroupId {group} is not a consumer group "
+            f"({description.protocol_type})."
         )
     members = [
         Member(
-            each.member_id,
-            each.group_instance_id,
-            each.client_id,
-            each.client_host,
-            _partitions(bytes(each.member_assignment)),
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            _decode_partitions(bytes(member.member_assignment)),
         )
-        for each in found.members
+        for member in description.members
     ]
-    return Description(group, found.group_state, found.protocol_data, coordinator, members)
+    return Description(group, description.group_state, description.protocol_data, coordinator, members)
 
 
-def _partitions(assignment: bytes) -> list[TopicPartition]:
+def _decode_partitions(assignment: bytes) -> list[TopicPartition]:
     if not assignment:
         return []
-    share = decode_versioned(ConsumerProtocolAssignment, assignment)
-    return [(each.topic, index) for each in share.assigned_partitions for index in each.partitions]
+    assignment_record = decode_versioned(ConsumerProtocolAssignment, assignment)
+    return [(topic.topic, index) for topic in assignment_record.assigned_partitions for index in topic.partitions]
 
 
 def delete_group(cluster: Cluster, group: str) -> None:
@@ -168,8 +172,8 @@ def delete_group(cluster: Cluster, group: str) -> None:
         (result,) = cluster.coordinator(group).ask(request).results
         checked(result)
 
-    cluster.go_on()
-    cluster.retried(ask)
+    cluster.restart_timeout()
+    cluster.retry(ask)
 
 
 def delete_offsets(
@@ -184,12 +188,14 @@ def delete_offsets(
         OffsetDeleteRequestTopic(
             name=name, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
         )
-        for name, indexes in by_topic(partitions).items()
+        for name, indexes in group_by_topic(partitions).items()
     ]
     request = OffsetDeleteRequest(group_id=group, topics=topics)
-    response: OffsetDeleteResponse = cluster.ask_until_settled(partial(cluster.coordinator, group), request)
+    response: OffsetDeleteResponse = cluster.ask_with_retries(partial(cluster.coordinator, group), request)
     return {
-        (topic.name, each.partition_index): error_in(each) for topic in response.topics for each in topic.partitions
+        (topic.name, partition.partition_index): error_in(partition)
+        for topic in response.topics
+        for partition in topic.partitions
     }
 
 

@@ -18,25 +18,27 @@ from minibroker_protocol.messages import groups as joins
 from minibroker_protocol.messages import groups as syncs
 from minibroker_protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, commit_offsets, committed_offsets
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, commit_offsets, fetch_committed_offsets
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.failures import ApiError, check, error_code
 
-_PROTOCOL: Final = "range"
-_VERSION: Final = 1
-_REJOIN: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
-_MOVED: Final = frozenset(
+_ASSIGNOR: Final = "range"
+_PROTOCOL_VERSION: Final = 1
+_REJOIN_ERRORS: Final = frozenset(
+    {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
+)
+_COORDINATOR_ERRORS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-_HEARTBEAT_S: Final = 3.0
-_REBALANCE_MS: Final = 300_000
-_SESSION_MS: Final = 45_000
+_HEARTBEAT_INTERVAL_S: Final = 3.0
+_REBALANCE_TIMEOUT_MS: Final = 300_000
+_SESSION_TIMEOUT_MS: Final = 45_000
 
 CountPartitions = Callable[[Iterable[str]], Mapping[str, int]]
 """A function that returns the number of partitions of each topic."""
-_COMMIT_S: Final = 5.0
-_LOOK_AGAIN_S: Final = 300.0
-_LOOK_SOON_S: Final = 0.5
+_COMMIT_INTERVAL_S: Final = 5.0
+_TOPIC_REFRESH_S: Final = 300.0
+_TOPIC_RETRY_S: Final = 0.5
 
 
 class Membership:
@@ -57,7 +59,7 @@ class Membership:
         self._instance = instance
         self._member_id: str = ""
         self._generation = -1
-        self._next_beat = 0.0
+        self._next_heartbeat = 0.0
         self.partitions: list[TopicPartition] = []
 
     def join(self) -> None:
@@ -77,29 +79,29 @@ class Membership:
                 group_instance_id=self._instance,
                 protocol_type="consumer",
                 protocol_name=joined.protocol_name,
-                assignments=self._shares(joined) if joined.leader == self._member_id else [],
+                assignments=self._assign_partitions(joined) if joined.leader == self._member_id else [],
             )
-            synced = self._ask(request, wait=_REBALANCE_MS / 1000)
-            if error_code(synced.error_code) in _REJOIN:
-                self._forget(synced.error_code)
+            synced = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
+            if error_code(synced.error_code) in _REJOIN_ERRORS:
+                self._reset_member_id(synced.error_code)
                 continue
             check(synced.error_code)
-            share = (
+            assignment = (
                 decode_versioned(ConsumerProtocolAssignment, bytes(synced.assignment)) if synced.assignment else None
             )
             self.partitions = [
-                (each.topic, index)
-                for each in (share.assigned_partitions if share is not None else [])
-                for index in each.partitions
+                (topic.topic, index)
+                for topic in (assignment.assigned_partitions if assignment is not None else [])
+                for index in topic.partitions
             ]
-            self._next_beat = time.monotonic() + _HEARTBEAT_S
+            self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
             return
 
     def must_rejoin(self) -> bool:
         """Send a heartbeat if one is due. Return True if the group is rebalancing or no longer has this member."""
-        if time.monotonic() < self._next_beat:
+        if time.monotonic() < self._next_heartbeat:
             return False
-        self._next_beat = time.monotonic() + _HEARTBEAT_S
+        self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
         request = HeartbeatRequest(
             group_id=self._group,
             generation_id=self._generation,
@@ -107,8 +109,8 @@ class Membership:
             group_instance_id=self._instance,
         )
         code = self._ask(request).error_code
-        if error_code(code) in _REJOIN:
-            self._forget(code)
+        if error_code(code) in _REJOIN_ERRORS:
+            self._reset_member_id(code)
             return True
         check(code)
         return False
@@ -119,7 +121,7 @@ class Membership:
             return
         member = (self._generation, self._member_id, self._instance)
         for error in commit_offsets(self._cluster, self._group, offsets, member=member).values():
-            if error is not None and error.code not in _REJOIN:
+            if error is not None and error.code not in _REJOIN_ERRORS:
                 raise error
 
     def leave(self) -> None:
@@ -133,65 +135,69 @@ class Membership:
 
     def _join(self) -> joins.JoinGroupResponse | None:
         """Send one JoinGroup request. Return None if it must be repeated."""
-        subscription = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), _VERSION)
+        subscription = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), _PROTOCOL_VERSION)
         request = joins.JoinGroupRequest(
             group_id=self._group,
-            session_timeout_ms=_SESSION_MS,
-            rebalance_timeout_ms=_REBALANCE_MS,
+            session_timeout_ms=_SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
             member_id=self._member_id,
             group_instance_id=self._instance,
             protocol_type="consumer",
-            protocols=[joins.JoinGroupRequestProtocol(name=_PROTOCOL, metadata=subscription)],
+            protocols=[joins.JoinGroupRequestProtocol(name=_ASSIGNOR, metadata=subscription)],
         )
-        joined: joins.JoinGroupResponse = self._ask(request, wait=_REBALANCE_MS / 1000)
+        joined: joins.JoinGroupResponse = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
         code = error_code(joined.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
             return None
-        if code in _REJOIN:
-            self._forget(code)
+        if code in _REJOIN_ERRORS:
+            self._reset_member_id(code)
             return None
         check(code)
         self._member_id = joined.member_id
         self._generation = joined.generation_id
         return joined
 
-    def _shares(self, joined: joins.JoinGroupResponse) -> list[syncs.SyncGroupRequestAssignment]:
+    def _assign_partitions(self, joined: joins.JoinGroupResponse) -> list[syncs.SyncGroupRequestAssignment]:
         """Return each member's assignment, computed like Kafka's RangeAssignor: a range of partitions of each topic."""
         subscribed: dict[str, list[str]] = {}
-        for member in sorted(joined.members, key=lambda each: member_sort_key(each.member_id, each.group_instance_id)):
-            wishes = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))
-            for topic in wishes.topics:
+        for member in sorted(
+            joined.members, key=lambda joined_member: member_sort_key(joined_member.member_id, joined_member.group_instance_id)
+        ):
+            subscription = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))
+            for topic in subscription.topics:
                 subscribed.setdefault(topic, []).append(member.member_id)
-        shares: dict[str, list[Partitions]] = {member.member_id: [] for member in joined.members}
+        assignments: dict[str, list[Partitions]] = {member.member_id: [] for member in joined.members}
         counts = self._count_partitions(sorted(subscribed))
         for topic, members in subscribed.items():
-            pieces = RangeSplitter(counts.get(topic, 0), len(members))
+            ranges = RangeSplitter(counts.get(topic, 0), len(members))
             for member_id in members:
-                indexes = list(pieces.next_range())
+                indexes = list(ranges.next_range())
                 if indexes:
-                    shares[member_id].append(Partitions(topic=topic, partitions=indexes))
+                    assignments[member_id].append(Partitions(topic=topic, partitions=indexes))
         return [
             syncs.SyncGroupRequestAssignment(
                 member_id=member_id,
-                assignment=encode_versioned(ConsumerProtocolAssignment(assigned_partitions=share), _VERSION),
+                assignment=encode_versioned(
+                    ConsumerProtocolAssignment(assigned_partitions=partitions), _PROTOCOL_VERSION
+                ),
             )
-            for member_id, share in shares.items()
+            for member_id, partitions in assignments.items()
         ]
 
-    def _forget(self, code: int) -> None:
+    def _reset_member_id(self, code: int) -> None:
         if error_code(code) is ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
 
     def _ask(self, request: object, *, wait: float = 0.0) -> Any:
         def ask() -> Any:
             response = self._cluster.coordinator(self._group).ask(request, wait=wait)
-            if error_code(response.error_code) in _MOVED:
+            if error_code(response.error_code) in _COORDINATOR_ERRORS:
                 raise ApiError(response.error_code)
             return response
 
-        self._cluster.go_on()
-        return self._cluster.retried(ask)
+        self._cluster.restart_timeout()
+        return self._cluster.retry(ask)
 
 
 class Consumer:
@@ -220,13 +226,13 @@ class Consumer:
         self._reader = Reader(cluster, reset=reset, read_committed=committed_only)
         self._group = properties.get("group.id")
         self._instance = properties.get("group.instance.id") or None
-        self._commits = is_true(trim(properties.get("enable.auto.commit", "true")))
+        self._auto_commit = is_true(trim(properties.get("enable.auto.commit", "true")))
         self._member: Membership | None = None
         self._names: list[str] = []
-        self._look_at = 0.0
-        self._commit_at = time.monotonic() + _COMMIT_S
+        self._next_refresh = 0.0
+        self._next_commit = time.monotonic() + _COMMIT_INTERVAL_S
         # The offset after the last consumed record of each partition.
-        self.taken: dict[TopicPartition, int] = {}
+        self.next_offsets: dict[TopicPartition, int] = {}
 
     @property
     def reader(self) -> Reader:
@@ -236,16 +242,16 @@ class Consumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read only one partition from this offset. -1 is the end of the partition and -2 its start."""
         self._reader.assign({partition: offset})
-        self._look_at = float("inf")
+        self._next_refresh = float("inf")
         self._group = None
 
     def poll(self, seconds: float) -> list[Received]:
         """Return the records that arrive within `seconds`, waiting at most half a second."""
         now = time.monotonic()
-        if now >= self._look_at:
-            self._look()
+        if now >= self._next_refresh:
+            self._refresh_topics()
         if self._member is not None:
-            if self._commits and now >= self._commit_at:
+            if self._auto_commit and now >= self._next_commit:
                 self._commit(self._member)
             if self._member.must_rejoin():
                 self._commit(self._member)
@@ -268,44 +274,48 @@ class Consumer:
             self._member.leave()
 
     def _commit(self, member: Membership) -> None:
-        self._commit_at = time.monotonic() + _COMMIT_S
-        if self._commits:
-            member.commit(self.taken)
+        self._next_commit = time.monotonic() + _COMMIT_INTERVAL_S
+        if self._auto_commit:
+            member.commit(self.next_offsets)
 
-    def _look(self) -> None:
+    def _refresh_topics(self) -> None:
         """Look up the topics and their partitions, at the start and periodically afterwards."""
-        partitions = self._partitions()
-        self._look_at = time.monotonic() + (_LOOK_AGAIN_S if partitions else _LOOK_SOON_S)
+        partitions = self._find_partitions()
+        self._next_refresh = time.monotonic() + (_TOPIC_REFRESH_S if partitions else _TOPIC_RETRY_S)
         names = sorted({topic for topic, _ in partitions})
         if self._group is not None:
             if self._member is None and (names or self._topic is not None):
                 subscribed = names or [self._topic or ""]
-                self._member = Membership(self._cluster, self._group, subscribed, self._counts, self._instance)
+                self._member = Membership(
+                    self._cluster, self._group, subscribed, self._partition_counts, self._instance
+                )
                 self._rejoin(self._member)
             return
-        known = self._reader.positions
-        if set(known) == set(partitions):
+        positions = self._reader.positions
+        if set(positions) == set(partitions):
             return
         # A partition that appears later is read from its start, because all of its records are new.
-        start = EARLIEST if known or self._names else self._start
+        start = EARLIEST if positions or self._names else self._start
         self._names = names or self._names
-        self._reader.assign({each: known.get(each, start) for each in partitions})
+        self._reader.assign({partition: positions.get(partition, start) for partition in partitions})
 
     def _rejoin(self, member: Membership) -> None:
         member.join()
-        committed = committed_offsets(self._cluster, self._group or "", member.partitions) if member.partitions else {}
-        self.taken = {}
-        self._reader.assign({each: committed.get(each, self._start) for each in member.partitions})
+        committed = (
+            fetch_committed_offsets(self._cluster, self._group or "", member.partitions) if member.partitions else {}
+        )
+        self.next_offsets = {}
+        self._reader.assign({partition: committed.get(partition, self._start) for partition in member.partitions})
 
-    def _partitions(self) -> list[TopicPartition]:
-        asked = None if self._topic is None else [self._topic]
-        found = self._cluster.metadata(asked, create=True).topics
+    def _find_partitions(self) -> list[TopicPartition]:
+        requested_topics = None if self._topic is None else [self._topic]
+        topics = self._cluster.metadata(requested_topics, create=True).topics
         return [
             (topic.name, partition.partition_index)
-            for topic in found
+            for topic in topics
             if topic.name and (self._topic is not None or self._matches(topic.name))
             for partition in topic.partitions
         ]
 
-    def _counts(self, names: Iterable[str]) -> Mapping[str, int]:
+    def _partition_counts(self, names: Iterable[str]) -> Mapping[str, int]:
         return {topic.name or "": len(topic.partitions) for topic in self._cluster.metadata(names).topics}

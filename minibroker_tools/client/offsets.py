@@ -21,7 +21,7 @@ Member: TypeAlias = tuple[int, str, str | None]
 NO_MEMBER: Member = (-1, "", None)
 
 
-class Found(NamedTuple):
+class OffsetResult(NamedTuple):
     """An offset with the timestamp of its record in milliseconds, or an error. -1 means no timestamp."""
 
     offset: int
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     error: ApiError | None = None
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Group sorted partition indexes by topic."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
@@ -37,7 +37,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return topics
 
 
-def leaders_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def find_leaders(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the leader of each partition, -1 if the partition has none. Missing partitions are left out."""
     names = sorted({topic for topic, _ in partitions})
     return {
@@ -47,16 +47,16 @@ def leaders_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[T
     }
 
 
-def by_leader(
+def group_by_leader(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, ApiError]]:
     """Group partitions by leader. Also return the errors of partitions that do not exist or have no leader."""
-    asked = list(partitions)
-    known = leaders_of(cluster, asked) if asked else {}
+    targets = list(partitions)
+    leaders = find_leaders(cluster, targets) if targets else {}
     groups: dict[int, list[TopicPartition]] = {}
     errors: dict[TopicPartition, ApiError] = {}
-    for partition in asked:
-        leader = known.get(partition)
+    for partition in targets:
+        leader = leaders.get(partition)
         if leader is None:
             errors[partition] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif leader < 0:
@@ -68,28 +68,30 @@ def by_leader(
 
 def list_offsets(
     cluster: Cluster, places: Mapping[TopicPartition, int], *, isolation: int = 0
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, OffsetResult]:
     """Return each partition's offset for a timestamp in milliseconds, or for one of the protocol's negative values."""
-    groups, errors = by_leader(cluster, places)
-    found = {partition: Found(-1, -1, error) for partition, error in errors.items()}
+    groups, errors = group_by_leader(cluster, places)
+    results = {partition: OffsetResult(-1, -1, error) for partition, error in errors.items()}
     for leader, partitions in groups.items():
         topics: dict[str, list[api.ListOffsetsPartition]] = {}
         for topic, index in partitions:
-            asked = api.ListOffsetsPartition(partition_index=index, timestamp=places[topic, index])
-            topics.setdefault(topic, []).append(asked)
+            partition_request = api.ListOffsetsPartition(partition_index=index, timestamp=places[topic, index])
+            topics.setdefault(topic, []).append(partition_request)
         request = api.ListOffsetsRequest(
             isolation_level=isolation,
-            topics=[api.ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+            topics=[api.ListOffsetsTopic(name=name, partitions=requested) for name, requested in topics.items()],
             timeout_ms=30_000,
         )
         response: api.ListOffsetsResponse = cluster.node(leader).ask(request)
-        for answer in response.topics:
-            for each in answer.partitions:
-                found[answer.name, each.partition_index] = Found(each.offset, each.timestamp, error_in(each))
-    return found
+        for topic_response in response.topics:
+            for result in topic_response.partitions:
+                results[topic_response.name, result.partition_index] = OffsetResult(
+                    result.offset, result.timestamp, error_in(result)
+                )
+    return results
 
 
-def offsets_at(
+def list_offsets_at(
     cluster: Cluster, partitions: Iterable[TopicPartition], at: int, *, isolation: int = 0
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition for the same timestamp, as in `list_offsets`.
@@ -97,14 +99,14 @@ def offsets_at(
     Raises:
         ApiError: A partition has an error. The first such error is raised.
     """
-    found = list_offsets(cluster, dict.fromkeys(partitions, at), isolation=isolation)
-    error = next((place.error for place in found.values() if place.error is not None), None)
+    results = list_offsets(cluster, dict.fromkeys(partitions, at), isolation=isolation)
+    error = next((result.error for result in results.values() if result.error is not None), None)
     if error is not None:
         raise error
-    return {partition: place.offset for partition, place in found.items()}
+    return {partition: result.offset for partition, result in results.items()}
 
 
-def committed_offsets(
+def fetch_committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
     """Return the committed offsets of the group for these partitions, or for all partitions if None.
@@ -112,27 +114,33 @@ def committed_offsets(
     Raises:
         ApiError: The coordinator returned an error.
     """
-    asked, older = None, None
+    group_topics, older_topics = None, None
     if partitions is not None:
-        topics = by_topic(partitions).items()
-        asked = [fetches.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics]
-        older = [fetches.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics]
+        topics = group_by_topic(partitions).items()
+        group_topics = [
+            fetches.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics
+        ]
+        older_topics = [
+            fetches.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics
+        ]
     request = fetches.OffsetFetchRequest(
-        group_id=group, topics=older, groups=[fetches.OffsetFetchRequestGroup(group_id=group, topics=asked)]
+        group_id=group,
+        topics=older_topics,
+        groups=[fetches.OffsetFetchRequestGroup(group_id=group, topics=group_topics)],
     )
 
     def fetch() -> dict[TopicPartition, int]:
         response: fetches.OffsetFetchResponse = checked(cluster.coordinator(group).ask(request))
         check_all(response.groups)
-        found = [topic for answer in response.groups for topic in answer.topics] or response.topics
+        topic_responses = [topic for answer in response.groups for topic in answer.topics] or response.topics
         return {
-            (topic.name, each.partition_index): each.committed_offset
-            for topic in found
-            for each in topic.partitions
-            if each.committed_offset >= 0 and not each.error_code
+            (topic.name, partition.partition_index): partition.committed_offset
+            for topic in topic_responses
+            for partition in topic.partitions
+            if partition.committed_offset >= 0 and not partition.error_code
         }
 
-    return cluster.retried(fetch)
+    return cluster.retry(fetch)
 
 
 def commit_offsets(
@@ -162,10 +170,12 @@ def commit_offsets(
                     for index in indexes
                 ],
             )
-            for name, indexes in by_topic(offsets).items()
+            for name, indexes in group_by_topic(offsets).items()
         ],
     )
     response: commits.OffsetCommitResponse = cluster.coordinator(group).ask(request)
     return {
-        (topic.name, each.partition_index): error_in(each) for topic in response.topics for each in topic.partitions
+        (topic.name, partition.partition_index): error_in(partition)
+        for topic in response.topics
+        for partition in topic.partitions
     }

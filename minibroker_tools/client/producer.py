@@ -17,14 +17,14 @@ from minibroker_tools.failures import ApiError, error_code
 if TYPE_CHECKING:
     from minibroker_tools.client.transactions import Transactions
 
-_LARGEST_BATCH: Final = 500_000
-_RECORD_OVERHEAD: Final = 24
+_MAX_BATCH_BYTES: Final = 500_000
+_RECORD_OVERHEAD_BYTES: Final = 24
 ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 """The protocol's number for each value of `acks`."""
 CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 """The codec for each value of `compression.type`."""
 _BACKOFF_S: Final = 0.1
-Placed = Callable[[int, int, int], None]
+OnAcknowledged = Callable[[int, int, int], None]
 """Called for each batch with its partition, its base offset (-1 with acks=0) and its timestamp in milliseconds."""
 
 
@@ -39,10 +39,10 @@ class Outgoing(NamedTuple):
     @property
     def size(self) -> int:
         """The approximate encoded size in bytes."""
-        return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD
+        return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD_BYTES
 
 
-Refused = Callable[[Sequence[Outgoing], ApiError], None]
+OnRefused = Callable[[Sequence[Outgoing], ApiError], None]
 """Called with records refused by the broker."""
 
 
@@ -56,21 +56,21 @@ class Producer:
         self,
         cluster: Cluster,
         topic: str,
-        refused: Refused,
+        on_refused: OnRefused,
         *,
         acks: str = "all",
         codec: CompressionCodec = CompressionCodec.NONE,
         retries: int = 3,
-        placed: Placed | None = None,
+        on_acknowledged: OnAcknowledged | None = None,
         transactions: "Transactions | None" = None,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._refused = refused
+        self._on_refused = on_refused
         self._acks = ACKS[acks]
         self._codec = codec
         self._retries = retries
-        self._placed = placed
+        self._on_acknowledged = on_acknowledged
         self._transactions = transactions
         self._leaders: dict[int, int] = {}
 
@@ -93,7 +93,7 @@ class Producer:
                 partition = unkeyed if record.key is None else partition_for_key(record.key, len(partitions))
             batches = by_partition.setdefault(partition, [[]])
             size = sizes.get(partition, 0) + record.size
-            if batches[-1] and size > _LARGEST_BATCH:
+            if batches[-1] and size > _MAX_BATCH_BYTES:
                 batches.append([])
                 size = record.size
             sizes[partition] = size
@@ -104,12 +104,12 @@ class Producer:
 
     def _send_batch(self, partition: int, records: Sequence[Outgoing]) -> None:
         now = time.time_ns() // 1_000_000
-        new = (NewRecord(each.key, each.value, now, each.headers) for each in records)
+        new_records = (NewRecord(record.key, record.value, now, record.headers) for record in records)
         if self._transactions is None:
-            data = build_batch(new, codec=self._codec)
+            data = build_batch(new_records, codec=self._codec)
         else:
-            numbers = self._transactions.add(self._topic, partition, len(records))
-            data = build_batch(new, codec=self._codec, **numbers)
+            batch_fields = self._transactions.add(self._topic, partition, len(records))
+            data = build_batch(new_records, codec=self._codec, **batch_fields)
         request = api.ProduceRequest(
             transactional_id=None if self._transactions is None else self._transactions.transactional_id,
             acks=self._acks,
@@ -121,15 +121,15 @@ class Producer:
             ],
         )
         for attempt in range(self._retries + 1):
-            self._cluster.go_on()
+            self._cluster.restart_timeout()
             code, message, offset = self._ask(partition, request)
             if not code:
-                if self._placed is not None:
-                    self._placed(partition, offset, now)
+                if self._on_acknowledged is not None:
+                    self._on_acknowledged(partition, offset, now)
                 return
             error = ApiError(code, message)
             if not error.code.retriable or attempt == self._retries:
-                self._refused(records, error)
+                self._on_refused(records, error)
                 return
             time.sleep(_BACKOFF_S)
             self._leaders = self._find_leaders()
@@ -144,28 +144,28 @@ class Producer:
             return 0, None, -1
         version = connection.version_for(request)
         if self._transactions is not None:
-            version = min(version, self._transactions.last_produce)
+            version = min(version, self._transactions.last_produce_version)
         response: api.ProduceResponse = connection.ask(request, version=version)
         answer = response.responses[0].partition_responses[0]
         return answer.error_code, answer.error_message, answer.base_offset
 
     def _find_leaders(self) -> dict[int, int]:
         """Return the leader of each of the topic's partitions, waiting if the broker is creating the topic."""
-        return self._cluster.retried(lambda: leaders(self._cluster, self._topic))
+        return self._cluster.retry(lambda: find_topic_leaders(self._cluster, self._topic))
 
 
-def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
+def find_topic_leaders(cluster: Cluster, topic: str) -> dict[int, int]:
     """Return the leader of each partition of a topic. The broker can create a missing topic.
 
     Raises:
         ApiError: The topic name is refused, or a partition has no leader.
     """
-    (found,) = cluster.metadata([topic], create=True).topics
-    code = error_code(found.error_code)
+    (metadata,) = cluster.metadata([topic], create=True).topics
+    code = error_code(metadata.error_code)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         code = ErrorCode.LEADER_NOT_AVAILABLE  # The broker is creating the topic, or can do so soon.
     if code:
         raise ApiError(code, None if code is ErrorCode.LEADER_NOT_AVAILABLE else f"Invalid topics: [{topic}]")
-    if not found.partitions or any(each.leader_id < 0 for each in found.partitions):
+    if not metadata.partitions or any(partition.leader_id < 0 for partition in metadata.partitions):
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-    return {each.partition_index: each.leader_id for each in found.partitions}
+    return {partition.partition_index: partition.leader_id for partition in metadata.partitions}

@@ -11,15 +11,15 @@ from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.record import Record
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, offsets_at
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, find_leaders, list_offsets_at
 from minibroker_tools.failures import ApiError, ToolError, checked, error_code
 
-_PARTITION_BYTES: Final = 1 << 20
-_FETCH_BYTES: Final = 50 << 20
+_MAX_PARTITION_BYTES: Final = 1 << 20
+_MAX_FETCH_BYTES: Final = 50 << 20
 _POLL_S: Final = 0.5
 _BACKOFF_S: Final = 0.1
-_ABORT: Final = b"\0\0\0\0"
-_MOVED: Final = frozenset(
+_ABORT_MARKER_KEY: Final = b"\0\0\0\0"
+_LEADER_ERRORS: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -61,10 +61,10 @@ class Reader:
     def assign(self, places: Mapping[TopicPartition, int]) -> None:
         """Replace the partitions to read. Each starts at the given offset; -1 is its end and -2 its start."""
         self.positions = {partition: offset for partition, offset in places.items() if offset >= 0}
-        for at in sorted({offset for offset in places.values() if offset < 0}):
-            asked = [partition for partition, offset in places.items() if offset == at]
-            self.positions |= offsets_at(self._cluster, asked, at, isolation=self._isolation)
-        self._leaders = leaders_of(self._cluster, self.positions) if self.positions else {}
+        for special_offset in sorted({offset for offset in places.values() if offset < 0}):
+            partitions = [partition for partition, offset in places.items() if offset == special_offset]
+            self.positions |= list_offsets_at(self._cluster, partitions, special_offset, isolation=self._isolation)
+        self._leaders = find_leaders(self._cluster, self.positions) if self.positions else {}
 
     def poll(self, seconds: float = _POLL_S) -> list[Received]:
         """Return the records that arrive within `seconds`, waiting at most half a second."""
@@ -72,26 +72,26 @@ class Reader:
         if not self.positions:
             time.sleep(seconds)
             return []
-        self._cluster.go_on()
-        asked: list[tuple[Connection, api.FetchRequest, int]] = []
-        for leader, partitions in self._by_leader().items():
+        self._cluster.restart_timeout()
+        pending: list[tuple[Connection, api.FetchRequest, int]] = []
+        for leader, partitions in self._group_by_leader().items():
             connection = self._cluster.node(leader)
-            request = self._request(partitions, int(seconds * 1000))
+            request = self._fetch_request(partitions, int(seconds * 1000))
             version = connection.version_for(request)
             connection.send(request, version, wait=seconds)
-            asked.append((connection, request, version))
-        if not asked:
+            pending.append((connection, request, version))
+        if not pending:
             time.sleep(_BACKOFF_S)
-            self._leaders = leaders_of(self._cluster, self.positions)
+            self._leaders = find_leaders(self._cluster, self.positions)
         received: list[Received] = []
-        for connection, request, version in asked:
+        for connection, request, version in pending:
             response: api.FetchResponse = checked(connection.receive(request, version))
             for topic in response.responses:
                 for data in topic.partitions:
-                    received += self._taken((topic.topic, data.partition_index), data)
+                    received += self._read_partition((topic.topic, data.partition_index), data)
         return received
 
-    def _by_leader(self) -> dict[int, list[TopicPartition]]:
+    def _group_by_leader(self) -> dict[int, list[TopicPartition]]:
         groups: dict[int, list[TopicPartition]] = {}
         for partition in self.positions:
             leader = self._leaders.get(partition, -1)
@@ -99,29 +99,31 @@ class Reader:
                 groups.setdefault(leader, []).append(partition)
         return groups
 
-    def _request(self, partitions: list[TopicPartition], wait_ms: int) -> api.FetchRequest:
+    def _fetch_request(self, partitions: list[TopicPartition], wait_ms: int) -> api.FetchRequest:
         topics: dict[str, list[api.FetchPartition]] = {}
         for topic, index in partitions:
-            asked = api.FetchPartition(
-                partition=index, fetch_offset=self.positions[topic, index], partition_max_bytes=_PARTITION_BYTES
+            fetch_partition = api.FetchPartition(
+                partition=index, fetch_offset=self.positions[topic, index], partition_max_bytes=_MAX_PARTITION_BYTES
             )
-            topics.setdefault(topic, []).append(asked)
+            topics.setdefault(topic, []).append(fetch_partition)
         return api.FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=1,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=_MAX_FETCH_BYTES,
             isolation_level=self._isolation,
-            topics=[api.FetchTopic(topic=name, partitions=each) for name, each in topics.items()],
+            topics=[
+                api.FetchTopic(topic=name, partitions=fetch_partitions) for name, fetch_partitions in topics.items()
+            ],
         )
 
-    def _taken(self, partition: TopicPartition, data: api.PartitionData) -> list[Received]:
+    def _read_partition(self, partition: TopicPartition, data: api.PartitionData) -> list[Received]:
         """Return the records of one partition and advance its position."""
         code = error_code(data.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._begin_again(partition)
+            self._reset_position(partition)
             return []
-        if code in _MOVED:
-            self._leaders = leaders_of(self._cluster, self.positions)
+        if code in _LEADER_ERRORS:
+            self._leaders = find_leaders(self._cluster, self.positions)
             return []
         if code:
             raise ApiError(data.error_code)
@@ -132,7 +134,7 @@ class Reader:
             return []
         try:
             batches = list(iter_batches(records))
-            for batch in _visible(batches, data, committed_only=bool(self._isolation)):
+            for batch in _visible_batches(batches, data, committed_only=bool(self._isolation)):
                 received += [Received(*partition, record) for record in batch if record.offset >= position]
         except ProtocolError as error:
             name = f"{partition[0]}-{partition[1]}"
@@ -141,28 +143,28 @@ class Reader:
             self.positions[partition] = max(position, batches[-1].header.last_offset + 1)
         return received
 
-    def _begin_again(self, partition: TopicPartition) -> None:
+    def _reset_position(self, partition: TopicPartition) -> None:
         """Reset a position that is out of range, according to `auto.offset.reset`."""
         if self._reset not in {"earliest", "latest"}:
             offset = self.positions[partition]
             raise ToolError(f"Fetch position {offset} is out of range for partition {partition[0]}-{partition[1]}")
-        place = EARLIEST if self._reset == "earliest" else LATEST
-        self.positions |= offsets_at(self._cluster, [partition], place, isolation=self._isolation)
+        reset_offset = EARLIEST if self._reset == "earliest" else LATEST
+        self.positions |= list_offsets_at(self._cluster, [partition], reset_offset, isolation=self._isolation)
 
 
-def _visible(batches: Iterable[Batch], data: api.PartitionData, *, committed_only: bool) -> Iterator[Batch]:
+def _visible_batches(batches: Iterable[Batch], data: api.PartitionData, *, committed_only: bool) -> Iterator[Batch]:
     """Yield the batches visible to consumers: no control batches and, if `committed_only`, no aborted transactions."""
-    aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
-    gone: set[int] = set()
+    aborted = sorted(data.aborted_transactions or [], key=lambda transaction: transaction.first_offset)
+    aborted_producers: set[int] = set()
     for batch in batches:
         header = batch.header
         while committed_only and aborted and aborted[0].first_offset <= header.last_offset:
-            gone.add(aborted.pop(0).producer_id)
+            aborted_producers.add(aborted.pop(0).producer_id)
         if header.is_control:
             first = next(iter(batch), None)
-            if first is not None and first.key == _ABORT:
-                gone.discard(header.producer_id)
+            if first is not None and first.key == _ABORT_MARKER_KEY:
+                aborted_producers.discard(header.producer_id)
             continue
-        if header.is_transactional and header.producer_id in gone:
+        if header.is_transactional and header.producer_id in aborted_producers:
             continue
         yield batch

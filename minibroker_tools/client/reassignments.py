@@ -12,12 +12,12 @@ from minibroker_protocol.messages import log_dirs as moves
 from minibroker_protocol.messages import reassignments as alters
 from minibroker_protocol.messages import reassignments as lists
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, by_topic
+from minibroker_tools.client.offsets import TopicPartition, group_by_topic
 from minibroker_tools.failures import ApiError, checked, error_in
 
-_WITH_FACTOR: Final = 1
+_KEEP_FACTOR_VERSION: Final = 1
 """The version of AlterPartitionReassignments that can require an unchanged replication factor (KIP-860)."""
-_FACTOR_IS_UNKNOWN: Final = (
+_KEEP_FACTOR_UNSUPPORTED: Final = (
     "The broker does not support the AllowReplicationFactorChange option for the AlterPartitionReassignments API. "
     "Consider re-sending the request without the option or updating the server version"
 )
@@ -54,16 +54,16 @@ def list_reassignments(
     if partitions is not None:
         topics = [
             lists.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
-            for name, indexes in by_topic(partitions).items()
+            for name, indexes in group_by_topic(partitions).items()
         ]
     request = lists.ListPartitionReassignmentsRequest(topics=topics)
-    response: lists.ListPartitionReassignmentsResponse = cluster.ask_until_settled(cluster.controller, request)
+    response: lists.ListPartitionReassignmentsResponse = cluster.ask_with_retries(cluster.controller, request)
     return {
-        (topic.name, each.partition_index): Reassignment(
-            list(each.replicas), list(each.adding_replicas), list(each.removing_replicas)
+        (topic.name, partition.partition_index): Reassignment(
+            list(partition.replicas), list(partition.adding_replicas), list(partition.removing_replicas)
         )
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -90,18 +90,18 @@ def alter_reassignments(
                     for index in indexes
                 ],
             )
-            for name, indexes in by_topic(targets).items()
+            for name, indexes in group_by_topic(targets).items()
         ],
     )
 
-    if keep_factor and cluster.any().version_for(request) < _WITH_FACTOR:
-        return dict.fromkeys(targets, ApiError(ErrorCode.UNSUPPORTED_VERSION, _FACTOR_IS_UNKNOWN))
-    response: alters.AlterPartitionReassignmentsResponse = cluster.ask_until_settled(cluster.controller, request)
+    if keep_factor and cluster.any().version_for(request) < _KEEP_FACTOR_VERSION:
+        return dict.fromkeys(targets, ApiError(ErrorCode.UNSUPPORTED_VERSION, _KEEP_FACTOR_UNSUPPORTED))
+    response: alters.AlterPartitionReassignmentsResponse = cluster.ask_with_retries(cluster.controller, request)
     return {
-        (topic.name, each.partition_index): error
+        (topic.name, partition.partition_index): error
         for topic in response.responses
-        for each in topic.partitions
-        if (error := error_in(each)) is not None
+        for partition in topic.partitions
+        if (error := error_in(partition)) is not None
     }
 
 
@@ -111,39 +111,41 @@ def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[R
     Raises:
         ApiError: A broker returned an error.
     """
-    found: dict[Replica, tuple[str | None, str | None]] = {}
-    for node, group in _by_node(replicas).items():
-        topics = by_topic((each.topic, each.partition) for each in group)
+    directories_by_replica: dict[Replica, tuple[str | None, str | None]] = {}
+    for node, group in _group_by_node(replicas).items():
+        topics = group_by_topic((replica.topic, replica.partition) for replica in group)
         request = directories.DescribeLogDirsRequest(
             topics=[
                 directories.DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()
             ]
         )
         response: directories.DescribeLogDirsResponse = checked(cluster.node(node).ask(request))
-        found |= dict.fromkeys(group, (None, None))
+        directories_by_replica |= dict.fromkeys(group, (None, None))
         for result in response.results:
             for topic in result.topics:
-                for each in topic.partitions:
-                    replica = Replica(node, topic.name, each.partition_index)
-                    now, later = found.get(replica, (None, None))
-                    found[replica] = (now, result.log_dir) if each.is_future_key else (result.log_dir, later)
-    return found
+                for partition in topic.partitions:
+                    replica = Replica(node, topic.name, partition.partition_index)
+                    current, future = directories_by_replica.get(replica, (None, None))
+                    directories_by_replica[replica] = (
+                        (current, result.log_dir) if partition.is_future_key else (result.log_dir, future)
+                    )
+    return directories_by_replica
 
 
 def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[Replica, ApiError | None]:
     """Start moving replicas to other log directories of their brokers, and return the error of each replica."""
     results: dict[Replica, ApiError | None] = {}
-    for node, group in _by_node(targets).items():
+    for node, group in _group_by_node(targets).items():
         paths: dict[str, list[TopicPartition]] = {}
-        for each in group:
-            paths.setdefault(targets[each], []).append((each.topic, each.partition))
+        for replica in group:
+            paths.setdefault(targets[replica], []).append((replica.topic, replica.partition))
         request = moves.AlterReplicaLogDirsRequest(
             dirs=[
                 moves.AlterReplicaLogDir(
                     path=path,
                     topics=[
                         moves.AlterReplicaLogDirTopic(name=name, partitions=indexes)
-                        for name, indexes in by_topic(partitions).items()
+                        for name, indexes in group_by_topic(partitions).items()
                     ],
                 )
                 for path, partitions in paths.items()
@@ -156,8 +158,8 @@ def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[R
     return results
 
 
-def _by_node(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
+def _group_by_node(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
     groups: dict[int, list[Replica]] = {}
-    for each in sorted(replicas):
-        groups.setdefault(each.node, []).append(each)
+    for replica in sorted(replicas):
+        groups.setdefault(replica.node, []).append(replica)
     return groups

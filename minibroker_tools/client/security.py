@@ -53,7 +53,7 @@ def log_in(connection: "Connection", settings: Settings) -> None:
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in HASHES:
         raise ToolError(f"sasl.mechanism: {mechanism} is not one of PLAIN, {', '.join(HASHES)}")
-    options = _login_of(settings).options
+    options = _load_login(settings).options
     if "username" not in options or "password" not in options:
         raise ToolError("sasl.jaas.config: username and password are required")
     handshake = connection.ask(SaslHandshakeRequest(mechanism=mechanism))
@@ -75,11 +75,11 @@ def log_in(connection: "Connection", settings: Settings) -> None:
     if mechanism == "PLAIN":
         send(b"\0" + options["username"].encode() + b"\0" + options["password"].encode())
     else:
-        _scram(send, HASHES[mechanism], options)
+        _authenticate_scram(send, HASHES[mechanism], options)
 
 
-def _login_of(settings: Settings) -> JaasLogin:
-    text = settings.get("sasl.jaas.config") or _from_jaas_file()
+def _load_login(settings: Settings) -> JaasLogin:
+    text = settings.get("sasl.jaas.config") or _read_jaas_file()
     if not text:
         raise ToolError("sasl.jaas.config is missing, and KAFKA_OPTS names no file with a section KafkaClient")
     try:
@@ -88,7 +88,7 @@ def _login_of(settings: Settings) -> JaasLogin:
         raise ToolError(f"sasl.jaas.config: {error}") from None
 
 
-def _from_jaas_file() -> str:
+def _read_jaas_file() -> str:
     """Return the KafkaClient section of the JAAS file named in KAFKA_OPTS, or an empty string.
 
     KAFKA_OPTS names the file with `java.security.auth.login.config`.
@@ -105,7 +105,7 @@ def _from_jaas_file() -> str:
         return ""
 
 
-def _scram(send: Send, name: str, options: dict[str, str]) -> None:
+def _authenticate_scram(send: Send, name: str, options: dict[str, str]) -> None:
     """Authenticate with SCRAM (RFC 5802), without channel binding."""
     user = options["username"].replace("=", "=3D").replace(",", "=2C")
     extensions = ",tokenauth=true" if options.get("tokenauth", "").lower() == "true" else ""

@@ -8,8 +8,8 @@ from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker_protocol.java_text import to_long, trim
 from minibroker_tools.failures import ToolError
 
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_PORTS: Final = range(1, 0x10000)
+_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_VALID_PORTS: Final = range(1, 0x10000)
 _DEFAULTS_MS: Final = {
     "default.api.timeout.ms": 60_000,
     "transaction.timeout.ms": 60_000,
@@ -39,12 +39,12 @@ class Settings:
     """Client properties and the addresses of the bootstrap servers."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
-        self.properties = {key: _filled(value) for key, value in (properties or {}).items()}
+        self.properties = {key: _expand_variable(value) for key, value in (properties or {}).items()}
         self.bootstrap = bootstrap
-        self.addresses = addresses(bootstrap)
+        self.addresses = parse_addresses(bootstrap)
         self.protocol = self.get("security.protocol", "PLAINTEXT").upper()
-        if self.protocol not in _PROTOCOLS:
-            allowed = ", ".join(_PROTOCOLS)
+        if self.protocol not in _SECURITY_PROTOCOLS:
+            allowed = ", ".join(_SECURITY_PROTOCOLS)
             raise ToolError(f"security.protocol: {self.protocol} is not one of {allowed}")
         self.client_id = self.get("client.id", "minibroker-tools")
 
@@ -75,24 +75,24 @@ class Settings:
         return self.protocol.startswith("SASL")
 
 
-def addresses(bootstrap: str) -> list[tuple[str, int]]:
+def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
     """Parse the addresses of `bootstrap.servers`. A scheme is ignored, and a missing host means localhost.
 
     Raises:
         ToolError: An address is invalid, or there is none.
     """
-    found: list[tuple[str, int]] = []
+    parsed: list[tuple[str, int]] = []
     for entry in filter(None, (part.strip() for part in bootstrap.split(","))):
         host, colon, port = entry.rpartition("://")[2].rpartition(":")
-        if not colon or not port.isdecimal() or int(port) not in _PORTS:
+        if not colon or not port.isdecimal() or int(port) not in _VALID_PORTS:
             raise ToolError(f"Invalid url in bootstrap.servers: {entry}")
-        found.append((host.strip("[]") or "localhost", int(port)))
-    if not found:
+        parsed.append((host.strip("[]") or "localhost", int(port)))
+    if not parsed:
         raise ToolError("No resolvable bootstrap urls given in bootstrap.servers")
-    return found
+    return parsed
 
 
-def _filled(value: str) -> str:
+def _expand_variable(value: str) -> str:
     """Expand `${env:NAME}` to the environment variable, like Kafka's EnvVarConfigProvider."""
     if value.startswith("${env:") and value.endswith("}"):
         return os.environ.get(value[len("${env:") : -1], "")

@@ -14,14 +14,14 @@ from minibroker_protocol.messages import transactions as ends
 from minibroker_protocol.messages import transactions as inits
 from minibroker_protocol.messages import transactions as markers
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, by_leader, by_topic, leaders_of
+from minibroker_tools.client.offsets import TopicPartition, find_leaders, group_by_leader, group_by_topic
 from minibroker_tools.failures import ApiError, check, checked, error_code
 
-_TRANSACTION: Final = 1
+_TRANSACTION_KEY_TYPE: Final = 1
 """The key type of transactional ids in FindCoordinator."""
 
 ProducerState = producers.ProducerState
-_LAST_ADD, _LAST_END = 3, 4
+_LAST_ADD_VERSION, _LAST_END_VERSION = 3, 4
 """The last AddPartitionsToTxn version with one transaction per request, and the last EndTxn version that keeps the
 producer epoch (KIP-890).
 """
@@ -88,21 +88,23 @@ def list_transactions(
         duration_filter=duration,
         transactional_id_pattern=pattern,
     )
-    found: list[Listing] = []
+    listings: list[Listing] = []
     for broker in cluster.brokers():
         version = cluster.node(broker.node_id).version_for(request)
         if duration >= 0 and version < 1:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support the filter of durations")
         if pattern is not None and version < 2:  # noqa: PLR2004 - the version of KIP-1152
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support patterns of transactional ids")
-        response: lists.ListTransactionsResponse = cluster.ask_until_settled(
+        response: lists.ListTransactionsResponse = cluster.ask_with_retries(
             partial(cluster.node, broker.node_id), request
         )
-        found += [
-            Listing(each.transactional_id, broker.node_id, each.producer_id, each.transaction_state)
-            for each in response.transaction_states
+        listings += [
+            Listing(
+                transaction.transactional_id, broker.node_id, transaction.producer_id, transaction.transaction_state
+            )
+            for transaction in response.transaction_states
         ]
-    return found
+    return listings
 
 
 def describe_transaction(cluster: Cluster, transactional_id: str) -> Description:
@@ -114,22 +116,22 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Description
     request = descriptions.DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
     def ask() -> Description:
-        node = cluster.coordinator_node(transactional_id, _TRANSACTION).node_id
+        node = cluster.coordinator_node(transactional_id, _TRANSACTION_KEY_TYPE).node_id
         response: descriptions.DescribeTransactionsResponse = cluster.node(node).ask(request)
-        (found,) = response.transaction_states
-        check(found.error_code, _description_failure(transactional_id, error_code(found.error_code)))
+        (transaction,) = response.transaction_states
+        check(transaction.error_code, _description_failure(transactional_id, error_code(transaction.error_code)))
         return Description(
             node,
             transactional_id,
-            found.producer_id,
-            found.producer_epoch,
-            found.transaction_state,
-            found.transaction_timeout_ms,
-            found.transaction_start_time_ms,
-            [(topic.topic, index) for topic in found.topics for index in topic.partitions],
+            transaction.producer_id,
+            transaction.producer_epoch,
+            transaction.transaction_state,
+            transaction.transaction_timeout_ms,
+            transaction.transaction_start_time_ms,
+            [(topic.topic, index) for topic in transaction.topics for index in topic.partitions],
         )
 
-    return cluster.retried(ask)
+    return cluster.retry(ask)
 
 
 def _description_failure(transactional_id: str, code: ErrorCode) -> str:
@@ -155,31 +157,35 @@ def describe_producers(
     Raises:
         ApiError: A partition cannot be described.
     """
-    places = sorted(set(partitions))
-    groups, errors = by_leader(cluster, places) if node is None else ({node: places}, dict[TopicPartition, ApiError]())
+    targets = sorted(set(partitions))
+    groups, errors = (
+        group_by_leader(cluster, targets) if node is None else ({node: targets}, dict[TopicPartition, ApiError]())
+    )
     for error in errors.values():
         raise error
-    found: dict[TopicPartition, list[ProducerState]] = {}
+    producers_by_partition: dict[TopicPartition, list[ProducerState]] = {}
     for leader, group in groups.items():
-        topics = by_topic(group).items()
+        topics = group_by_topic(group).items()
         request = producers.DescribeProducersRequest(
             topics=[producers.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics]
         )
         response: producers.DescribeProducersResponse = cluster.node(leader).ask(request)
         for topic in response.topics:
-            for each in topic.partitions:
-                found[topic.name, each.partition_index] = list(checked(each).active_producers)
-    return found
+            for partition in topic.partitions:
+                producers_by_partition[topic.name, partition.partition_index] = list(
+                    checked(partition).active_producers
+                )
+    return producers_by_partition
 
 
-def abort(cluster: Cluster, marker: Marker) -> None:
+def write_abort_marker(cluster: Cluster, marker: Marker) -> None:
     """Write an abort marker to a partition.
 
     Raises:
         ApiError: The partition does not exist, or its leader refused the marker.
     """
     topic, index = marker.partition
-    leader = leaders_of(cluster, [marker.partition]).get(marker.partition)
+    leader = find_leaders(cluster, [marker.partition]).get(marker.partition)
     if leader is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     request = markers.WriteTxnMarkersRequest(
@@ -211,7 +217,7 @@ def _abort_failure(marker: Marker, code: ErrorCode) -> str:
     return f"WriteTxnMarkers request with {marker} failed {reason}"
 
 
-class Numbers(TypedDict):
+class BatchFields(TypedDict):
     """The batch header fields of a transactional batch."""
 
     producer_id: int
@@ -223,7 +229,7 @@ class Numbers(TypedDict):
 class Transactions:
     """Consecutive transactions with one transactional id. Each transaction begins with its first batch."""
 
-    last_produce: Final = 11
+    last_produce_version: Final = 11
     """The last Produce version for which a client adds the partitions itself (KIP-890)."""
 
     def __init__(self, cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
@@ -246,16 +252,16 @@ class Transactions:
         answer = self._ask(request, last=None)
         self._id, self._epoch = answer.producer_id, answer.producer_epoch
 
-    def add(self, topic: str, partition: int, records: int) -> Numbers:
+    def add(self, topic: str, partition: int, records: int) -> BatchFields:
         """Add a batch with this many records to the transaction and return its header fields.
 
         Raises:
             ApiError: The coordinator refused the partition.
         """
-        place = (topic, partition)
+        topic_partition = (topic, partition)
         if not self._added:
             self._began = time.monotonic()
-        if place not in self._added:
+        if topic_partition not in self._added:
             self._ask(
                 adds.AddPartitionsToTxnRequest(
                     v3_and_below_transactional_id=self.transactional_id,
@@ -263,11 +269,11 @@ class Transactions:
                     v3_and_below_producer_epoch=self._epoch,
                     v3_and_below_topics=[adds.AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
                 ),
-                last=_LAST_ADD,
+                last=_LAST_ADD_VERSION,
             )
-            self._added.add(place)
-        first = self._sequences.get(place, 0)
-        self._sequences[place] = (first + records) % 2**31
+            self._added.add(topic_partition)
+        first = self._sequences.get(topic_partition, 0)
+        self._sequences[topic_partition] = (first + records) % 2**31
         return {
             "producer_id": self._id,
             "producer_epoch": self._epoch,
@@ -294,17 +300,17 @@ class Transactions:
             producer_epoch=self._epoch,
             committed=committed,
         )
-        self._ask(request, last=_LAST_END)
+        self._ask(request, last=_LAST_END_VERSION)
         self._added.clear()
 
     def _ask(self, request: object, *, last: int | None) -> Any:
         def once() -> Any:
-            connection = self._cluster.coordinator(self.transactional_id, _TRANSACTION)
+            connection = self._cluster.coordinator(self.transactional_id, _TRANSACTION_KEY_TYPE)
             version = connection.version_for(request)
             response = checked(connection.ask(request, version=version if last is None else min(version, last)))
             if isinstance(response, adds.AddPartitionsToTxnResponse):
                 check(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
             return response
 
-        self._cluster.go_on()
-        return self._cluster.retried(once)
+        self._cluster.restart_timeout()
+        return self._cluster.retry(once)

@@ -1,1 +1,1 @@
-"""One module per tool: `options(tool)` declares its options, `run(options, arguments)` returns its exit status."""
+"""One module per tool, with `declare_options(tool)` and `run(options, arguments)`, which returns the exit status."""

@@ -39,7 +39,7 @@ _ACTIONS: Final = ("add", "remove", "list")
 _CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
 
 
-class _Pattern(NamedTuple):
+class _ResourcePattern(NamedTuple):
     """A resource pattern, or a filter of resource patterns."""
 
     kind: ResourceType
@@ -50,7 +50,7 @@ class _Pattern(NamedTuple):
         return f"resourceType={self.kind.name}, name={self.name}, patternType={self.pattern.name})"
 
 
-class _Entry(NamedTuple):
+class _AclEntry(NamedTuple):
     """An access control entry: an operation allowed or denied to a principal connecting from a host."""
 
     principal: str
@@ -65,39 +65,39 @@ class _Entry(NamedTuple):
         )
 
 
-_Rules: TypeAlias = dict[_Pattern, set[_Entry]]
-_CLUSTER: Final = _Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+_Rules: TypeAlias = dict[_ResourcePattern, set[_AclEntry]]
+_CLUSTER: Final = _ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-acls."""
-    known = Options(tool, "This tool helps to manage acls on kafka.")
-    add_connection(known, controller=True)
-    known.flag("add", help="add rules")
-    known.flag("remove", help="remove rules")
-    known.flag("list", help="list rules")
+    options = Options(tool, "This tool helps to manage acls on kafka.")
+    add_connection(options, controller=True)
+    options.flag("add", help="add rules")
+    options.flag("remove", help="remove rules")
+    options.flag("list", help="list rules")
     for name in _RESOURCES:
-        known.value(name, help="a resource of this type; repeatable, * means all", metavar="NAME")
-    known.flag("cluster", help="apply the rules to the cluster")
-    known.value("resource-pattern-type", help="literal or prefixed; without --add also any or match", metavar="TYPE")
-    known.value("operation", help="an operation (default: All); repeatable")
+        options.value(name, help="a resource of this type; repeatable, * means all", metavar="NAME")
+    options.flag("cluster", help="apply the rules to the cluster")
+    options.value("resource-pattern-type", help="literal or prefixed; without --add also any or match", metavar="TYPE")
+    options.value("operation", help="an operation (default: All); repeatable")
     for verb in ("allow", "deny"):
-        known.value(f"{verb}-principal", help="a principal, such as User:alice", metavar="PRINCIPAL")
-        known.value(f"{verb}-host", help="a host address (default: all addresses)", metavar="HOST")
-    known.value("principal", help="with --list: show only the rules of this principal")
-    known.flag("producer", help="add or remove the rules that a producer needs")
-    known.flag("consumer", help="add or remove the rules that a consumer needs")
-    known.flag("idempotent", help="with --producer: also the rule for idempotent producers")
-    known.flag("force", help="do not ask for confirmation")
-    known.value("authorizer", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
-    known.value("authorizer-properties", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
-    known.value("zk-tls-config-file", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
-    return known
+        options.value(f"{verb}-principal", help="a principal, such as User:alice", metavar="PRINCIPAL")
+        options.value(f"{verb}-host", help="a host address (default: all addresses)", metavar="HOST")
+    options.value("principal", help="with --list: show only the rules of this principal")
+    options.flag("producer", help="add or remove the rules that a producer needs")
+    options.flag("consumer", help="add or remove the rules that a consumer needs")
+    options.flag("idempotent", help="with --producer: also the rule for idempotent producers")
+    options.flag("force", help="do not ask for confirmation")
+    options.value("authorizer", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
+    options.value("authorizer-properties", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
+    options.value("zk-tls-config-file", help="zookeeper.connect=SERVERS; a broker replaces ZooKeeper")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the action given on the command line."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     _check(values)
     try:
         if values.has("list"):
@@ -119,7 +119,7 @@ def _zookeeper(values: Values) -> str | None:
     return key_values(values.all("authorizer-properties")).get("zookeeper.connect")
 
 
-def _cluster(values: Values) -> Cluster:
+def _connect(values: Values) -> Cluster:
     """Return the cluster of --bootstrap-server, or of a broker that replaces the authorizer's ZooKeeper."""
     zookeeper = None if any(map(values.has, _CONNECTION)) else _zookeeper(values)
     if zookeeper is None:
@@ -157,31 +157,33 @@ def _check(values: Values) -> None:
         )
 
 
-def _pattern_type(values: Values) -> PatternType:
+def _parse_pattern_type(values: Values) -> PatternType:
     text = values.text("resource-pattern-type") or "literal"
-    found = PatternType.__members__.get(text.upper(), PatternType.UNKNOWN)
-    if found is PatternType.UNKNOWN:
+    pattern_type = PatternType.__members__.get(text.upper(), PatternType.UNKNOWN)
+    if pattern_type is PatternType.UNKNOWN:
         raise ToolError(f"Cannot parse argument '{text}' of option resource-pattern-type")
-    return found
+    return pattern_type
 
 
-def _resources(values: Values) -> list[_Pattern]:
-    kind = _pattern_type(values)
-    found = [
-        _Pattern(resource, each.strip(), kind) for name, resource in _RESOURCES.items() for each in values.all(name)
+def _parse_resources(values: Values) -> list[_ResourcePattern]:
+    kind = _parse_pattern_type(values)
+    patterns = [
+        _ResourcePattern(resource, value.strip(), kind)
+        for name, resource in _RESOURCES.items()
+        for value in values.all(name)
     ]
     if kind is PatternType.LITERAL and (values.has("cluster") or values.has("idempotent")):
-        found.append(_CLUSTER)
-    return found
+        patterns.append(_CLUSTER)
+    return patterns
 
 
-def _rules(values: Values) -> _Rules:
+def _parse_rules(values: Values) -> _Rules:
     """Return the rules or rule filters of the command line by resource.
 
     Raises:
         UsageError: The resources or operations on the command line are invalid.
     """
-    resources = _resources(values)
+    resources = _parse_resources(values)
     if not resources:
         raise UsageError(
             "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
@@ -189,79 +191,84 @@ def _rules(values: Values) -> _Rules:
         )
     rules: _Rules = {}
     if not values.has("producer") and not values.has("consumer"):
-        entries = _entries(values, [_operation(text) for text in values.all("operation")] or [Operation.ALL])
+        entries = _parse_entries(
+            values, [_parse_operation(text) for text in values.all("operation")] or [Operation.ALL]
+        )
         rules = {resource: set(entries) for resource in resources}
     if values.has("producer"):
         writes = [Operation.WRITE, Operation.DESCRIBE]
-        _grant(rules, values, resources, {ResourceType.TOPIC: [*writes, Operation.CREATE]})
-        _grant(rules, values, resources, {ResourceType.TRANSACTIONAL_ID: writes})
+        _add_rules(rules, values, resources, {ResourceType.TOPIC: [*writes, Operation.CREATE]})
+        _add_rules(rules, values, resources, {ResourceType.TRANSACTIONAL_ID: writes})
         if values.has("idempotent"):
-            _grant(rules, values, [_CLUSTER], {ResourceType.CLUSTER: [Operation.IDEMPOTENT_WRITE]})
+            _add_rules(rules, values, [_CLUSTER], {ResourceType.CLUSTER: [Operation.IDEMPOTENT_WRITE]})
     if values.has("consumer"):
         reads = {ResourceType.TOPIC: [Operation.READ, Operation.DESCRIBE], ResourceType.GROUP: [Operation.READ]}
-        _grant(rules, values, resources, reads)
+        _add_rules(rules, values, resources, reads)
     for resource, entries in rules.items():
         valid = {*SUPPORTED_OPERATIONS[resource.kind], Operation.ALL}
         if any(entry.operation not in valid for entry in entries):
-            names = ", ".join(_pascal(operation) for operation in sorted(valid))
+            names = ", ".join(_pascal_case(operation) for operation in sorted(valid))
             raise UsageError(f"ResourceType {resource.kind.name} only supports operations {names}")
     return rules
 
 
-def _grant(
-    rules: _Rules, values: Values, resources: Iterable[_Pattern], operations: dict[ResourceType, list[Operation]]
+def _add_rules(
+    rules: _Rules,
+    values: Values,
+    resources: Iterable[_ResourcePattern],
+    operations: dict[ResourceType, list[Operation]],
 ) -> None:
     for resource in resources:
         if resource.kind in operations:
-            rules.setdefault(resource, set()).update(_entries(values, operations[resource.kind]))
+            rules.setdefault(resource, set()).update(_parse_entries(values, operations[resource.kind]))
 
 
-def _operation(text: str) -> Operation:
-    names = {_pascal(each).lower(): each for each in Operation}
+def _parse_operation(text: str) -> Operation:
+    names = {_pascal_case(operation).lower(): operation for operation in Operation}
     return names.get(text.strip().lower(), Operation.UNKNOWN)
 
 
-def _pascal(operation: Operation) -> str:
+def _pascal_case(operation: Operation) -> str:
     return "".join(word.capitalize() for word in operation.name.split("_"))
 
 
-def _entries(values: Values, operations: Iterable[Operation]) -> set[_Entry]:
+def _parse_entries(values: Values, operations: Iterable[Operation]) -> set[_AclEntry]:
     chosen = list(operations)
     return {
-        _Entry(principal, host.strip(), operation, permission)
+        _AclEntry(principal, host.strip(), operation, permission)
         for verb, permission in (("allow", PermissionType.ALLOW), ("deny", PermissionType.DENY))
-        for principal in _principals(values, f"{verb}-principal")
+        for principal in _parse_principals(values, f"{verb}-principal")
         for host in values.all(f"{verb}-host") or [WILDCARD]
         for operation in chosen
     }
 
 
-def _principals(values: Values, option: str) -> list[str]:
-    found = [text.strip() for text in values.all(option)]
-    for principal in found:
+def _parse_principals(values: Values, option: str) -> list[str]:
+    principals = [text.strip() for text in values.all(option)]
+    for principal in principals:
         if ":" not in principal:
             raise ToolError(f"expected a string in format principalType:principalName but got {principal}")
-    return found
+    return principals
 
 
-def _shown(title: str, resource: _Pattern, entries: Iterable[_Entry]) -> str:
-    return f"{title} `ResourcePattern({resource}`: \n {_lines(entries)} \n"
+def _format_rules(title: str, resource: _ResourcePattern, entries: Iterable[_AclEntry]) -> str:
+    return f"{title} `ResourcePattern({resource}`: \n {_format_entries(entries)} \n"
 
 
-def _lines(entries: Iterable[_Entry]) -> str:
+def _format_entries(entries: Iterable[_AclEntry]) -> str:
     return "\n".join(f"\t{entry}" for entry in sorted(entries))
 
 
 def _add(values: Values) -> None:
-    kind = _pattern_type(values)
+    kind = _parse_pattern_type(values)
     if kind not in {PatternType.LITERAL, PatternType.PREFIXED}:
         raise UsageError(f"A '--resource-pattern-type' value of '{kind.name}' is not valid when adding acls.")
-    rules = _rules(values)
+    rules = _parse_rules(values)
     if not all(rules.values()):
         raise UsageError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
-    with _cluster(values) as cluster:
+    with _connect(values) as cluster:
         for resource, entries in rules.items():
-            out(_shown("Adding ACLs for resource", resource, entries))
+            out(_format_rules("Adding ACLs for resource", resource, entries))
             request = CreateAclsRequest(
                 creations=[
                     AclCreation(
@@ -280,10 +287,10 @@ def _add(values: Values) -> None:
 
 
 def _remove(values: Values) -> None:
-    rules = _rules(values)
-    with _cluster(values) as cluster:
+    rules = _parse_rules(values)
+    with _connect(values) as cluster:
         for resource, entries in rules.items():
-            if not _confirmed(values, resource, entries):
+            if not _confirm_removal(values, resource, entries):
                 continue
             request = DeleteAclsRequest(
                 filters=[
@@ -302,12 +309,12 @@ def _remove(values: Values) -> None:
             check_all(cluster.ask_controller(request).filter_results)
 
 
-def _confirmed(values: Values, resource: _Pattern, entries: set[_Entry]) -> bool:
+def _confirm_removal(values: Values, resource: _ResourcePattern, entries: set[_AclEntry]) -> bool:
     if values.has("force"):
         return True
     if entries:
         out(
-            f"Are you sure you want to remove ACLs: \n {_lines(entries)} \n from resource filter "
+            f"Are you sure you want to remove ACLs: \n {_format_entries(entries)} \n from resource filter "
             f"`ResourcePattern({resource}`? (y/n)"
         )
     else:
@@ -317,20 +324,20 @@ def _confirmed(values: Values, resource: _Pattern, entries: set[_Entry]) -> bool
 
 
 def _list(values: Values) -> None:
-    resources = _resources(values)
-    principals = _principals(values, "principal")
-    with _cluster(values) as cluster:
-        rules = _described(cluster, resources or [_Pattern(ResourceType.ANY, "", PatternType.ANY)])
+    resources = _parse_resources(values)
+    principals = _parse_principals(values, "principal")
+    with _connect(values) as cluster:
+        rules = _describe_acls(cluster, resources or [_ResourcePattern(ResourceType.ANY, "", PatternType.ANY)])
     for principal in principals or (None,):
         if principal is not None:
             out(f"ACLs for principal `{principal}`")
         for resource, entries in sorted(rules.items()):
-            kept = [entry for entry in entries if principal in {None, entry.principal}]
-            if kept:
-                out(_shown("Current ACLs for resource", resource, kept))
+            shown_entries = [entry for entry in entries if principal in {None, entry.principal}]
+            if shown_entries:
+                out(_format_rules("Current ACLs for resource", resource, shown_entries))
 
 
-def _described(cluster: Cluster, resources: Iterable[_Pattern]) -> _Rules:
+def _describe_acls(cluster: Cluster, resources: Iterable[_ResourcePattern]) -> _Rules:
     rules: _Rules = {}
     for resource in resources:
         request = DescribeAclsRequest(
@@ -343,10 +350,14 @@ def _described(cluster: Cluster, resources: Iterable[_Pattern]) -> _Rules:
             permission_type=PermissionType.ANY,
         )
         response: DescribeAclsResponse = checked(cluster.ask(request))
-        for found in response.resources:
-            pattern = _Pattern(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type))
+        for resource_response in response.resources:
+            pattern = _ResourcePattern(
+                ResourceType(resource_response.resource_type),
+                resource_response.resource_name,
+                PatternType(resource_response.pattern_type),
+            )
             entries = rules.setdefault(pattern, set())
-            for acl in found.acls:
+            for acl in resource_response.acls:
                 kind, permission = Operation(acl.operation), PermissionType(acl.permission_type)
-                entries.add(_Entry(acl.principal, acl.host, kind, permission))
+                entries.add(_AclEntry(acl.principal, acl.host, kind, permission))
     return rules

@@ -12,22 +12,22 @@ from minibroker_tools.failures import ToolError
 from minibroker_tools.options import Options
 from minibroker_tools.output import out
 
-_OF_CONTROLLERS: Final = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
+_CONTROLLER_APIS: Final = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
 """The APIs that only controllers serve."""
-_LAST_SHOWN: Final = 87
+_LAST_API_KEY: Final = 87
 """The last API of Kafka 3.9. Newer APIs are not reported as unsupported."""
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-broker-api-versions."""
-    known = Options(tool, "This tool helps to retrieve broker version information.")
-    add_connection(known)
-    return known
+    options = Options(tool, "This tool helps to retrieve broker version information.")
+    add_connection(options)
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Print the APIs of all brokers."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     values.require("bootstrap-server")
     with cluster_of(values) as cluster:
         print_apis(cluster)
@@ -39,21 +39,21 @@ def print_apis(cluster: Cluster) -> None:
     for broker in cluster.brokers():
         name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'})"
         try:
-            described = _described(cluster.node(broker.node_id))
+            described = _format_apis(cluster.node(broker.node_id))
         except ToolError as failure:
             described = f"ERROR: {failure.message}"
         out(f"{name} -> {described}")
 
 
-def _described(connection: Connection) -> str:
-    lines = {key: _line(api) for key, api in connection.versions.items()}
+def _format_apis(connection: Connection) -> str:
+    lines = {key: _format_api(api) for key, api in connection.versions.items()}
     for key in ApiKey:
-        if key not in lines and key not in _OF_CONTROLLERS and key <= _LAST_SHOWN:
-            lines[int(key)] = f"{_name(key, 0)}({int(key)}): UNSUPPORTED"
+        if key not in lines and key not in _CONTROLLER_APIS and key <= _LAST_API_KEY:
+            lines[int(key)] = f"{_api_name(key, 0)}({int(key)}): UNSUPPORTED"
     return "(\n\t" + ",\n\t".join(lines[key] for key in sorted(lines)) + "\n)"
 
 
-def _line(api: ApiVersion) -> str:
+def _format_api(api: ApiVersion) -> str:
     """Return the line of an API.
 
     All versions count as usable, because importing the codec's versions would take 200 ms.
@@ -63,10 +63,10 @@ def _line(api: ApiVersion) -> str:
         key = ApiKey(api.api_key)
     except ValueError:
         return f"UNKNOWN({api.api_key}): {served}"
-    return f"{_name(key, api.max_version)}({int(key)}): {served} [usable: {api.max_version}]"
+    return f"{_api_name(key, api.max_version)}({int(key)}): {served} [usable: {api.max_version}]"
 
 
-def _name(key: ApiKey, last: int) -> str:
+def _api_name(key: ApiKey, last: int) -> str:
     if key is ApiKey.LIST_CONFIG_RESOURCES and last == 0:
         return "ListClientMetricsResources"  # This was the name of the API before Kafka 4.1, which added version 1.
     return key.message

@@ -20,25 +20,25 @@ _KEYS: Final = {"interval": "interval.ms", "metrics": "metrics", "match": "match
 """The configuration key that each option sets."""
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-client-metrics."""
-    known = Options(tool, _DESCRIPTION)
-    add_connection(known)
-    known.flag("alter", help="set or remove the given keys")
-    known.flag("delete", help="delete a subscription")
-    known.flag("describe", help="show the subscription --name, or all subscriptions")
-    known.flag("list", help="list the names of all subscriptions")
-    known.value("name", help="the subscription")
-    known.flag("generate-name", help="with --alter: use a random name")
-    known.value("interval", help="the push interval in milliseconds; empty for the default", metavar="MS")
-    known.value("metrics", help="metric name prefixes, separated by commas", metavar="M1,M2")
-    known.value("match", help="the clients: client_id=REGEX and others, separated by commas", metavar="K1=V1,K2=V2")
-    return known
+    options = Options(tool, _DESCRIPTION)
+    add_connection(options)
+    options.flag("alter", help="set or remove the given keys")
+    options.flag("delete", help="delete a subscription")
+    options.flag("describe", help="show the subscription --name, or all subscriptions")
+    options.flag("list", help="list the names of all subscriptions")
+    options.value("name", help="the subscription")
+    options.flag("generate-name", help="with --alter: use a random name")
+    options.value("interval", help="the push interval in milliseconds; empty for the default", metavar="MS")
+    options.value("metrics", help="metric name prefixes, separated by commas", metavar="M1,M2")
+    options.value("match", help="the clients: client_id=REGEX and others, separated by commas", metavar="K1=V1,K2=V2")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the action given on the command line."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     _check(values)
     try:
         with cluster_of(values) as cluster:
@@ -92,12 +92,12 @@ def _delete(cluster: Cluster, name: str) -> None:
 
 
 def _describe(cluster: Cluster, name: str | None) -> None:
-    known = list_resources(cluster, _CLIENT_METRICS)
-    if name is not None and name not in known:
+    names = list_resources(cluster, _CLIENT_METRICS)
+    if name is not None and name not in names:
         out(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
         return
-    for each in known if name is None else [name]:
-        out(f"Client metrics configs for {each} are:")
-        resource = (_CLIENT_METRICS, each)
+    for metric_name in names if name is None else [name]:
+        out(f"Client metrics configs for {metric_name} are:")
+        resource = (_CLIENT_METRICS, metric_name)
         for entry in describe_configs(cluster, [resource])[resource]:
             out(f"  {entry.name}={entry.value}")

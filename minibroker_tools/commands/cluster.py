@@ -15,31 +15,31 @@ from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.commands.broker_api_versions import print_apis
 from minibroker_tools.failures import ApiError, ToolError, UsageError, checked
 from minibroker_tools.options import Options
-from minibroker_tools.output import out, row
+from minibroker_tools.output import format_row, out
 
 _COMMANDS: Final = ("cluster-id", "unregister", "unregister-controller", "list-endpoints", "api-versions")
-_FENCED: Final = "include-fenced-brokers"
+_FENCED_OPTION: Final = "include-fenced-brokers"
 _WIDTH, _LAST_WIDTH = 10, 15
-_STATE: Final = 4
+_STATE_COLUMN: Final = 4
 """The index of the STATE column, which is not shown for controllers."""
-_WITH_FENCED: Final = 2
+_FENCED_VERSION: Final = 2
 """The version of DescribeCluster that reports fenced brokers (KIP-1073)."""
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-cluster."""
-    known = Options(tool, f"The Kafka cluster tool: {', '.join(_COMMANDS)}.")
-    known.value("bootstrap-server", "b", help="the brokers to connect to", metavar="SERVERS")
-    known.value("bootstrap-controller", "C", help="the controllers to connect to", metavar="CONTROLLERS")
-    known.value("config", "command-config", "c", help="a file with client properties", metavar="FILE")
-    known.value("id", "i", help="the broker or the controller to unregister", type=int)
-    known.flag(_FENCED, help="with list-endpoints: include registered brokers that are down")
-    return known
+    options = Options(tool, f"The Kafka cluster tool: {', '.join(_COMMANDS)}.")
+    options.value("bootstrap-server", "b", help="the brokers to connect to", metavar="SERVERS")
+    options.value("bootstrap-controller", "C", help="the controllers to connect to", metavar="CONTROLLERS")
+    options.value("config", "command-config", "c", help="a file with client properties", metavar="FILE")
+    options.value("id", "i", help="the broker or the controller to unregister", type=int)
+    options.flag(_FENCED_OPTION, help="with list-endpoints: include registered brokers that are down")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the command given on the command line."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     servers = values.text("bootstrap-server") or values.text("bootstrap-controller")
     if values.words[:1] == [] or values.words[0] not in _COMMANDS:
         raise UsageError(f"one of the commands {', '.join(_COMMANDS)} is required")
@@ -55,7 +55,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             print_apis(cluster)
             return 0
         if values.words[0] == "list-endpoints":
-            _list_endpoints(cluster, controllers=values.has("bootstrap-controller"), fenced=values.has(_FENCED))
+            _list_endpoints(cluster, controllers=values.has("bootstrap-controller"), fenced=values.has(_FENCED_OPTION))
             return 0
         cluster.look()
         if cluster.cluster_id is None:
@@ -93,14 +93,14 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
         ToolError: Fenced brokers are requested from a controller, or the request failed.
     """
     if controllers and fenced:
-        raise ToolError(f"The option --{_FENCED} is only supported with --bootstrap-server option")
+        raise ToolError(f"The option --{_FENCED_OPTION} is only supported with --bootstrap-server option")
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False,
         endpoint_type=CONTROLLERS if controllers else BROKERS,
         include_fenced_brokers=fenced,
     )
     version = cluster.any().version_for(request)
-    if fenced and version < _WITH_FENCED:
+    if fenced and version < _FENCED_VERSION:
         out(f"Attempted to write a non-default includeFencedBrokers at version {version}")
         return
     response: DescribeClusterResponse = checked(cluster.ask(request))
@@ -118,6 +118,6 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
     for node in nodes:
         state = "fenced" if node.is_fenced else "unfenced"
         table.append([node.broker_id, node.host, node.port, node.rack or "null", state, kind])
-    shown = [column for column in range(len(widths)) if column != _STATE or not controllers]
+    shown_columns = [column for column in range(len(widths)) if column != _STATE_COLUMN or not controllers]
     for cells in table:
-        out(row([cells[column] for column in shown], [widths[column] for column in shown]))
+        out(format_row([cells[column] for column in shown_columns], [widths[column] for column in shown_columns]))

@@ -23,9 +23,9 @@ LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
 HOSTS_IN_COMPOSE_FILES: Final = ("kafka", "broker", "kafka1", "kafka-1", "broker1", "broker-1")
 """Host names of brokers in public Compose files."""
 _PORTS: Final = (9092, 29092, 19092)
-_LOCAL: Final = "localhost:9092"
-_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1"})
-_PATIENCE_S: Final = 0.5
+_LOCAL_ADDRESS: Final = "localhost:9092"
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1"})
+_CONNECT_TIMEOUT_S: Final = 0.5
 
 
 def add_connection(options: Options, *, controller: bool = False) -> None:
@@ -47,43 +47,46 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
         (
             values.text(name)
             for name in ("bootstrap-server", "bootstrap-controller", "zookeeper")
-            if values.knows(name) and values.has(name)
+            if values.accepts(name) and values.has(name)
         ),
         None,
     )
     properties = load_properties(values.text("command-config"))
-    if values.knows("zookeeper") and values.has("zookeeper") and not values.has("bootstrap-server"):
+    if values.accepts("zookeeper") and values.has("zookeeper") and not values.has("bootstrap-server"):
         return Cluster(local_broker(servers or "", properties), timeout=timeout)
     return Cluster(Settings(servers or "", properties), timeout=timeout)
 
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of a broker that replaces a ZooKeeper, preferably on this machine, and print a warning."""
-    broker = os.environ.get(LOCAL_BROKER) or _broker_beside(zookeeper, properties)
+    broker = os.environ.get(LOCAL_BROKER) or _find_local_broker(zookeeper, properties)
     err(f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
     return Settings(broker, properties)
 
 
-def _broker_beside(zookeeper: str, properties: Mapping[str, str] | None) -> str:
+def _find_local_broker(zookeeper: str, properties: Mapping[str, str] | None) -> str:
     """Return the address of the local broker, or of the first reachable broker of the same Compose file.
 
     If no broker is reachable, return the local address. A broker that advertises the local machine is skipped, because
     its listener is meant for clients outside the containers.
     """
     host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
-    names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _THIS_MACHINE else ()
-    if _is_open(_LOCAL):
-        return _LOCAL
+    names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _LOCAL_HOSTS else ()
+    if _is_open(_LOCAL_ADDRESS):
+        return _LOCAL_ADDRESS
     for address in filter(_is_open, (f"{name}:{port}" for name in names for port in _PORTS)):
-        with contextlib.suppress(ToolError), Cluster(Settings(address, properties), timeout=_PATIENCE_S) as cluster:
-            if not {broker.host for broker in cluster.brokers()} & _THIS_MACHINE:
+        with (
+            contextlib.suppress(ToolError),
+            Cluster(Settings(address, properties), timeout=_CONNECT_TIMEOUT_S) as cluster,
+        ):
+            if not {broker.host for broker in cluster.brokers()} & _LOCAL_HOSTS:
                 return address
-    return _LOCAL
+    return _LOCAL_ADDRESS
 
 
 def _is_open(address: str) -> bool:
     host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S):
         return True
     return False
 
@@ -122,37 +125,37 @@ def read_json(path: str) -> Any:
         raise ToolError("The input string is not a valid JSON") from None
 
 
-def entries_of(path: str, content: Any, missing: str) -> list[tuple[TopicPartition, dict[str, Any]]]:
+def partition_entries(path: str, content: Any, missing: str) -> list[tuple[TopicPartition, dict[str, Any]]]:
     """Return the entries of the content's `partitions` list, each with its topic-partition.
 
     Raises:
         ToolError: The list is missing (`missing` is the message), or an entry has no topic or partition.
     """
-    members = members_of(content)
+    members = object_members(content)
     if not isinstance(members.get("partitions"), list):
         raise ToolError(missing)
-    found: list[Any] = members["partitions"]
+    elements: list[Any] = members["partitions"]
     entries: list[tuple[TopicPartition, dict[str, Any]]] = []
-    for each in found:
-        entry = members_of(each)
+    for element in elements:
+        entry = object_members(element)
         topic, partition = entry.get("topic"), entry.get("partition")
         if not isinstance(topic, str) or not isinstance(partition, int):
-            raise ToolError(f"{path}: {json.dumps(each)} has no topic and number of a partition")
+            raise ToolError(f"{path}: {json.dumps(element)} has no topic and number of a partition")
         entries.append(((topic, partition), entry))
     return entries
 
 
-def members_of(content: Any) -> dict[str, Any]:
+def object_members(content: Any) -> dict[str, Any]:
     """Return the members of a JSON object, or an empty dictionary for any other value."""
     return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
-def twice(partitions: list[TopicPartition]) -> list[str]:
+def find_duplicates(partitions: list[TopicPartition]) -> list[str]:
     """Return the duplicate partitions, in Kafka's notation."""
-    return sorted({named(each) for each in partitions if partitions.count(each) > 1})
+    return sorted({partition_name(partition) for partition in partitions if partitions.count(partition) > 1})
 
 
-def named(partition: TopicPartition) -> str:
+def partition_name(partition: TopicPartition) -> str:
     """Return a partition in Kafka's notation, such as orders-0."""
     return f"{partition[0]}-{partition[1]}"
 
@@ -171,7 +174,7 @@ class StoppedError(Exception):
 
 
 @contextlib.contextmanager
-def stopped_by_signals(
+def raising_on_signals(
     *numbers: signal.Signals, error: Callable[[int], BaseException] = StoppedError
 ) -> Generator[None]:
     """Raise an error in the block when one of these signals arrives. Only the main thread handles signals."""
@@ -188,6 +191,6 @@ def stopped_by_signals(
             signal.signal(number, handler)
 
 
-def ending_with_sigterm() -> contextlib.AbstractContextManager[None]:
+def sigterm_as_interrupt() -> contextlib.AbstractContextManager[None]:
     """Return a context manager in which SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
-    return stopped_by_signals(signal.SIGTERM, error=KeyboardInterrupt)
+    return raising_on_signals(signal.SIGTERM, error=KeyboardInterrupt)

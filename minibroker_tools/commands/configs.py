@@ -24,11 +24,11 @@ RESOURCES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metr
 _TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
 _NEWER_TYPES: Final = ("groups",)
 """Entity types added in Kafka 4. Error messages do not list them, as in Kafka 3.9."""
-_SHORT: Final = {
+_SHORT_OPTIONS: Final = {
     "topic": "topics", "client": "clients", "user": "users", "broker": "brokers", "broker-logger": "broker-loggers",
     "ip": "ips", "client-metrics": "client-metrics", "group": "groups",
 }  # fmt: skip
-_DEFAULTS: Final = {
+_DEFAULT_OPTIONS: Final = {
     "client-defaults": "clients",
     "user-defaults": "users",
     "broker-defaults": "brokers",
@@ -57,37 +57,37 @@ class Entity(NamedTuple):
     name: str | None
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-configs."""
-    known = Options(
+    options = Options(
         tool,
         "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip or "
         "client-metrics",
     )
-    add_connection(known, controller=True)
-    known.value("zookeeper", help="a broker on this machine replaces ZooKeeper", metavar="SERVERS")
-    known.flag("alter", help="change configurations")
-    known.flag("describe", help="show configurations")
-    known.flag("all", help="with --describe: include default values")
-    known.value("entity-type", help=", ".join(_TYPES))
-    known.value("entity-name", help="the name of the entity: a topic, a broker's id, a user ...")
-    known.flag("entity-default", help="the default for all entities of the type")
-    for short in _SHORT:
-        known.value(short, help=f"short for --entity-type {_SHORT[short]} --entity-name")
-    for short, kind in _DEFAULTS.items():
-        known.flag(short, help=f"short for --entity-type {kind} --entity-default")
-    known.value("add-config", help="the values to set: k1=v1,k2=[v1,v2]", metavar="CONFIGS")
-    known.value("add-config-file", help="a properties file with the values to set", metavar="FILE")
-    known.value("delete-config", help="the keys to remove, separated by commas", metavar="NAMES")
-    known.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
-    known.flag("force", help="accepted for old scripts")
-    return known
+    add_connection(options, controller=True)
+    options.value("zookeeper", help="a broker on this machine replaces ZooKeeper", metavar="SERVERS")
+    options.flag("alter", help="change configurations")
+    options.flag("describe", help="show configurations")
+    options.flag("all", help="with --describe: include default values")
+    options.value("entity-type", help=", ".join(_TYPES))
+    options.value("entity-name", help="the name of the entity: a topic, a broker's id, a user ...")
+    options.flag("entity-default", help="the default for all entities of the type")
+    for short in _SHORT_OPTIONS:
+        options.value(short, help=f"short for --entity-type {_SHORT_OPTIONS[short]} --entity-name")
+    for short, kind in _DEFAULT_OPTIONS.items():
+        options.flag(short, help=f"short for --entity-type {kind} --entity-default")
+    options.value("add-config", help="the values to set: k1=v1,k2=[v1,v2]", metavar="CONFIGS")
+    options.value("add-config-file", help="a properties file with the values to set", metavar="FILE")
+    options.value("delete-config", help="the keys to remove, separated by commas", metavar="NAMES")
+    options.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
+    options.flag("force", help="accepted for old scripts")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Alter or describe configurations."""
-    values = known.parse(arguments)
-    entities = _entities(values, arguments)
+    values = options.parse(arguments)
+    entities = _parse_entities(values, arguments)
     _check(values, entities)
     try:
         with cluster_of(values) as cluster:
@@ -101,14 +101,14 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _entities(values: Values, arguments: Sequence[str]) -> list[Entity]:
+def _parse_entities(values: Values, arguments: Sequence[str]) -> list[Entity]:
     """Return the entities in command-line order, which assigns the names to the types."""
     kinds = [*values.all("entity-type")]
     names = _names_in_order(arguments)
-    found = [Entity(kind, names[index] if index < len(names) else None) for index, kind in enumerate(kinds)]
-    found += [Entity(kind, name) for short, kind in _SHORT.items() for name in values.all(short)]
-    found += [Entity(kind, "") for short, kind in _DEFAULTS.items() if values.has(short)]
-    return found
+    entities = [Entity(kind, names[index] if index < len(names) else None) for index, kind in enumerate(kinds)]
+    entities += [Entity(kind, name) for short, kind in _SHORT_OPTIONS.items() for name in values.all(short)]
+    entities += [Entity(kind, "") for short, kind in _DEFAULT_OPTIONS.items() if values.has(short)]
+    return entities
 
 
 def _names_in_order(arguments: Sequence[str]) -> list[str]:
@@ -169,7 +169,7 @@ def _check_names(values: Values, entities: Sequence[Entity]) -> None:
 
 
 def _alter(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None:
-    added, deleted = _added(values), _deleted(values)
+    added, deleted = _parse_added(values), _parse_deleted(values)
     kind, name = entities[0].kind, entities[0].name or ""
     if kind in RESOURCES:
         _alter_resource(cluster, (RESOURCES[kind], name), added, deleted)
@@ -191,15 +191,15 @@ def _alter_resource(
     cluster: Cluster, resource: tuple[int, str], added: Mapping[str, str], deleted: Sequence[str]
 ) -> None:
     if deleted:
-        known = {entry.name for entry in describe_configs(cluster, [resource])[resource]}
-        unknown = [name for name in deleted if name not in known]
+        existing = {entry.name for entry in describe_configs(cluster, [resource])[resource]}
+        unknown = [name for name in deleted if name not in existing]
         if unknown:
             raise ToolError(f"Invalid config(s): {','.join(unknown)}")
     alter_configs(cluster, {resource: [*added.items(), *((name, None) for name in deleted)]})
 
 
-def _added(values: Values) -> dict[str, str]:
-    found = load_properties(values.text("add-config-file"))
+def _parse_added(values: Values) -> dict[str, str]:
+    configs = load_properties(values.text("add-config-file"))
     text = values.text("add-config")
     for pair in re.split("," + _OUTSIDE_BRACKETS, text) if text is not None else ():
         parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair)
@@ -207,14 +207,14 @@ def _added(values: Values) -> dict[str, str]:
             raise ToolError(
                 'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val".'
             )
-        found[parts[0].strip()] = re.sub(r"\[?\]?", "", parts[1]).strip()
-    for name in found:
+        configs[parts[0].strip()] = re.sub(r"\[?\]?", "", parts[1]).strip()
+    for name in configs:
         if not _NAME.fullmatch(name):
             raise ToolError(f"Invalid character found for config key: {name}")
-    return found
+    return configs
 
 
-def _deleted(values: Values) -> list[str]:
+def _parse_deleted(values: Values) -> list[str]:
     return [name.strip() for text in values.all("delete-config") for name in text.split(",")]
 
 
@@ -223,24 +223,24 @@ def describe(cluster: Cluster, entities: Sequence["Entity"], resources: Mapping[
     kind, name = entities[0]
     if kind not in resources:
         describe_quotas(cluster, entities)
-        if all(each.kind == "users" and each.name != "" for each in entities):
+        if all(entity.kind == "users" and entity.name != "" for entity in entities):
             describe_scram(cluster, name)
         return
-    for each in _names(cluster, kind, name, resources):
-        _describe(cluster, kind, resources[kind], each, everything=everything)
+    for entity_name in _entity_names(cluster, kind, name, resources):
+        _describe(cluster, kind, resources[kind], entity_name, everything=everything)
 
 
-def _names(cluster: Cluster, kind: str, name: str | None, resources: Mapping[str, int]) -> list[str]:
+def _entity_names(cluster: Cluster, kind: str, name: str | None, resources: Mapping[str, int]) -> list[str]:
     """Return the names of the entities to describe."""
     if name is not None:
         return [name]
     if kind == "topics":
-        known = sorted(topic.name for topic in cluster.metadata().topics if topic.name)
+        names = sorted(topic.name for topic in cluster.metadata().topics if topic.name)
     elif kind in {"brokers", "broker-loggers"}:
-        known = [str(broker.node_id) for broker in cluster.brokers()]
+        names = [str(broker.node_id) for broker in cluster.brokers()]
     else:
-        known = list_resources(cluster, resources[kind])
-    return [*known, ""] if kind == "brokers" else known
+        names = list_resources(cluster, resources[kind])
+    return [*names, ""] if kind == "brokers" else names
 
 
 def _describe(cluster: Cluster, kind: str, number: int, name: str, *, everything: bool) -> None:
@@ -250,14 +250,15 @@ def _describe(cluster: Cluster, kind: str, number: int, name: str, *, everything
         out(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
     dynamic = _DYNAMIC_DEFAULT if kind == "brokers" and not name else _DYNAMIC.get(kind)
     entries = describe_configs(cluster, [(number, name)], synonyms=True)[number, name]
-    for entry in sorted(entries, key=lambda each: each.name):
+    for entry in sorted(entries, key=lambda config: config.name):
         if everything or dynamic is None or entry.config_source == dynamic:
-            _print(entry)
+            _print_entry(entry)
 
 
-def _print(entry: ConfigEntry) -> None:
+def _print_entry(entry: ConfigEntry) -> None:
     synonyms = ", ".join(
-        f"{_SOURCES.get(each.source, 'UNKNOWN')}:{each.name}={java_text(each.value)}" for each in entry.synonyms
+        f"{_SOURCES.get(synonym.source, 'UNKNOWN')}:{synonym.name}={java_text(synonym.value)}"
+        for synonym in entry.synonyms
     )
     sensitive = str(entry.is_sensitive).lower()
     out(f"  {entry.name}={java_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")

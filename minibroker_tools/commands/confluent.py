@@ -18,12 +18,12 @@ from minibroker_tools.output import err, out
 
 _PAUSE_S: Final = 0.2
 _HTTP_OK: Final = range(200, 300)
-_SINGLE = re.compile("(?<=[^_])_(?=[^_])")
+_SINGLE_UNDERSCORE = re.compile("(?<=[^_])_(?=[^_])")
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of cub, ub and dub."""
-    known = Options(
+    options = Options(
         tool,
         "Wait until something is ready: kafka-ready EXPECTED TIMEOUT, zk-ready SERVERS TIMEOUT, "
         "sr-ready|kr-ready|connect-ready|ksql-server-ready|control-center-ready HOST PORT TIMEOUT, "
@@ -31,71 +31,73 @@ def options(tool: str) -> Options:
         "path PATH writable|readable|executable|exists, path-wait PATH TIMEOUT, http-ready URL TIMEOUT, "
         "template SOURCE TARGET.",
     )
-    known.value("bootstrap-server", "bootstrap_broker_list", "b", help="the brokers to connect to", metavar="SERVERS")
-    known.value("config", "c", help="a file with client properties", metavar="FILE")
-    known.value("zookeeper", "z", help="accepted for old scripts", metavar="SERVERS")
-    known.value("security-protocol", "s", help="the client's security protocol", metavar="PROTOCOL")
-    known.flag("secure", help="use https instead of http")
-    known.flag("ignore_cert", help="accepted for old scripts")
-    known.value("username", help="accepted for old scripts")
-    known.value("password", help="accepted for old scripts")
-    return known
+    options.value("bootstrap-server", "bootstrap_broker_list", "b", help="the brokers to connect to", metavar="SERVERS")
+    options.value("config", "c", help="a file with client properties", metavar="FILE")
+    options.value("zookeeper", "z", help="accepted for old scripts", metavar="SERVERS")
+    options.value("security-protocol", "s", help="the client's security protocol", metavar="PROTOCOL")
+    options.flag("secure", help="use https instead of http")
+    options.flag("ignore_cert", help="accepted for old scripts")
+    options.value("username", help="accepted for old scripts")
+    options.value("password", help="accepted for old scripts")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the command given on the command line."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     if not values.words:
         raise UsageError("a command is required, such as kafka-ready")
     command, words = values.words[0], values.words[1:]
     if command == "kafka-ready":
-        return _kafka_ready(values, words)
+        return _wait_for_brokers(values, words)
     if command == "listeners":
-        _need(command, words, 1)
-        out(_listeners(words[0]))
+        _require_arguments(command, words, 1)
+        out(_bind_listeners(words[0]))
         return 0
     if command in {"zk-ready", "path-wait", "http-ready", "template"}:
-        _need(command, words, 2)
-        return _of_two(command, words[0], words[1])
+        _require_arguments(command, words, 2)
+        return _run_with_two_arguments(command, words[0], words[1])
     if command in {"wait", "sr-ready", "kr-ready", "connect-ready", "ksql-server-ready", "control-center-ready"}:
-        _need(command, words, 3)
-        place, timeout = f"{words[0]}:{words[1]}", _seconds(words[2])
+        _require_arguments(command, words, 3)
+        address, timeout = f"{words[0]}:{words[1]}", _parse_seconds(words[2])
         scheme = "https" if values.has("secure") else "http"
         return (
-            _port_open(command, place, timeout) if command == "wait" else _http_ready(f"{scheme}://{place}/", timeout)
+            _wait_for_port(command, address, timeout)
+            if command == "wait"
+            else _wait_for_http(f"{scheme}://{address}/", timeout)
         )
-    return _local(command, words)
+    return _check_locally(command, words)
 
 
-def _of_two(command: str, first: str, second: str) -> int:
+def _run_with_two_arguments(command: str, first: str, second: str) -> int:
     """Run a command with two arguments."""
     if command == "template":
         fill_template(first, second)
         return 0
-    timeout = _seconds(second)
+    timeout = _parse_seconds(second)
     if command == "http-ready":
-        return _http_ready(first, timeout)
+        return _wait_for_http(first, timeout)
     if command == "path-wait":
-        return _path_there(command, first, timeout)
-    return _port_open(command, first.partition("/")[0], timeout)
+        return _wait_for_path(command, first, timeout)
+    return _wait_for_port(command, first.partition("/")[0], timeout)
 
 
-def _need(command: str, words: Sequence[str], count: int) -> None:
+def _require_arguments(command: str, words: Sequence[str], count: int) -> None:
     if len(words) < count:
         raise UsageError(f"{command} takes {count} arguments, {len(words)} were given")
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
         raise UsageError(f"the timeout {text!r} is not a number of seconds") from None
 
 
-def _kafka_ready(values: Values, words: Sequence[str]) -> int:
+def _wait_for_brokers(values: Values, words: Sequence[str]) -> int:
     """Wait until the expected number of brokers has registered. The timeout is in seconds."""
-    _need("kafka-ready", words, 2)
-    expected, timeout = int(_seconds(words[0])), _seconds(words[1])
+    _require_arguments("kafka-ready", words, 2)
+    expected, timeout = int(_parse_seconds(words[0])), _parse_seconds(words[1])
     servers = values.text("bootstrap-server")
     if servers is None:
         hint = ": ZooKeeper is not served here, name the broker with -b" * values.has("zookeeper")
@@ -107,18 +109,18 @@ def _kafka_ready(values: Values, words: Sequence[str]) -> int:
     try:
         with Cluster(settings, timeout=timeout) as cluster:
 
-            def missing(_left: float) -> str | None:
-                found = len(cluster.metadata([]).brokers)
-                few = f"expected {expected} brokers but found only {found} at {servers} within {timeout:g} s"
-                return None if found >= expected else f"kafka-ready: {few}"
+            def problem_of_brokers(_left: float) -> str | None:
+                count = len(cluster.metadata([]).brokers)
+                shortage = f"expected {expected} brokers but found only {count} at {servers} within {timeout:g} s"
+                return None if count >= expected else f"kafka-ready: {shortage}"
 
-            return _wait(timeout, missing)
+            return _wait_until_ready(timeout, problem_of_brokers)
     except ToolError as failure:
         err(f"kafka-ready: {failure.message}")
         return 1
 
 
-def _wait(timeout: float, problem_of: Callable[[float], str | None]) -> int:
+def _wait_until_ready(timeout: float, problem_of: Callable[[float], str | None]) -> int:
     """Wait until `problem_of`, called with the remaining seconds, returns None.
 
     Returns:
@@ -135,30 +137,30 @@ def _wait(timeout: float, problem_of: Callable[[float], str | None]) -> int:
         time.sleep(_PAUSE_S)
 
 
-def _path_there(command: str, path: str, timeout: float) -> int:
+def _wait_for_path(command: str, path: str, timeout: float) -> int:
     """Wait until a file or directory exists."""
     problem = f"{command}: {path} was not there within {timeout:g} s"
-    return _wait(timeout, lambda _left: None if os.path.exists(path) else problem)
+    return _wait_until_ready(timeout, lambda _left: None if os.path.exists(path) else problem)
 
 
-def _port_open(command: str, servers: str, timeout: float) -> int:
+def _wait_for_port(command: str, servers: str, timeout: float) -> int:
     """Wait until one of the servers accepts a connection."""
     deadline = time.monotonic() + timeout
-    places = Settings(servers).addresses
+    addresses = Settings(servers).addresses
 
     def closed(_left: float) -> str | None:
-        for place in places:
+        for address in addresses:
             try:
-                socket.create_connection(place, timeout=max(deadline - time.monotonic(), 0.01)).close()
+                socket.create_connection(address, timeout=max(deadline - time.monotonic(), 0.01)).close()
             except OSError:
                 continue
             return None
         return f"{command}: {servers} accepted no connection within {timeout:g} s"
 
-    return _wait(timeout, closed)
+    return _wait_until_ready(timeout, closed)
 
 
-def _http_ready(url: str, timeout: float) -> int:
+def _wait_for_http(url: str, timeout: float) -> int:
     def unready(left: float) -> str | None:
         try:
             with request.urlopen(url, timeout=max(left, 0.1)) as answer:  # noqa: S310 - http and https only
@@ -169,21 +171,21 @@ def _http_ready(url: str, timeout: float) -> int:
             reason = str(error)
         return f"{url} was not ready within {timeout:g} s: {reason}"
 
-    return _wait(timeout, unready)
+    return _wait_until_ready(timeout, unready)
 
 
-def _listeners(advertised: str) -> str:
+def _bind_listeners(advertised: str) -> str:
     """Return the listeners to bind for advertised listeners: the same names and ports on all interfaces."""
-    found: list[str] = []
+    listeners: list[str] = []
     for entry in advertised.split(","):
         name, scheme, address = entry.strip().partition("://")
         if not scheme or ":" not in address:
             raise ToolError(f"listeners: {entry!r} is not NAME://HOST:PORT")
-        found.append(f"{name}://0.0.0.0:{address.rpartition(':')[2]}")
-    return ",".join(found)
+        listeners.append(f"{name}://0.0.0.0:{address.rpartition(':')[2]}")
+    return ",".join(listeners)
 
 
-def _local(command: str, words: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+def _check_locally(command: str, words: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Run a command that only checks environment variables or files."""
     if command in {"ensure", "ensure-atleast-one"} and words:
         if any(environment.get(name) for name in words):
@@ -209,28 +211,28 @@ def fill_template(source: str, target: str, environment: Mapping[str, str] = os.
     Raises:
         ToolError: A file cannot be read, rendered or written. The message names the file.
     """
-    text = _filled(source, environment)
+    text = _render(source, environment)
     try:
         Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ToolError(f"template: {target} cannot be written: {error.strerror}") from None
 
 
-def _filled(source: str, environment: Mapping[str, str]) -> str:
+def _render(source: str, environment: Mapping[str, str]) -> str:
     try:
         import jinja2  # noqa: PLC0415 - no other tool needs it
     except ImportError:
         raise ToolError("template needs Jinja: install minibroker with its extra tools") from None
 
     def env_to_props(prefix: str, key_prefix: str, exclude: Collection[str] = ()) -> dict[str, str]:
-        return properties_of(environment, prefix, key_prefix, exclude)
+        return properties_from_environment(environment, prefix, key_prefix, exclude)
 
     # The root is the loader's directory, so a template can include other templates by absolute path.
-    known = jinja2.Environment(loader=jinja2.FileSystemLoader("/"), trim_blocks=True)  # noqa: S701 - properties, not HTML
-    functions: dict[str, Any] = {"env_to_props": env_to_props, "parse_log4j_loggers": levels_of}
-    known.globals.update(functions)
+    jinja_environment = jinja2.Environment(loader=jinja2.FileSystemLoader("/"), trim_blocks=True)  # noqa: S701 - properties, not HTML
+    functions: dict[str, Any] = {"env_to_props": env_to_props, "parse_log4j_loggers": logger_levels}
+    jinja_environment.globals.update(functions)
     try:
-        return known.get_template(os.path.realpath(source)).render(env=environment)
+        return jinja_environment.get_template(os.path.realpath(source)).render(env=environment)
     except jinja2.TemplateNotFound as error:
         raise ToolError(f"template: there is no file {os.path.join('/', str(error.name or source))}") from None
     except jinja2.TemplateSyntaxError as error:
@@ -240,7 +242,7 @@ def _filled(source: str, environment: Mapping[str, str]) -> str:
         raise ToolError(f"template: {source}: {type(error).__name__}: {error}") from None
 
 
-def properties_of(
+def properties_from_environment(
     environment: Mapping[str, str], prefix: str, key_prefix: str, exclude: Collection[str] = ()
 ) -> dict[str, str]:
     """Convert environment variables with a prefix to properties, except those in `exclude`.
@@ -248,13 +250,14 @@ def properties_of(
     In names, a single `_` becomes a dot, `___` a dash and `__` an underscore.
     """
     return {
-        key_prefix + _SINGLE.sub(".", name.removeprefix(prefix).lower()).replace("___", "-").replace("__", "_"): value
+        key_prefix
+        + _SINGLE_UNDERSCORE.sub(".", name.removeprefix(prefix).lower()).replace("___", "-").replace("__", "_"): value
         for name, value in environment.items()
         if name.startswith(prefix) and name not in exclude
     }
 
 
-def levels_of(overrides: str, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
+def logger_levels(overrides: str, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return logger levels by name: the defaults, overridden by `LOGGER=LEVEL,...`."""
-    pairs = (each.split("=") for each in overrides.split(","))
+    pairs = (override.split("=") for override in overrides.split(","))
     return {**(defaults or {}), **dict(pair for pair in pairs if len(pair) == 2)}  # noqa: PLR2004 - name and level

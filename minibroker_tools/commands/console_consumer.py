@@ -16,7 +16,7 @@ from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import EARLIEST, LATEST
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import StoppedError, stopped_by_signals, topic_filter
+from minibroker_tools.commands.common import StoppedError, raising_on_signals, topic_filter
 from minibroker_tools.failures import TimedOutError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import err, log
@@ -24,11 +24,11 @@ from minibroker_tools.output import err, log
 _LOGGER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _FOREVER: Final = float("inf")
 _POLL_S: Final = 0.5
-_SIGNALLED: Final = 128
+_SIGNAL_STATUS_BASE: Final = 128
 _PACKAGE: Final = "org.apache.kafka.tools.consumer."
-_TIMES: Final = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
+_TIMESTAMP_NAMES: Final = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 Deserialize = Callable[[bytes], str]
-_PRINTED: Final = (ascii_letters + digits + punctuation + " ").replace("\\", "").encode()
+_PRINTABLE_BYTES: Final = (ascii_letters + digits + punctuation + " ").replace("\\", "").encode()
 _SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 
 
@@ -40,48 +40,48 @@ Raises:
 """
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-console-consumer."""
-    known = Options(tool, "This tool helps to read data from Kafka topics and outputs it to standard output.")
-    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
-    known.value("topic", help="the topic to read")
-    known.value("include", "whitelist", help="a regular expression for the topics to read")
-    known.value("partition", help="read only this partition", type=int)
-    known.value("offset", help="the start offset in the partition: a number, earliest or latest")
-    known.flag("from-beginning", help="start at the beginning if the group has no committed offset")
-    known.value("max-messages", help="stop after this many records", type=int)
-    known.value("timeout-ms", help="stop if no record arrives for this long", type=int)
-    known.value("group", help="the consumer group; without it no offsets are committed")
-    known.value("isolation-level", help="read_uncommitted or read_committed")
-    known.value("consumer-property", "command-property", help="a client property", metavar="KEY=VALUE")
-    known.value("consumer.config", "command-config", help="a file with client properties", metavar="FILE")
-    known.value("formatter", help="DefaultMessageFormatter, LoggingMessageFormatter or NoOpMessageFormatter")
-    known.value("property", "formatter-property", help="print.key=true, key.separator=: ...", metavar="KEY=VALUE")
-    known.value("formatter-config", help="a file with these properties", metavar="FILE")
-    known.value("key-deserializer", help="a deserializer of Kafka's clients", metavar="CLASS")
-    known.value("value-deserializer", help="a deserializer of Kafka's clients", metavar="CLASS")
-    known.flag("skip-message-on-error", help="skip records that cannot be printed")
-    known.flag("enable-systest-events", help="print shutdown_complete at the end")
-    known.flag("new-consumer", help="accepted for old scripts")
-    known.value("zookeeper", help="accepted for old scripts; use --bootstrap-server", metavar="SERVERS")
-    return known
+    options = Options(tool, "This tool helps to read data from Kafka topics and outputs it to standard output.")
+    options.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    options.value("topic", help="the topic to read")
+    options.value("include", "whitelist", help="a regular expression for the topics to read")
+    options.value("partition", help="read only this partition", type=int)
+    options.value("offset", help="the start offset in the partition: a number, earliest or latest")
+    options.flag("from-beginning", help="start at the beginning if the group has no committed offset")
+    options.value("max-messages", help="stop after this many records", type=int)
+    options.value("timeout-ms", help="stop if no record arrives for this long", type=int)
+    options.value("group", help="the consumer group; without it no offsets are committed")
+    options.value("isolation-level", help="read_uncommitted or read_committed")
+    options.value("consumer-property", "command-property", help="a client property", metavar="KEY=VALUE")
+    options.value("consumer.config", "command-config", help="a file with client properties", metavar="FILE")
+    options.value("formatter", help="DefaultMessageFormatter, LoggingMessageFormatter or NoOpMessageFormatter")
+    options.value("property", "formatter-property", help="print.key=true, key.separator=: ...", metavar="KEY=VALUE")
+    options.value("formatter-config", help="a file with these properties", metavar="FILE")
+    options.value("key-deserializer", help="a deserializer of Kafka's clients", metavar="CLASS")
+    options.value("value-deserializer", help="a deserializer of Kafka's clients", metavar="CLASS")
+    options.flag("skip-message-on-error", help="skip records that cannot be printed")
+    options.flag("enable-systest-events", help="print shutdown_complete at the end")
+    options.flag("new-consumer", help="accepted for old scripts")
+    options.value("zookeeper", help="accepted for old scripts; use --bootstrap-server", metavar="SERVERS")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Print records until the message limit, the timeout or a signal."""
-    values = known.parse(arguments)
-    _check(values)
-    properties = _properties(values)
-    start = _start(values)
+    values = options.parse(arguments)
+    _check_options(values)
+    properties = _consumer_properties(values)
+    start = _start_offset(values)
     formatter = formatter_of(values)
     settings = Settings(values.text("bootstrap-server") or "", properties)
     timeout = _FOREVER if values.number("timeout-ms", -1) < 0 else values.number("timeout-ms", -1) / 1000
-    most = values.number("max-messages", -1)
-    printer = _Printer(formatter, most, timeout, skips=values.has("skip-message-on-error"))
-    patience = None if timeout == _FOREVER else max(timeout, 0.001)
+    max_messages = values.number("max-messages", -1)
+    printer = _Printer(formatter, max_messages, timeout, skips=values.has("skip-message-on-error"))
+    request_timeout = None if timeout == _FOREVER else max(timeout, 0.001)
     status = 0
     try:
-        with stopped_by_signals(signal.SIGINT, signal.SIGTERM), Cluster(settings, timeout=patience) as cluster:
+        with raising_on_signals(signal.SIGINT, signal.SIGTERM), Cluster(settings, timeout=request_timeout) as cluster:
             consumer = Consumer(cluster, values.text("topic"), topic_filter(values.text("include")), properties)
             if values.has("partition"):
                 consumer.seek((values.text("topic") or "", values.number("partition", 0)), start)
@@ -90,11 +90,11 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             finally:
                 consumer.close()
     except TimedOutError:  # Kafka's consumer also logs a timeout if no broker has answered.
-        if patience is None:
+        if request_timeout is None:
             raise
         _log_time_out()
     except StoppedError as stopped:
-        status = _SIGNALLED + stopped.number
+        status = _SIGNAL_STATUS_BASE + stopped.number
     finally:
         sys.stdout.flush()
         err(f"Processed a total of {printer.count} messages")
@@ -127,7 +127,7 @@ class _Printer:
                     if not self._skips:
                         raise
                     log("ERROR", f"Error processing message, skipping this message: {error.message}", _LOGGER)
-                consumer.taken[record.topic, record.partition] = record.record.offset + 1
+                consumer.next_offsets[record.topic, record.partition] = record.record.offset + 1
                 if self.count == self._most:
                     break
             out.flush()
@@ -143,7 +143,7 @@ def _log_time_out() -> None:
     log("ERROR", f"Error processing message, terminating consumer process: {reason}", _LOGGER)
 
 
-def _check(values: Values) -> None:
+def _check_options(values: Values) -> None:
     if values.has("topic") == values.has("include"):
         raise UsageError("Exactly one of --include/--topic is required. ")
     if values.has("partition"):
@@ -156,16 +156,16 @@ def _check(values: Values) -> None:
     values.require("bootstrap-server")
 
 
-def _properties(values: Values) -> dict[str, str]:
+def _consumer_properties(values: Values) -> dict[str, str]:
     of_file, of_line = load_properties(values.text("consumer.config")), key_values(values.all("consumer-property"))
     properties = {**of_file, **of_line}
-    given = [values.text("group"), of_file.get("group.id"), of_line.get("group.id")]
-    groups = sorted({group for group in given if group is not None})
+    group_ids = [values.text("group"), of_file.get("group.id"), of_line.get("group.id")]
+    groups = sorted({group for group in group_ids if group is not None})
     if len(groups) > 1:
-        found = ", ".join(f"'{group}'" for group in groups)
+        detected = ", ".join(f"'{group}'" for group in groups)
         raise UsageError(
             "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
-            f"'--consumer.config') do not match. Detected group ids: {found}"
+            f"'--consumer.config') do not match. Detected group ids: {detected}"
         )
     if groups and values.has("partition"):
         raise UsageError("Options group and partition cannot be specified together.")
@@ -185,13 +185,13 @@ def _properties(values: Values) -> dict[str, str]:
     return properties
 
 
-def _start(values: Values) -> int:
+def _start_offset(values: Values) -> int:
     text = values.text("offset")
     if text is None:
         return EARLIEST if values.has("from-beginning") else LATEST
-    named = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
-    if named is not None:
-        return named
+    special_offset = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
+    if special_offset is not None:
+        return special_offset
     if not text.isdecimal():
         raise UsageError(
             f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', or a "
@@ -240,7 +240,7 @@ class DefaultFormatter:
             return properties.get(name, default).encode()
 
         def reads(name: str) -> Deserialize | None:
-            return deserializer(properties[name]) if name in properties else None
+            return find_deserializer(properties[name]) if name in properties else None
 
         self._timestamp, self._partition = flag("print.timestamp"), flag("print.partition")
         self._offset, self._headers = flag("print.offset"), flag("print.headers")
@@ -255,7 +255,7 @@ class DefaultFormatter:
         record = received.record
         parts: list[bytes] = []
         if self._timestamp:
-            kind = _TIMES.get(record.timestamp_type)
+            kind = _TIMESTAMP_NAMES.get(record.timestamp_type)
             parts.append(b"NO_TIMESTAMP" if kind is None else f"{kind}:{record.timestamp}".encode())
         if self._partition:
             parts.append(b"Partition:%d" % received.partition)
@@ -263,18 +263,18 @@ class DefaultFormatter:
             parts.append(b"Offset:%d" % record.offset)
         if self._headers:
             pairs = [
-                key.encode("utf-8", "surrogateescape") + b":" + self._shown(value, self._read_header)
+                key.encode("utf-8", "surrogateescape") + b":" + self._format_bytes(value, self._read_header)
                 for key, value in record.headers
             ]
             parts.append(self._between_headers.join(pairs) or b"NO_HEADERS")
         if self._key:
-            parts.append(self._shown(record.key, self._read_key))
+            parts.append(self._format_bytes(record.key, self._read_key))
         if self._value:
-            parts.append(self._shown(record.value, self._read_value))
+            parts.append(self._format_bytes(record.value, self._read_value))
         if parts:
             out.write(self._between.join(parts) + self._end)
 
-    def _shown(self, data: bytes | None, read: Deserialize | None) -> bytes:
+    def _format_bytes(self, data: bytes | None, read: Deserialize | None) -> bytes:
         data = self._null if data is None else data
         return data if read is None else read(data).encode()
 
@@ -286,14 +286,14 @@ class LoggingFormatter(DefaultFormatter):
         """Write a record to `out` and log it on standard error."""
         super().write(received, out)
         record = received.record
-        kind = _TIMES.get(record.timestamp_type)
+        kind = _TIMESTAMP_NAMES.get(record.timestamp_type)
         stamp = "" if kind is None else f"{kind}:{record.timestamp}, "
         key = "key:null" if record.key is None else f"key:{record.key.decode('utf-8', 'replace')}"
         value = "null" if record.value is None else record.value.decode("utf-8", "replace")
         log("INFO", f"{stamp}{key}, value:{value}", "org.apache.kafka.tools.consumer.LoggingMessageFormatter")
 
 
-def _number(form: str, size: int) -> Deserialize:
+def _number_deserializer(form: str, size: int) -> Deserialize:
     def read(data: bytes) -> str:
         if len(data) != size:
             raise ToolError(f"Size of data received by the deserializer is not {size}")
@@ -304,25 +304,27 @@ def _number(form: str, size: int) -> Deserialize:
 
 _DESERIALIZERS: Final[dict[str, Deserialize]] = {
     "StringDeserializer": lambda data: data.decode("utf-8", "replace"),
-    "BytesDeserializer": lambda data: "".join(chr(byte) if byte in _PRINTED else f"\\x{byte:02X}" for byte in data),
-    "LongDeserializer": _number(">q", 8),
-    "IntegerDeserializer": _number(">i", 4),
-    "ShortDeserializer": _number(">h", 2),
-    "DoubleDeserializer": _number(">d", 8),
-    "FloatDeserializer": _number(">f", 4),
+    "BytesDeserializer": lambda data: "".join(
+        chr(byte) if byte in _PRINTABLE_BYTES else f"\\x{byte:02X}" for byte in data
+    ),
+    "LongDeserializer": _number_deserializer(">q", 8),
+    "IntegerDeserializer": _number_deserializer(">i", 4),
+    "ShortDeserializer": _number_deserializer(">h", 2),
+    "DoubleDeserializer": _number_deserializer(">d", 8),
+    "FloatDeserializer": _number_deserializer(">f", 4),
     "UUIDDeserializer": lambda data: str(uuid.UUID(data.decode("ascii"))),
     "BooleanDeserializer": lambda data: "true" if data == b"\x01" else "false",
 }
 
 
-def deserializer(name: str) -> Deserialize:
+def find_deserializer(name: str) -> Deserialize:
     """Return the deserializer with this class name.
 
     Raises:
         ToolError: The class is unknown.
     """
-    found = _DESERIALIZERS.get(name.removeprefix(_SERIALIZATION))
-    if found is None:
-        known = ", ".join(_SERIALIZATION + each for each in _DESERIALIZERS)
-        raise ToolError(f"The deserializer {name} is not one of {known}")
-    return found
+    deserialize = _DESERIALIZERS.get(name.removeprefix(_SERIALIZATION))
+    if deserialize is None:
+        known_names = ", ".join(_SERIALIZATION + class_name for class_name in _DESERIALIZERS)
+        raise ToolError(f"The deserializer {name} is not one of {known_names}")
+    return deserialize

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.producer import ACKS, CODECS, Outgoing, Producer, Refused
+from minibroker_tools.client.producer import ACKS, CODECS, OnRefused, Outgoing, Producer
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
 _LOGGER: Final = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
-_CHUNK: Final = 1 << 18
+_CHUNK_BYTES: Final = 1 << 18
 _IGNORED: Final = (
     "batch-size",
     "retry-backoff-ms",
@@ -32,30 +32,30 @@ _IGNORED: Final = (
 )
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-console-producer."""
-    known = Options(tool, "This tool helps to read data from standard input and publish it to Kafka.")
-    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
-    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
-    known.value("topic", help="the topic to write to")
-    known.flag("sync", help="wait for the acknowledgement of each line")
-    known.optional_value("compression-codec", help="none, gzip, snappy, lz4 or zstd; gzip without a value")
-    known.value("property", "reader-property", help="parse.key=true, key.separator=: ...", metavar="KEY=VALUE")
-    known.value("reader-config", help="a file with these properties", metavar="FILE")
-    known.value("producer-property", "command-property", help="a client property", metavar="KEY=VALUE")
-    known.value("producer.config", "command-config", help="a file with client properties", metavar="FILE")
-    known.value("line-reader", help="only Kafka's LineMessageReader is supported", metavar="CLASS")
-    known.value("request-required-acks", help="all, -1, 0 or 1")
-    known.value("message-send-max-retries", help="the number of retries (default: 3)", type=int)
-    known.value("max-block-ms", help="how long to wait for the topic, in milliseconds", type=int)
+    options = Options(tool, "This tool helps to read data from standard input and publish it to Kafka.")
+    options.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    options.value("topic", help="the topic to write to")
+    options.flag("sync", help="wait for the acknowledgement of each line")
+    options.optional_value("compression-codec", help="none, gzip, snappy, lz4 or zstd; gzip without a value")
+    options.value("property", "reader-property", help="parse.key=true, key.separator=: ...", metavar="KEY=VALUE")
+    options.value("reader-config", help="a file with these properties", metavar="FILE")
+    options.value("producer-property", "command-property", help="a client property", metavar="KEY=VALUE")
+    options.value("producer.config", "command-config", help="a file with client properties", metavar="FILE")
+    options.value("line-reader", help="only Kafka's LineMessageReader is supported", metavar="CLASS")
+    options.value("request-required-acks", help="all, -1, 0 or 1")
+    options.value("message-send-max-retries", help="the number of retries (default: 3)", type=int)
+    options.value("max-block-ms", help="how long to wait for the topic, in milliseconds", type=int)
     for name in _IGNORED:
-        known.value(name, help="accepted, but has no effect")
-    return known
+        options.value(name, help="accepted, but has no effect")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Send the lines of standard input until it ends."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     values.require("topic")
     servers = values.text("bootstrap-server") or values.text("broker-list")
     if servers is None:
@@ -65,14 +65,14 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     if values.has("max-block-ms"):
         properties["max.block.ms"] = str(values.number("max-block-ms", 0))
     reader = LineReader.of({**load_properties(values.text("reader-config")), **key_values(values.all("property"))})
-    codec, acks = _codec(values, properties), _acks(values, properties)
+    codec, acks = _choose_codec(values, properties), _choose_acks(values, properties)
     topic = values.text("topic") or ""
     settings = Settings(servers, properties)
     with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
         producer = Producer(
             cluster,
             topic,
-            _refusal(topic, stops=values.has("sync")),
+            _refusal_handler(topic, stops=values.has("sync")),
             acks=acks,
             codec=codec,
             retries=values.number("message-send-max-retries", 3),
@@ -100,27 +100,29 @@ class LineReader(NamedTuple):
         Raises:
             ToolError: Two properties that must differ are equal.
         """
-        given: dict[str, Any] = {name: properties.get(name.replace("_", ".")) for name in cls._fields}
+        settings: dict[str, Any] = {name: properties.get(name.replace("_", ".")) for name in cls._fields}
         for name in ("parse_key", "parse_headers", "ignore_error"):
-            given[name] = is_true(trim(given[name] or ""))
-        reader = cls(**{name: value for name, value in given.items() if value is not None})
+            settings[name] = is_true(trim(settings[name] or ""))
+        reader = cls(**{name: value for name, value in settings.items() if value is not None})
         reader._check()
         return reader
 
     def _check(self) -> None:
-        named = {
+        separators = {
             "headers.delimiter": self.headers_delimiter,
             "headers.separator": self.headers_separator,
             "headers.key.separator": self.headers_key_separator,
         }
-        pairs = [(a, b) for a in named for b in named if list(named).index(a) < list(named).index(b)]
+        pairs = [
+            (a, b) for a in separators for b in separators if list(separators).index(a) < list(separators).index(b)
+        ]
         for first, second in pairs:
-            if named[first] == named[second]:
-                raise _error(f"{first} and {second} may not be equal")
+            if separators[first] == separators[second]:
+                raise _kafka_error(f"{first} and {second} may not be equal")
         if self.null_marker is not None:
-            for name, value in {"key.separator": self.key_separator, **named}.items():
+            for name, value in {"key.separator": self.key_separator, **separators}.items():
                 if value == self.null_marker:
-                    raise _error(f"null.marker and {name} may not be equal")
+                    raise _kafka_error(f"null.marker and {name} may not be equal")
 
     def record(self, line: str, number: int) -> Outgoing:
         """Parse a line into a record.
@@ -152,16 +154,16 @@ class LineReader(NamedTuple):
             return line[start:end], end + len(separator)
         if self.ignore_error:
             return None, start
-        raise _error(f"No {name} found on line number {number}: '{line}'")
+        raise _kafka_error(f"No {name} found on line number {number}: '{line}'")
 
     def _headers(self, text: str, number: int) -> list[tuple[str, bytes | None]]:
         headers: list[tuple[str, bytes | None]] = []
         for pair in text.split(self.headers_separator):
             key, separator, value = pair.partition(self.headers_key_separator)
             if not separator and not self.ignore_error:
-                raise _error(f"No header key separator found in pair '{pair}' on line number {number}")
+                raise _kafka_error(f"No header key separator found in pair '{pair}' on line number {number}")
             if key == self.null_marker:
-                raise _error(f"Header keys should not be equal to the null marker '{key}' as they can't be null")
+                raise _kafka_error(f"Header keys should not be equal to the null marker '{key}' as they can't be null")
             headers.append((key, self._bytes(value) if separator else None))
         return headers
 
@@ -169,13 +171,13 @@ class LineReader(NamedTuple):
         return None if text is None or text == self.null_marker else text.encode("utf-8", "surrogateescape")
 
 
-def _error(message: str) -> ToolError:
+def _kafka_error(message: str) -> ToolError:
     return ToolError(f"org.apache.kafka.common.KafkaException: {message}")
 
 
 def _send_lines(producer: Producer, reader: LineReader, *, one_by_one: bool) -> None:
     number = 0
-    for lines in _chunks_of_lines():
+    for lines in _read_lines():
         records: list[Outgoing] = []
         try:
             for line in lines:
@@ -189,33 +191,33 @@ def _send_lines(producer: Producer, reader: LineReader, *, one_by_one: bool) -> 
                 producer.send(records)
 
 
-def _chunks_of_lines() -> Iterator[list[str]]:
+def _read_lines() -> Iterator[list[str]]:
     """Yield the lines of standard input in chunks, as they arrive.
 
     As in Java's BufferedReader, lines end with CR, LF or both.
     """
     prompts = sys.stdin.isatty() and sys.stdout.isatty()
     source = cast("BufferedReader", sys.stdin.buffer)
-    rest = b""
+    incomplete = b""
     while True:
         if prompts:
             sys.stdout.write(">")
             sys.stdout.flush()
-        data = source.read1(_CHUNK)
-        text = (rest + data).replace(b"\r\n", b"\n")
-        held = b"\r" if text.endswith(b"\r") and data else b""  # Its \n may be in the next chunk.
-        lines = text[: len(text) - len(held)].replace(b"\r", b"\n").split(b"\n")
-        rest = lines.pop() + held
-        if not data and rest:
-            lines.append(rest)
+        data = source.read1(_CHUNK_BYTES)
+        text = (incomplete + data).replace(b"\r\n", b"\n")
+        held_back = b"\r" if text.endswith(b"\r") and data else b""  # Its \n may be in the next chunk.
+        lines = text[: len(text) - len(held_back)].replace(b"\r", b"\n").split(b"\n")
+        incomplete = lines.pop() + held_back
+        if not data and incomplete:
+            lines.append(incomplete)
         if lines:
             yield [line.decode("utf-8", "surrogateescape") for line in lines]
         if not data:
             return
 
 
-def _refusal(topic: str, *, stops: bool) -> Refused:
-    def refused(records: Sequence[Outgoing], error: ApiError) -> None:
+def _refusal_handler(topic: str, *, stops: bool) -> OnRefused:
+    def on_refused(records: Sequence[Outgoing], error: ApiError) -> None:
         if stops:
             raise error
         for record in records:
@@ -228,10 +230,10 @@ def _refusal(topic: str, *, stops: bool) -> Refused:
                 _LOGGER,
             )
 
-    return refused
+    return on_refused
 
 
-def _codec(values: Values, properties: Mapping[str, str]) -> CompressionCodec:
+def _choose_codec(values: Values, properties: Mapping[str, str]) -> CompressionCodec:
     name = properties.get("compression.type", "none")
     if values.has("compression-codec"):
         name = values.text("compression-codec") or "gzip"
@@ -240,7 +242,7 @@ def _codec(values: Values, properties: Mapping[str, str]) -> CompressionCodec:
     return CODECS[name]
 
 
-def _acks(values: Values, properties: Mapping[str, str]) -> str:
+def _choose_acks(values: Values, properties: Mapping[str, str]) -> str:
     acks = values.text("request-required-acks") or properties.get("acks", "-1")
     if acks not in ACKS:
         raise ToolError(f"acks: {acks} is not one of all, -1, 0, 1")

@@ -19,12 +19,12 @@ from minibroker_tools.client.groups import (
     is_consumer_group,
     list_groups,
 )
-from minibroker_tools.client.offsets import LATEST, TopicPartition, committed_offsets, offsets_at
+from minibroker_tools.client.offsets import LATEST, TopicPartition, fetch_committed_offsets, list_offsets_at
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error
-from minibroker_tools.commands.group_resets import EXECUTION, reset, split_topics
-from minibroker_tools.failures import ApiError, ToolError, UsageError, retold
+from minibroker_tools.commands.group_resets import EXECUTION_PREFIX, reset, split_topics
+from minibroker_tools.failures import ApiError, ToolError, UsageError, rewording
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import err, out, row, write
+from minibroker_tools.output import err, format_row, out, write
 
 with lazy:
     from minibroker.config.names.regular_expressions import expression
@@ -56,13 +56,13 @@ _NO_ACTION: Final = (
     "reset rather than doing a dry run. You should add the --dry-run option explicitly if you are scripting this "
     "command and want to keep the current default behavior without prompting."
 )
-_OF_PARTITIONS: Final = (
+_PARTITION_ERRORS: Final = (
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
 _GROUP_WIDTH: Final = 15
-_MISSING: Final = "-"
+_NO_VALUE: Final = "-"
 _COLUMNS: Final = (
     "GROUP",
     "TOPIC",
@@ -75,56 +75,56 @@ _COLUMNS: Final = (
     "CLIENT-ID",
 )
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-_KNOWN: Final = _REBALANCING | {"Stable", "Empty", DEAD}
+_KNOWN_STATES: Final = _REBALANCING | {"Stable", "Empty", DEAD}
 _WIDTH: Final = 15
 _INSTANCE_WIDTH: Final = 17
 _COORDINATOR_WIDTH: Final = 25
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-consumer-groups."""
-    known = Options(
+    options = Options(
         tool,
         "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, or reset "
         "consumer group offsets.",
     )
-    add_connection(known)
-    known.flag("list", help="list the groups")
-    known.flag("describe", help="describe groups: offsets and lag, or see --members and --state")
-    known.flag("delete", help="delete groups")
-    known.flag("reset-offsets", help="reset committed offsets of groups without members")
-    known.flag("delete-offsets", help="delete committed offsets of a group")
-    known.value("validate-regex", help="check an RE2 regular expression, without a broker")
-    known.value("group", help="a group; repeatable")
-    known.flag("all-groups", help="all groups")
-    known.value("topic", help="a topic, or TOPIC:0,1,2; repeatable")
-    known.flag("all-topics", help="all topics for which the group has committed offsets")
-    known.value("timeout", help="the timeout in ms (default: 5000)", type=int, metavar="MS")
-    known.flag("members", help="with --describe: the members")
-    known.flag("offsets", help="with --describe: offsets and lag (the default)")
-    known.optional_value("state", help="with --describe: show states; with --list: only groups in these states")
-    known.optional_value("type", help="with --list: only groups of these types")
-    known.flag("verbose", help="with --describe: more details, such as the partitions of members")
-    known.flag("dry-run", help="show the new offsets without committing them")
-    known.flag("execute", help="commit the new offsets")
-    known.flag("export", help="print the new offsets as CSV")
-    known.value("to-offset", help="reset to this offset", type=int)
-    known.value("shift-by", help="shift by this many offsets, forward or back", type=int, metavar="N")
-    known.value("to-datetime", help="reset to the first record at or after YYYY-MM-DDTHH:mm:SS.sss", metavar="TIME")
-    known.value("by-duration", help="reset to the first record within the last PnDTnHnMnS", metavar="DURATION")
-    known.flag("to-earliest", help="reset to the earliest offset")
-    known.flag("to-latest", help="reset to the latest offset")
-    known.flag("to-current", help="reset to the committed offset, or to the latest offset without one")
-    known.value("from-file", help="reset to the offsets in a CSV file", metavar="FILE")
-    return known
+    add_connection(options)
+    options.flag("list", help="list the groups")
+    options.flag("describe", help="describe groups: offsets and lag, or see --members and --state")
+    options.flag("delete", help="delete groups")
+    options.flag("reset-offsets", help="reset committed offsets of groups without members")
+    options.flag("delete-offsets", help="delete committed offsets of a group")
+    options.value("validate-regex", help="check an RE2 regular expression, without a broker")
+    options.value("group", help="a group; repeatable")
+    options.flag("all-groups", help="all groups")
+    options.value("topic", help="a topic, or TOPIC:0,1,2; repeatable")
+    options.flag("all-topics", help="all topics for which the group has committed offsets")
+    options.value("timeout", help="the timeout in ms (default: 5000)", type=int, metavar="MS")
+    options.flag("members", help="with --describe: the members")
+    options.flag("offsets", help="with --describe: offsets and lag (the default)")
+    options.optional_value("state", help="with --describe: show states; with --list: only groups in these states")
+    options.optional_value("type", help="with --list: only groups of these types")
+    options.flag("verbose", help="with --describe: more details, such as the partitions of members")
+    options.flag("dry-run", help="show the new offsets without committing them")
+    options.flag("execute", help="commit the new offsets")
+    options.flag("export", help="print the new offsets as CSV")
+    options.value("to-offset", help="reset to this offset", type=int)
+    options.value("shift-by", help="shift by this many offsets, forward or back", type=int, metavar="N")
+    options.value("to-datetime", help="reset to the first record at or after YYYY-MM-DDTHH:mm:SS.sss", metavar="TIME")
+    options.value("by-duration", help="reset to the first record within the last PnDTnHnMnS", metavar="DURATION")
+    options.flag("to-earliest", help="reset to the earliest offset")
+    options.flag("to-latest", help="reset to the latest offset")
+    options.flag("to-current", help="reset to the committed offset, or to the latest offset without one")
+    options.value("from-file", help="reset to the offsets in a CSV file", metavar="FILE")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the action given on the command line. As in Kafka's tool, the status is 0 even if a broker refuses it."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     _check(values)
     if values.has("validate-regex"):
-        _validate(values.text("validate-regex") or "")
+        _validate_regex(values.text("validate-regex") or "")
         return 0
     states, types = _states(values), _types(values)
     try:
@@ -136,7 +136,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             elif values.has("delete"):
                 _delete(cluster, values)
             elif values.has("reset-offsets"):
-                reset(cluster, values, _groups(cluster, values))
+                reset(cluster, values, _select_groups(cluster, values))
             else:
                 _delete_offsets(cluster, values)
     except UsageError:
@@ -155,7 +155,7 @@ def _check(values: Values) -> None:
     if values.has("describe"):
         _check_describe(values)
     if values.has("delete"):
-        _need_groups(values, "delete", "[group], [all-groups]")
+        _require_groups(values, "delete", "[group], [all-groups]")
         if values.has("topic"):
             raise UsageError("The consumer does not support topic-specific offset deletion from a consumer group.")
     if values.has("delete-offsets") and not (values.has("group") and values.has("topic")):
@@ -165,16 +165,16 @@ def _check(values: Values) -> None:
     values.exclude("group", "all-groups", "list")
     values.exclude("topic", "list", "describe")
     if sum(map(values.has, (*_ACTIONS, "validate-regex"))) != 1:
-        raise UsageError(f"Command must include exactly one action: {', '.join(f'--{each}' for each in _ACTIONS)}")
+        raise UsageError(f"Command must include exactly one action: {', '.join(f'--{action}' for action in _ACTIONS)}")
 
 
-def _need_groups(values: Values, action: str, choice: str) -> None:
+def _require_groups(values: Values, action: str, choice: str) -> None:
     if not values.has("group") and not values.has("all-groups"):
         raise UsageError(f"Option [{action}] takes one of these options: {choice}")
 
 
 def _check_describe(values: Values) -> None:
-    _need_groups(values, "describe", "[list], [describe], [delete], [reset-offsets]")
+    _require_groups(values, "describe", "[list], [describe], [delete], [reset-offsets]")
     if sum(map(values.has, ("members", "offsets", "state"))) > 1:
         raise UsageError("Option [describe] takes at most one of these options: [members], [offsets], [state]")
     if values.has("state") and values.get("state") is not None:
@@ -186,12 +186,12 @@ def _check_reset(values: Values) -> None:
         raise UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
     if not values.has("dry-run") and not values.has("execute"):
         err(_NO_ACTION)
-    _need_groups(values, "reset-offsets", "[group], [all-groups]")
+    _require_groups(values, "reset-offsets", "[group], [all-groups]")
     for scenario in _SCENARIOS:
         values.exclude(scenario, *(other for other in _SCENARIOS if other != scenario))
 
 
-def _validate(pattern: str) -> None:
+def _validate_regex(pattern: str) -> None:
     try:
         expression.RegularExpression(pattern)
     except expression.RegularExpressionError as error:
@@ -206,28 +206,28 @@ def _print_error(message: str) -> None:
 
 def _states(values: Values) -> list[str]:
     text = values.text("state") if values.has("list") else None
-    return [] if text is None else _chosen(text, _STATES, f"Invalid state list '{text}'. Valid states are: ")
+    return [] if text is None else _parse_choices(text, _STATES, f"Invalid state list '{text}'. Valid states are: ")
 
 
 def _types(values: Values) -> list[str]:
     text = values.text("type")
-    return [] if text is None else _chosen(text, _TYPES, f"Invalid types list '{text}'. Valid types are: ")
+    return [] if text is None else _parse_choices(text, _TYPES, f"Invalid types list '{text}'. Valid types are: ")
 
 
-def _chosen(text: str, known: Sequence[str], refusal: str) -> list[str]:
-    by_name = {name.lower(): name for name in known}
-    chosen = [by_name.get(part.strip().lower()) for part in text.split(",")]
-    if None in chosen:
-        raise UsageError(refusal + ", ".join(known))
-    return [name for name in chosen if name is not None]
+def _parse_choices(text: str, choices: Sequence[str], refusal: str) -> list[str]:
+    by_name = {name.lower(): name for name in choices}
+    names = [by_name.get(part.strip().lower()) for part in text.split(",")]
+    if None in names:
+        raise UsageError(refusal + ", ".join(choices))
+    return [name for name in names if name is not None]
 
 
 def _all_groups(cluster: Cluster) -> list[str]:
-    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps the error twice.
-        return sorted(each.group for each in list_groups(cluster) if is_consumer_group(each))
+    with rewording(lambda error: EXECUTION_PREFIX + error.described, ApiError):  # Kafka's tool wraps the error twice.
+        return sorted(listing.group for listing in list_groups(cluster) if is_consumer_group(listing))
 
 
-def _groups(cluster: Cluster, values: Values) -> list[str]:
+def _select_groups(cluster: Cluster, values: Values) -> list[str]:
     return _all_groups(cluster) if values.has("all-groups") else list(dict.fromkeys(values.all("group")))
 
 
@@ -236,22 +236,26 @@ def _list(cluster: Cluster, values: Values, states: Sequence[str], types: Sequen
         for group in _all_groups(cluster):
             out(group)
         return
-    found = sorted(each for each in list_groups(cluster, states=states, types=types) if is_consumer_group(each))
-    print_groups(found, with_type=values.has("type"), with_state=values.has("state"))
+    listings = sorted(
+        listing for listing in list_groups(cluster, states=states, types=types) if is_consumer_group(listing)
+    )
+    print_groups(listings, with_type=values.has("type"), with_state=values.has("state"))
 
 
-def print_groups(found: Sequence[Listing], *, with_type: bool, with_state: bool) -> None:
+def print_groups(listings: Sequence[Listing], *, with_type: bool, with_state: bool) -> None:
     """Print groups in columns."""
-    width = max([_GROUP_WIDTH, *(len(each.group) for each in found)]) + 10
+    width = max([_GROUP_WIDTH, *(len(listing.group) for listing in listings)]) + 10
     rows = [("GROUP", "TYPE", "STATE")]
-    rows += [(each.group, each.type.capitalize() or "Unknown", each.state or "Unknown") for each in found]
+    rows += [
+        (listing.group, listing.type.capitalize() or "Unknown", listing.state or "Unknown") for listing in listings
+    ]
     for group, kind, state in rows:
         cells = [group, *[kind] * with_type, *[state] * with_state]
-        out(row(cells, [width, *[20] * (len(cells) - 1)]))
+        out(format_row(cells, [width, *[20] * (len(cells) - 1)]))
 
 
 def _describe(cluster: Cluster, values: Values) -> None:
-    groups = _groups(cluster, values)
+    groups = _select_groups(cluster, values)
     if values.has("members"):
         print_members(cluster, groups, verbose=values.has("verbose"))
     elif values.has("state"):
@@ -261,7 +265,7 @@ def _describe(cluster: Cluster, values: Values) -> None:
 
 
 def _delete(cluster: Cluster, values: Values) -> None:
-    groups = _groups(cluster, values)
+    groups = _select_groups(cluster, values)
     errors = {group: attempt(partial(delete_group, cluster, group)) for group in groups}
     deleted = [group for group, error in errors.items() if error is None]
     if len(deleted) == len(errors):
@@ -270,7 +274,7 @@ def _delete(cluster: Cluster, values: Values) -> None:
     _print_error("Deletion of some consumer groups failed:")
     for group, error in errors.items():
         if error is not None:
-            out(f"* Group '{group}' could not be deleted due to: {EXECUTION}{error.described}")
+            out(f"* Group '{group}' could not be deleted due to: {EXECUTION_PREFIX}{error.described}")
     if deleted:
         names = "'".join(deleted)
         out(f"\nThese consumer groups were deleted successfully: '{names}', '")
@@ -281,10 +285,10 @@ def _delete_offsets(cluster: Cluster, values: Values) -> None:
     topics = values.all("topic")
     partitions, names = split_topics(topics)
     results: dict[TopicPartition, ApiError | None] = {}
-    for found in cluster.metadata(names).topics if names else ():
-        if found.error_code:
-            results[found.name or "", -1] = ApiError(found.error_code)
-        partitions += [(found.name or "", each.partition_index) for each in found.partitions]
+    for topic in cluster.metadata(names).topics if names else ():
+        if topic.error_code:
+            results[topic.name or "", -1] = ApiError(topic.error_code)
+        partitions += [(topic.name or "", partition.partition_index) for partition in topic.partitions]
     answer = attempt(lambda: delete_offsets(cluster, group, partitions))
     if isinstance(answer, ApiError):
         results.update(dict.fromkeys(partitions, answer))
@@ -298,10 +302,10 @@ def _delete_offsets(cluster: Cluster, values: Values) -> None:
             _print_refusal(group, first)
     out()
     widths = (30, 15, 15)
-    out(row(("TOPIC", "PARTITION", "STATUS"), widths))
-    for (topic, index), error in sorted(results.items(), key=lambda each: f"{each[0][0]}{each[0][1]}"):
+    out(format_row(("TOPIC", "PARTITION", "STATUS"), widths))
+    for (topic_name, index), error in sorted(results.items(), key=lambda item: f"{item[0][0]}{item[0][1]}"):
         status = "Successful" if error is None else f"Error: :{error.described}"
-        out(row((topic, index if index >= 0 else "Not Provided", status), widths))
+        out(format_row((topic_name, index if index >= 0 else "Not Provided", status), widths))
 
 
 def _print_refusal(group: str, error: ApiError) -> None:
@@ -311,12 +315,12 @@ def _print_refusal(group: str, error: ApiError) -> None:
         ErrorCode.GROUP_AUTHORIZATION_FAILED: f"Access to '{group}' is not authorized.",
         ErrorCode.NON_EMPTY_GROUP: f"Deleting offsets of a consumer group '{group}' is forbidden if the group is not "
         "empty.",
-        **dict.fromkeys(_OF_PARTITIONS, "Encounter some partition level error, see the follow-up details:"),
+        **dict.fromkeys(_PARTITION_ERRORS, "Encounter some partition level error, see the follow-up details:"),
     }
     _print_error(messages.get(error.code, f"Encounter some unknown error: {error.code.name}"))
 
 
-class _Row(NamedTuple):
+class _OffsetRow(NamedTuple):
     """The columns of a partition. `offset` is None without a committed offset."""
 
     partition: TopicPartition
@@ -331,68 +335,76 @@ def print_offsets(cluster: Cluster, groups: Sequence[str]) -> None:
     Raises:
         ToolError: A broker returned an error, or the state of a group is unknown.
     """
-    for description in _descriptions(cluster, groups):
-        rows = _rows(cluster, description)
-        if _announces(description, len(rows)):
-            _print_rows(description.group, rows)
+    for description in _describe_groups(cluster, groups):
+        offset_rows = _offset_rows(cluster, description)
+        if _print_state(description, len(offset_rows)):
+            _print_rows(description.group, offset_rows)
 
 
-def _rows(cluster: Cluster, description: Description) -> list[_Row]:
-    committed = committed_offsets(cluster, description.group)
-    read = {*committed, *(each for member in description.members for each in member.partitions)}
-    with retold(lambda error: EXECUTION + error.described, ApiError):  # Kafka's tool wraps the error twice.
-        ends = offsets_at(cluster, read, LATEST)
+def _offset_rows(cluster: Cluster, description: Description) -> list[_OffsetRow]:
+    committed = fetch_committed_offsets(cluster, description.group)
+    read = {*committed, *(topic_partition for member in description.members for topic_partition in member.partitions)}
+    with rewording(lambda error: EXECUTION_PREFIX + error.described, ApiError):  # Kafka's tool wraps the error twice.
+        ends = list_offsets_at(cluster, read, LATEST)
     busy = sorted(description.members, key=lambda member: -len(member.partitions))
     rows = [
-        _Row(partition, committed.get(partition), ends[partition], member)
+        _OffsetRow(partition, committed.get(partition), ends[partition], member)
         for member in busy
         for partition in sorted(member.partitions)
     ]
-    assigned = {each.partition for each in rows}
-    rows += [_Row(each, committed[each], ends[each], None) for each in sorted(committed) if each not in assigned]
+    assigned = {row.partition for row in rows}
+    rows += [
+        _OffsetRow(topic_partition, committed[topic_partition], ends[topic_partition], None)
+        for topic_partition in sorted(committed)
+        if topic_partition not in assigned
+    ]
     return rows
 
 
-def _print_rows(group: str, rows: Sequence[_Row]) -> None:
+def _print_rows(group: str, rows: Sequence[_OffsetRow]) -> None:
     cells: list[tuple[object, ...]] = [_COLUMNS]
-    for each in rows:
-        member = each.member
-        lag = _MISSING if each.offset is None else each.end - each.offset
-        reader = (_MISSING,) * 3 if member is None else (member.member_id, member.host, member.client_id)
-        shown = _MISSING if each.offset is None else each.offset
-        cells.append((group, *each.partition, shown, each.end, lag, *reader))
-    widths = [_widest(cells, 0), _widest(cells, 1), 10, 15, 15, 15, _widest(cells, 6), _widest(cells, 7), 0]
+    for row in rows:
+        member = row.member
+        lag = _NO_VALUE if row.offset is None else row.end - row.offset
+        reader = (_NO_VALUE,) * 3 if member is None else (member.member_id, member.host, member.client_id)
+        current_offset = _NO_VALUE if row.offset is None else row.offset
+        cells.append((group, *row.partition, current_offset, row.end, lag, *reader))
+    widths = [_width(cells, 0), _width(cells, 1), 10, 15, 15, 15, _width(cells, 6), _width(cells, 7), 0]
     for line in cells:
-        write("\n" + row(line, widths))
+        write("\n" + format_row(line, widths))
     # Kafka's tool ends the last line with the next group's header.
     out()
 
 
 def print_members(cluster: Cluster, groups: Sequence[str], *, verbose: bool) -> None:
     """Print the members of groups with their number of partitions, or with the partitions if `verbose` is set."""
-    for description in _descriptions(cluster, groups):
+    for description in _describe_groups(cluster, groups):
         members = description.members
-        _announces(description, len(members))
+        _print_state(description, len(members))
         static = any(member.instance_id for member in members)
         header = ["GROUP", "CONSUMER-ID", *["GROUP-INSTANCE-ID"] * static, "HOST", "CLIENT-ID", "#PARTITIONS"]
         cells: list[Sequence[object]] = [header]
-        for each in members:
-            instance = [each.instance_id or ""] * static
+        for joined in members:
+            instance = [joined.instance_id or ""] * static
             cells.append(
-                [description.group, each.member_id, *instance, each.host, each.client_id, len(each.partitions)]
+                [description.group, joined.member_id, *instance, joined.host, joined.client_id, len(joined.partitions)]
             )
-        widths = [_widest(cells, index) for index in range(len(header) - 1)]
+        widths = [_width(cells, index) for index in range(len(header) - 1)]
         if static:
-            widths[2] = _widest(cells, 2, _INSTANCE_WIDTH)
-        shares = ["ASSIGNMENT", *(_share(each.partitions) for each in members)] if verbose else [""] * len(cells)
+            widths[2] = _width(cells, 2, _INSTANCE_WIDTH)
+        shares = (
+            ["ASSIGNMENT", *(_format_assignment(joined.partitions) for joined in members)]
+            if verbose
+            else [""] * len(cells)
+        )
         out()
         for line, share in zip(cells, shares, strict=True):
-            out(row(line, [*widths, _WIDTH]) + " " + share)
+            out(format_row(line, [*widths, _WIDTH]) + " " + share)
 
 
-def _share(partitions: Sequence[TopicPartition]) -> str:
+def _format_assignment(partitions: Sequence[TopicPartition]) -> str:
     if not partitions:
-        return _MISSING
+        return _NO_VALUE
     topics: dict[str, list[str]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(str(index))
@@ -401,27 +413,27 @@ def _share(partitions: Sequence[TopicPartition]) -> str:
 
 def print_states(cluster: Cluster, groups: Sequence[str]) -> None:
     """Print the coordinator, assignment strategy, state and number of members of groups."""
-    for description in _descriptions(cluster, groups):
-        if not _announces(description, 1):
+    for description in _describe_groups(cluster, groups):
+        if not _print_state(description, 1):
             continue
         broker = description.coordinator
         coordinator = f"{broker.host}:{broker.port}  ({broker.node_id})"
         first = max(_COORDINATOR_WIDTH, len(coordinator))
         widths = [first, _COORDINATOR_WIDTH, 20, _WIDTH, 0]
-        write("\n" + row(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), widths))
+        write("\n" + format_row(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), widths))
         count = len(description.members)
         cells = (description.group, coordinator, description.strategy, description.state, count)
-        out("\n" + row(cells, widths))
+        out("\n" + format_row(cells, widths))
 
 
-def _descriptions(cluster: Cluster, groups: Sequence[str]) -> list[Description]:
+def _describe_groups(cluster: Cluster, groups: Sequence[str]) -> list[Description]:
     return [describe_group(cluster, group) for group in sorted(groups)]
 
 
-def _announces(description: Description, rows: int) -> bool:
+def _print_state(description: Description, rows: int) -> bool:
     """Print a message about the group's state, and return whether to print its rows."""
     group, state = description.group, description.state
-    if state not in _KNOWN:
+    if state not in _KNOWN_STATES:
         raise ToolError(f"Expected a valid consumer group state, but found '{state or 'Unknown'}'.")
     if state == DEAD:
         out(f"\nError: Consumer group '{group}' does not exist.")
@@ -432,5 +444,5 @@ def _announces(description: Description, rows: int) -> bool:
     return state != DEAD and rows > 0
 
 
-def _widest(cells: Sequence[Sequence[object]], column: int, least: int = _WIDTH) -> int:
+def _width(cells: Sequence[Sequence[object]], column: int, least: int = _WIDTH) -> int:
     return max(least, *(len(str(line[column])) for line in cells[1:]), 0)

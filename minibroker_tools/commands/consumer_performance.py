@@ -15,38 +15,38 @@ from minibroker_tools.output import flush, out
 
 _MEBIBYTE: Final = 1024 * 1024
 _POLL_S: Final = 0.1
-_PATIENCE_MS: Final = 10_000
-_LEAST_MS: Final = 5_000
+_RECORD_TIMEOUT_MS: Final = 10_000
+_MIN_REQUEST_TIMEOUT_MS: Final = 5_000
 """The minimum request timeout, so that a short record timeout does not abort requests to a slow broker."""
-_GROUPS: Final = 100_000
-_MORE: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+_MAX_GROUP_NUMBER: Final = 100_000
+_MORE_COLUMNS: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 _IGNORED: Final = ("fetch-size", "socket-buffer-size", "threads", "num-fetch-threads", "date-format")
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-consumer-perf-test."""
-    known = Options(tool, "This tool is used to verify the consumer performance.")
-    known.value("bootstrap-server", "broker-list", help="the brokers to connect to", metavar="SERVERS")
-    known.value("topic", help="the topic to read")
-    known.value("include", help="a regular expression for topic names, instead of --topic", metavar="REGEX")
-    known.value("messages", "num-records", help="the number of records to read", type=int)
-    known.value("group", help="the consumer group (default: a random name)")
-    known.value("consumer.config", "command-config", help="a file with client properties", metavar="FILE")
-    known.value("command-property", help="a client property; repeatable", metavar="KEY=VALUE")
-    known.flag("from-latest", help="start at the end if the group has no committed offset")
-    known.value("timeout", help="how long to wait for a record, in ms (default: 10000)", type=int)
-    known.value("reporting-interval", help="with --show-detailed-stats: the interval in ms (default: 5000)", type=int)
-    known.flag("show-detailed-stats", help="print a line per interval")
-    known.flag("hide-header", help="print no header")
-    known.flag("print-metrics", help="accepted, but has no effect")
+    options = Options(tool, "This tool is used to verify the consumer performance.")
+    options.value("bootstrap-server", "broker-list", help="the brokers to connect to", metavar="SERVERS")
+    options.value("topic", help="the topic to read")
+    options.value("include", help="a regular expression for topic names, instead of --topic", metavar="REGEX")
+    options.value("messages", "num-records", help="the number of records to read", type=int)
+    options.value("group", help="the consumer group (default: a random name)")
+    options.value("consumer.config", "command-config", help="a file with client properties", metavar="FILE")
+    options.value("command-property", help="a client property; repeatable", metavar="KEY=VALUE")
+    options.flag("from-latest", help="start at the end if the group has no committed offset")
+    options.value("timeout", help="how long to wait for a record, in ms (default: 10000)", type=int)
+    options.value("reporting-interval", help="with --show-detailed-stats: the interval in ms (default: 5000)", type=int)
+    options.flag("show-detailed-stats", help="print a line per interval")
+    options.flag("hide-header", help="print no header")
+    options.flag("print-metrics", help="accepted, but has no effect")
     for name in _IGNORED:
-        known.value(name, help="accepted, but has no effect")
-    return known
+        options.value(name, help="accepted, but has no effect")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Read the records and print the measurements."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     if values.has("threads") or values.has("num-fetch-threads"):
         out("WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test")
     if not values.has("bootstrap-server"):
@@ -54,28 +54,28 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     if values.has("topic") and values.has("include"):
         raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
     values.require(*(() if values.has("include") else ("topic",)), "messages")
-    topic, matches = values.text("topic"), _matches(values.text("include"))
+    topic, matches = values.text("topic"), _topic_predicate(values.text("include"))
     if values.number("reporting-interval", 1) < 1:
         raise UsageError("Reporting interval must be greater than 0.")
     detailed = values.has("show-detailed-stats")
     if not values.has("hide-header"):
         first = "time, threadId" if detailed else "start.time, end.time"
-        out(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE}")
+        out(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE_COLUMNS}")
     pairs = key_values(values.all("command-property"))
     properties = {**load_properties(values.text("consumer.config")), **pairs}
     properties.setdefault("client.id", "perf-consumer-client")
-    group = values.text("group") or f"perf-consumer-{random.randrange(_GROUPS)}"  # noqa: S311 - it guards nothing
+    group = values.text("group") or f"perf-consumer-{random.randrange(_MAX_GROUP_NUMBER)}"  # noqa: S311 - it guards nothing
     properties["group.id"] = group
     properties["auto.offset.reset"] = "latest" if values.has("from-latest") else "earliest"
-    patience = max(values.number("timeout", _PATIENCE_MS), _LEAST_MS) / 1000
-    with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=patience) as cluster:
-        figures = _read(Consumer(cluster, topic, matches, properties), values)
+    request_timeout = max(values.number("timeout", _RECORD_TIMEOUT_MS), _MIN_REQUEST_TIMEOUT_MS) / 1000
+    with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=request_timeout) as cluster:
+        statistics = _read_records(Consumer(cluster, topic, matches, properties), values)
     if not detailed:
-        out(figures.final())
+        out(statistics.summary_line())
     return 0
 
 
-def _matches(pattern: str | None) -> Callable[[str], bool]:
+def _topic_predicate(pattern: str | None) -> Callable[[str], bool]:
     """Return a predicate for topic names that fully match a regular expression.
 
     Raises:
@@ -90,7 +90,7 @@ def _matches(pattern: str | None) -> Callable[[str], bool]:
     return lambda name: compiled.fullmatch(name) is not None
 
 
-class _Figures:
+class _Statistics:
     """The number and size of records read since the start and since the last printed line."""
 
     def __init__(self) -> None:
@@ -98,19 +98,19 @@ class _Figures:
         self.joined_ms = 0
         self.count = self.size = self.line_count = self.line_size = 0
 
-    def final(self) -> str:
+    def summary_line(self) -> str:
         """Return the summary line."""
         end = time.time()
         total = max(int((end - self.start) * 1000), 1)
         fetched = max(total - self.joined_ms, 1)
         volume = self.size / _MEBIBYTE
         return (
-            f"{_date(self.start)}, {_date(end)}, {volume:.4f}, {volume * 1000 / total:.4f}, {self.count}, "
-            f"{self.count * 1000 / total:.4f}, {self.joined_ms}, {fetched}, {volume * 1000 / fetched:.4f}, "
-            f"{self.count * 1000 / fetched:.4f}"
+            f"{_format_time(self.start)}, {_format_time(end)}, {volume:.4f}, {volume * 1000 / total:.4f}, "
+            f"{self.count}, {self.count * 1000 / total:.4f}, {self.joined_ms}, {fetched}, "
+            f"{volume * 1000 / fetched:.4f}, {self.count * 1000 / fetched:.4f}"
         )
 
-    def window(self) -> str:
+    def interval_line(self) -> str:
         """Return the line of the current interval and begin the next interval."""
         now = time.time()
         elapsed = max(int((now - self.line_at) * 1000), 1)
@@ -120,40 +120,40 @@ class _Figures:
         rates = (volume * 1000 / fetched, count * 1000 / fetched) if fetched else (0.0, 0.0)
         self.line_at, self.line_count, self.line_size = now, self.count, self.size
         return (
-            f"{_date(now)}, 0, {self.size / _MEBIBYTE:.4f}, {volume * 1000 / elapsed:.4f}, {self.count}, "
+            f"{_format_time(now)}, 0, {self.size / _MEBIBYTE:.4f}, {volume * 1000 / elapsed:.4f}, {self.count}, "
             f"{count * 1000 / elapsed:.4f}, {joined}, {fetched}, {rates[0]:.4f}, {rates[1]:.4f}"
         )
 
 
-def _read(consumer: Consumer, values: Values) -> _Figures:
+def _read_records(consumer: Consumer, values: Values) -> _Statistics:
     """Read until enough records have arrived, or until no record has arrived for the timeout."""
-    most, patience = values.number("messages", 0), values.number("timeout", _PATIENCE_MS)
+    max_records, timeout_ms = values.number("messages", 0), values.number("timeout", _RECORD_TIMEOUT_MS)
     interval = values.number("reporting-interval", 5_000) / 1000
-    figures = _Figures()
+    statistics = _Statistics()
     last = time.time()
-    while figures.count < most and (time.time() - last) * 1000 <= patience:
+    while statistics.count < max_records and (time.time() - last) * 1000 <= timeout_ms:
         received = consumer.poll(_POLL_S)
         now = time.time()
-        if not figures.joined_ms:
-            figures.joined_ms = max(int((now - figures.start) * 1000), 1)
+        if not statistics.joined_ms:
+            statistics.joined_ms = max(int((now - statistics.start) * 1000), 1)
         for record in received:
-            figures.count += 1
-            figures.size += len(record.record.key or b"") + len(record.record.value or b"")
-            consumer.taken[record.topic, record.partition] = record.record.offset + 1
+            statistics.count += 1
+            statistics.size += len(record.record.key or b"") + len(record.record.value or b"")
+            consumer.next_offsets[record.topic, record.partition] = record.record.offset + 1
         if received:
             last = now
-            if values.has("show-detailed-stats") and now - figures.line_at >= interval:
-                out(figures.window())
+            if values.has("show-detailed-stats") and now - statistics.line_at >= interval:
+                out(statistics.interval_line())
                 flush()
     consumer.close()
-    if figures.count < most:
+    if statistics.count < max_records:
         out(
-            f"WARNING: Exiting before consuming the expected number of messages: timeout ({patience} ms) exceeded. "
+            f"WARNING: Exiting before consuming the expected number of messages: timeout ({timeout_ms} ms) exceeded. "
             "You can use the --timeout option to increase the timeout."
         )
-    return figures
+    return statistics
 
 
-def _date(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     """Return a time in the default format of Kafka's tool."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) + f":{int(seconds * 1000) % 1000:03d}"

@@ -5,8 +5,16 @@ from typing import Final
 
 from minibroker_protocol.messages import log_offsets as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, by_leader, by_topic
-from minibroker_tools.commands.common import add_connection, cluster_of, entries_of, members_of, named, read_json, twice
+from minibroker_tools.client.offsets import TopicPartition, group_by_leader, group_by_topic
+from minibroker_tools.commands.common import (
+    add_connection,
+    cluster_of,
+    find_duplicates,
+    object_members,
+    partition_entries,
+    partition_name,
+    read_json,
+)
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, error_in
 from minibroker_tools.options import Options
 from minibroker_tools.output import out
@@ -14,46 +22,46 @@ from minibroker_tools.output import out
 _TIMEOUT_MS: Final = 30_000
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-delete-records."""
-    known = Options(tool, "This tool helps to delete records of the given partitions down to the specified offset.")
-    add_connection(known)
-    known.value("offset-json-file", help="a JSON file with the new start offset of each partition", metavar="FILE")
-    return known
+    options = Options(tool, "This tool helps to delete records of the given partitions down to the specified offset.")
+    add_connection(options)
+    options.value("offset-json-file", help="a JSON file with the new start offset of each partition", metavar="FILE")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Delete records. As in Kafka's tool, the status is 0 even if a broker refuses a partition."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     values.require("bootstrap-server", "offset-json-file")
-    starts = _starts(values.text("offset-json-file") or "")
+    starts = _parse_start_offsets(values.text("offset-json-file") or "")
     with cluster_of(values) as cluster:
         out("Executing records delete operation")
-        results = _delete(cluster, starts)
+        results = _delete_records(cluster, starts)
         out("Records delete operation completed:")
     for partition, result in results.items():
-        shown = f"error: {result.described}" if isinstance(result, ApiError) else f"low_watermark: {result}"
-        out(f"partition: {named(partition)}\t{shown}")
+        outcome = f"error: {result.described}" if isinstance(result, ApiError) else f"low_watermark: {result}"
+        out(f"partition: {partition_name(partition)}\t{outcome}")
     return 0
 
 
-def _starts(path: str) -> dict[TopicPartition, int]:
+def _parse_start_offsets(path: str) -> dict[TopicPartition, int]:
     content = read_json(path)
-    version = members_of(content).get("version", 1)
+    version = object_members(content).get("version", 1)
     if version != 1:
         raise ToolError(f"Not supported version field value {version}")
-    entries = entries_of(path, content, "Missing partitions field")
+    entries = partition_entries(path, content, "Missing partitions field")
     for partition, entry in entries:
         if not isinstance(entry.get("offset"), int):
-            raise ToolError(f"{path}: {named(partition)} has no offset")
-    double = twice([partition for partition, _ in entries])
-    if double:
-        raise ToolError(f"Offset json file contains duplicate topic partitions: {','.join(double)}")
+            raise ToolError(f"{path}: {partition_name(partition)} has no offset")
+    duplicates = find_duplicates([partition for partition, _ in entries])
+    if duplicates:
+        raise ToolError(f"Offset json file contains duplicate topic partitions: {','.join(duplicates)}")
     return {partition: entry["offset"] for partition, entry in entries}
 
 
-def _delete(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ApiError]:
-    groups, errors = by_leader(cluster, starts)
+def _delete_records(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ApiError]:
+    groups, errors = group_by_leader(cluster, starts)
     results: dict[TopicPartition, int | ApiError] = {**errors}
     for leader, group in groups.items():
         topics = [
@@ -63,14 +71,14 @@ def _delete(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> dict[Topi
                     api.DeleteRecordsPartition(partition_index=index, offset=starts[name, index]) for index in indexes
                 ],
             )
-            for name, indexes in by_topic(group).items()
+            for name, indexes in group_by_topic(group).items()
         ]
         request = api.DeleteRecordsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
         response: api.DeleteRecordsResponse = cluster.node(leader).ask(request)
         for topic in response.topics:
-            for each in topic.partitions:
-                results[topic.name, each.partition_index] = error_in(each) or each.low_watermark
+            for result in topic.partitions:
+                results[topic.name, result.partition_index] = error_in(result) or result.low_watermark
     missing = starts.keys() - results.keys()
     if missing:
-        raise UnreachableError(f"No broker answered for {', '.join(sorted(map(named, missing)))}")
+        raise UnreachableError(f"No broker answered for {', '.join(sorted(map(partition_name, missing)))}")
     return {partition: results[partition] for partition in starts}

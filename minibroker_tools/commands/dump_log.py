@@ -21,38 +21,38 @@ _FLAGS: Final = (
 )
 _UNSUPPORTED: Final = ("cluster-metadata-decoder", "remote-log-metadata-decoder")
 _DECODERS: Final = ("key-decoder-class", "value-decoder-class")
-_STRINGS: Final = ("kafka.serializer.StringDecoder", "org.apache.kafka.tools.api.StringDecoder")
+_STRING_DECODERS: Final = ("kafka.serializer.StringDecoder", "org.apache.kafka.tools.api.StringDecoder")
 """Kafka's default class for decoding keys and values."""
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-dump-log."""
-    known = Options(tool, "This tool helps to parse a log file and dump its contents to the console.")
-    known.value("files", help="REQUIRED: the files or directories, separated by commas", metavar="FILE,...")
+    options = Options(tool, "This tool helps to parse a log file and dump its contents to the console.")
+    options.value("files", help="REQUIRED: the files or directories, separated by commas", metavar="FILE,...")
     for name in _FLAGS:
-        known.flag(name, help=f"see minibroker dump --help: --{name}")
-    known.value("max-bytes", help="read only the first N bytes of each log", type=int, metavar="N")
-    known.value("max-message-size", help="has no effect: batches of all sizes are read", type=int, metavar="N")
+        options.flag(name, help=f"see minibroker dump --help: --{name}")
+    options.value("max-bytes", help="read only the first N bytes of each log", type=int, metavar="N")
+    options.value("max-message-size", help="has no effect: batches of all sizes are read", type=int, metavar="N")
     for name in _UNSUPPORTED:
-        known.flag(name, help="not supported: the broker has no such log")
+        options.flag(name, help="not supported: the broker has no such log")
     for name in _DECODERS:
-        known.value(name, help="only StringDecoder is supported", metavar="CLASS")
-    return known
+        options.value(name, help="only StringDecoder is supported", metavar="CLASS")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the dump.
 
     Raises:
         ToolError: An option is not supported.
     """
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     values.require("files")
     for name in _UNSUPPORTED:
         if values.has(name):
             raise ToolError(f"--{name} is not supported")
     for name in _DECODERS:
-        if values.text(name) not in {None, *_STRINGS}:
+        if values.text(name) not in {None, *_STRING_DECODERS}:
             raise ToolError(f"--{name} {values.text(name)} is not supported: no Java class can be run here")
     words = [f"--{name}" for name in _FLAGS if values.has(name)]
     if values.has("max-bytes"):

@@ -15,7 +15,7 @@ from minibroker_tools.output import out
 
 _ALL_FEATURES: Final = 4
 """The version of ApiVersions that includes all features (KIP-1022)."""
-_METADATA: Final = "metadata.version"
+_METADATA_FEATURE: Final = "metadata.version"
 _NAMES: Final = (
     "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 "
     "3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 "
@@ -25,7 +25,7 @@ _VERSIONS: Final = tuple(_NAMES.split())
 """The levels of metadata.version, starting at 1 (`MetadataVersion`)."""
 _FIRST_OF_KRAFT: Final = "3.3-IV0"
 _FIRST_MAPPED: Final = "3.3-IV3"
-_MAPPED: Final[Mapping[str, tuple[str, ...]]] = {
+_MIN_METADATA_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "kraft.version": ("3.9-IV0",),
     "transaction.version": ("4.0-IV2", "4.0-IV2"),
     "group.version": ("4.0-IV0",),
@@ -34,39 +34,39 @@ _MAPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "streams.version": ("4.2-IV1",),
 }
 """The minimum metadata.version of each level of each feature, starting at level 1, in Kafka's order (`Feature`)."""
-_DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): (_METADATA, "4.0-IV1")}
+_DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): (_METADATA_FEATURE, "4.0-IV1")}
 """Feature levels that require a level of another feature."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")
-_WITH_RELEASE: Final = ("upgrade", "downgrade", "version-mapping")
+_RELEASE_COMMANDS: Final = ("upgrade", "downgrade", "version-mapping")
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-features."""
-    known = Options(tool, f"This tool manages feature flags in Kafka: {', '.join(_COMMANDS)}.")
-    add_connection(known, controller=True)
-    known.value("metadata", help="with upgrade and downgrade: the level of metadata.version, such as 3.9-IV0")
-    known.value("feature", help="a feature: NAME for disable, otherwise NAME=LEVEL", metavar="FEATURE")
-    known.value("release-version", help="all features of a release, such as 4.3 or 4.3-IV0", metavar="RELEASE")
-    known.value("node-id", help="with describe: the broker or controller to ask", type=int, metavar="ID")
-    known.flag("unsafe", help="allow a downgrade that can lose metadata")
-    known.flag("dry-run", help="check whether the change is possible without making it")
-    return known
+    options = Options(tool, f"This tool manages feature flags in Kafka: {', '.join(_COMMANDS)}.")
+    add_connection(options, controller=True)
+    options.value("metadata", help="with upgrade and downgrade: the level of metadata.version, such as 3.9-IV0")
+    options.value("feature", help="a feature: NAME for disable, otherwise NAME=LEVEL", metavar="FEATURE")
+    options.value("release-version", help="all features of a release, such as 4.3 or 4.3-IV0", metavar="RELEASE")
+    options.value("node-id", help="with describe: the broker or controller to ask", type=int, metavar="ID")
+    options.flag("unsafe", help="allow a downgrade that can lose metadata")
+    options.flag("dry-run", help="check whether the change is possible without making it")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the command given on the command line."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     if values.words[:1] == [] or values.words[0] not in _COMMANDS:
-        found = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
-        raise ToolError(f"Command line error: {found} (choose from {', '.join(_COMMANDS)}). Type --help for help.")
+        problem = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
+        raise ToolError(f"Command line error: {problem} (choose from {', '.join(_COMMANDS)}). Type --help for help.")
     if not values.has("bootstrap-server") and not values.has("bootstrap-controller"):
         raise ToolError(
             "Command line error: one of the arguments --bootstrap-server --bootstrap-controller is required. "
             "Type --help for help."
         )
     command = values.words[0]
-    if values.has("release-version") and command not in _WITH_RELEASE:
+    if values.has("release-version") and command not in _RELEASE_COMMANDS:
         raise ToolError("Command line error: unrecognized arguments: '--release-version'. Type --help for help.")
     if command == "version-mapping":
         _print_mapping(values.text("release-version") or _VERSIONS[-1])
@@ -74,31 +74,31 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     if command == "feature-dependencies":
         _print_dependencies(values.all("feature"))
         return 0
-    levels = {} if command == "describe" else _levels(command, values)
+    levels = {} if command == "describe" else _parse_levels(command, values)
     with cluster_of(values) as cluster:
         if command == "describe":
             _describe(cluster, values)
             return 0
-        return _update(cluster, command, levels, values)
+        return _update_features(cluster, command, levels, values)
 
 
 def _describe(cluster: Cluster, values: Values) -> None:
     node_id = values.get("node-id")
     if node_id is not None and node_id < 0:
         raise ToolError(f"Invalid node id {node_id}: must be non-negative.")
-    offered = _offered(cluster.any() if node_id is None else cluster.node(node_id))
-    final = {each.name: each.max_version_level for each in offered.finalized_features}
+    offered = _broker_features(cluster.any() if node_id is None else cluster.node(node_id))
+    levels = {feature.name: feature.max_version_level for feature in offered.finalized_features}
     epoch = offered.finalized_features_epoch
-    for each in sorted(offered.supported_features, key=lambda feature: feature.name):
-        shown = _shown(each.name)
+    for feature in sorted(offered.supported_features, key=lambda feature: feature.name):
+        format_level = _level_formatter(feature.name)
         out(
-            f"Feature: {each.name}\tSupportedMinVersion: {shown(each.min_version)}\tSupportedMaxVersion: "
-            f"{shown(each.max_version)}\tFinalizedVersionLevel: {shown(final.get(each.name, 0))}\tEpoch: "
-            f"{epoch if epoch >= 0 else '-'}"
+            f"Feature: {feature.name}\tSupportedMinVersion: {format_level(feature.min_version)}\tSupportedMaxVersion: "
+            f"{format_level(feature.max_version)}\tFinalizedVersionLevel: {format_level(levels.get(feature.name, 0))}"
+            f"\tEpoch: {epoch if epoch >= 0 else '-'}"
         )
 
 
-def _offered(connection: Connection) -> ApiVersionsResponse:
+def _broker_features(connection: Connection) -> ApiVersionsResponse:
     """Return a broker's features, including those whose levels start at 0 if the broker's ApiVersions reports them."""
     request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
     if connection.version_for(request) < _ALL_FEATURES:
@@ -107,13 +107,13 @@ def _offered(connection: Connection) -> ApiVersionsResponse:
     return response
 
 
-def _shown(feature: str) -> Callable[[int], str]:
-    if feature != _METADATA:
+def _level_formatter(feature: str) -> Callable[[int], str]:
+    if feature != _METADATA_FEATURE:
         return str
     return lambda level: _VERSIONS[level - 1] if 1 <= level <= len(_VERSIONS) else f"UNKNOWN {level}"
 
 
-def _levels(command: str, values: Values) -> dict[str, int]:
+def _parse_levels(command: str, values: Values) -> dict[str, int]:
     """Return the new level of each feature on the command line.
 
     Raises:
@@ -125,15 +125,15 @@ def _levels(command: str, values: Values) -> dict[str, int]:
         if metadata is not None or values.has("feature"):
             raise ToolError("Can not specify `release-version` with other feature flags.")
         # As in Kafka, an upgrade skips features at level 0: the broker would reject them as downgrades.
-        return {name: level for name, level in _of_release(release).items() if level or command != "upgrade"}
+        return {name: level for name, level in _release_levels(release).items() if level or command != "upgrade"}
     levels: dict[str, int] = {}
     if metadata is not None:
         if metadata not in _VERSIONS:
-            known = ", ".join(_VERSIONS[_VERSIONS.index(_FIRST_OF_KRAFT) : _VERSIONS.index("3.9-IV0") + 1])
-            raise ToolError(f"Unsupported metadata.version {metadata}. Supported metadata.version are {known}")
-        levels[_METADATA] = _VERSIONS.index(metadata) + 1
+            supported = ", ".join(_VERSIONS[_VERSIONS.index(_FIRST_OF_KRAFT) : _VERSIONS.index("3.9-IV0") + 1])
+            raise ToolError(f"Unsupported metadata.version {metadata}. Supported metadata.version are {supported}")
+        levels[_METADATA_FEATURE] = _VERSIONS.index(metadata) + 1
     for text in values.all("feature"):
-        name, level = (text, 0) if command == "disable" else _name_and_level(text)
+        name, level = (text, 0) if command == "disable" else _parse_feature(text)
         if name in levels:
             raise ToolError(f"Feature {name} was specified more than once.")
         levels[name] = level
@@ -142,49 +142,54 @@ def _levels(command: str, values: Values) -> dict[str, int]:
     return levels
 
 
-def _of_release(release: str) -> dict[str, int]:
+def _release_levels(release: str) -> dict[str, int]:
     """Return the level of each feature for a release or a metadata.version, in Kafka's order.
 
     Raises:
         ToolError: The release is unknown.
     """
     mapped = _VERSIONS[_VERSIONS.index(_FIRST_MAPPED) :]
-    version = next((each for each in reversed(mapped) if release in {each, each.partition("-")[0]}), None)
+    version = next(
+        (candidate for candidate in reversed(mapped) if release in {candidate, candidate.partition("-")[0]}), None
+    )
     if version is None:
-        known = ", ".join(mapped)
-        raise ToolError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {known}")
+        supported = ", ".join(mapped)
+        raise ToolError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {supported}")
     metadata = _VERSIONS.index(version)
-    levels = {name: sum(_VERSIONS.index(first) <= metadata for first in firsts) for name, firsts in _MAPPED.items()}
-    return {_METADATA: metadata + 1, **levels}
+    levels = {
+        name: sum(_VERSIONS.index(first) <= metadata for first in firsts)
+        for name, firsts in _MIN_METADATA_VERSIONS.items()
+    }
+    return {_METADATA_FEATURE: metadata + 1, **levels}
 
 
 def _print_mapping(release: str) -> None:
-    for name, level in _of_release(release).items():
-        out(f"{name}={level} ({release})" if name == _METADATA else f"{name}={level}")
+    for name, level in _release_levels(release).items():
+        out(f"{name}={level} ({release})" if name == _METADATA_FEATURE else f"{name}={level}")
 
 
 def _print_dependencies(features: Sequence[str]) -> None:
     if not features:
         raise ToolError("Command line error: argument --feature is required. Type --help for help.")
-    for name, level in map(_name_and_level, features):
-        shown = f"{name}={level}"
-        if name == _METADATA:
+    for name, level in map(_parse_feature, features):
+        feature_text = f"{name}={level}"
+        if name == _METADATA_FEATURE:
             if not _VERSIONS.index(_FIRST_MAPPED) < level <= len(_VERSIONS):
                 raise ToolError(f"Unknown metadata.version {level}")
-            shown += f" ({_VERSIONS[level - 1]})"
-        elif name not in _MAPPED:
+            feature_text += f" ({_VERSIONS[level - 1]})"
+        elif name not in _MIN_METADATA_VERSIONS:
             raise ToolError(f"Unknown feature: {name}")
-        elif not 0 <= level <= len(_MAPPED[name]):
+        elif not 0 <= level <= len(_MIN_METADATA_VERSIONS[name]):
             raise ToolError(f"No feature:{name} with feature level {level}")
         needed = _DEPENDENCIES.get((name, level))
         if needed is None:
-            out(f"{shown} has no dependencies.")
+            out(f"{feature_text} has no dependencies.")
         else:
-            other, version = needed
-            out(f"{shown} requires:\n    {other}={_VERSIONS.index(version) + 1} ({version})")
+            required_feature, version = needed
+            out(f"{feature_text} requires:\n    {required_feature}={_VERSIONS.index(version) + 1} ({version})")
 
 
-def _name_and_level(text: str) -> tuple[str, int]:
+def _parse_feature(text: str) -> tuple[str, int]:
     name, equals, level = (part.strip() for part in text.partition("="))
     if not equals:
         raise ToolError(f"Can't parse feature=level string {text}: equals sign not found.")
@@ -194,7 +199,7 @@ def _name_and_level(text: str) -> tuple[str, int]:
         raise ToolError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.") from None
 
 
-def _update(cluster: Cluster, command: str, levels: Mapping[str, int], values: Values) -> int:
+def _update_features(cluster: Cluster, command: str, levels: Mapping[str, int], values: Values) -> int:
     kind = _UNSAFE_DOWNGRADE if values.has("unsafe") else _SAFE_DOWNGRADE
     kind = _UPGRADE if command == "upgrade" else kind
     request = api.UpdateFeaturesRequest(
@@ -205,7 +210,9 @@ def _update(cluster: Cluster, command: str, levels: Mapping[str, int], values: V
         validate_only=values.has("dry-run"),
     )
     response: api.UpdateFeaturesResponse = cluster.ask_controller(request)
-    errors = dict.fromkeys(levels, error_in(response)) | {each.feature: error_in(each) for each in response.results}
+    errors = dict.fromkeys(levels, error_in(response)) | {
+        result.feature: error_in(result) for result in response.results
+    }
     for name, error in sorted(errors.items()):
         if error is not None:
             target = name if command == "disable" else f"{name} to {levels[name]}"
@@ -213,8 +220,8 @@ def _update(cluster: Cluster, command: str, levels: Mapping[str, int], values: V
             out(f"{could} {command} {target}. {error.message}")
         else:
             verb = "can be" if values.has("dry-run") else "was"
-            done = "disabled" if command == "disable" else f"{command}d to {levels[name]}"
-            out(f"{name} {verb} {done}.")
+            outcome = "disabled" if command == "disable" else f"{command}d to {levels[name]}"
+            out(f"{name} {verb} {outcome}.")
     failures = sum(error is not None for error in errors.values())
     if failures:
         raise ToolError(f"{failures} out of {len(levels)} operation(s) failed.")

@@ -14,75 +14,75 @@ from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out
 
-_TIMES: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
-_RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
-_PREFIX: Final = "Error occurred: "
+_SPECIAL_TIMES: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
+_RULE_PATTERN: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
+_ERROR_PREFIX: Final = "Error occurred: "
 _UNKNOWN_OFFSET: Final = -1
 
-Matches = Callable[[str, int], bool]
+PartitionFilter = Callable[[str, int], bool]
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-get-offsets."""
-    known = Options(tool, "An interactive shell for getting topic-partition offsets.")
-    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
-    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
-    known.value("command-config", help="a file with client properties", metavar="FILE")
-    known.value("topic-partitions", help="TOPIC[:PARTITION|:FROM-TO], separated by commas")
-    known.value("topic", help="a regular expression for topic names")
-    known.value("partitions", help="partition numbers, separated by commas")
-    known.value("time", help=f"a timestamp in ms, or one of {', '.join(_TIMES)}")
-    known.value("offsets", help="accepted for old scripts")
-    known.value("max-wait-ms", help="accepted for old scripts")
-    known.flag("exclude-internal-topics", help="leave out the internal topics")
-    return known
+    options = Options(tool, "An interactive shell for getting topic-partition offsets.")
+    options.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    options.value("command-config", help="a file with client properties", metavar="FILE")
+    options.value("topic-partitions", help="TOPIC[:PARTITION|:FROM-TO], separated by commas")
+    options.value("topic", help="a regular expression for topic names")
+    options.value("partitions", help="partition numbers, separated by commas")
+    options.value("time", help=f"a timestamp in ms, or one of {', '.join(_SPECIAL_TIMES)}")
+    options.value("offsets", help="accepted for old scripts")
+    options.value("max-wait-ms", help="accepted for old scripts")
+    options.flag("exclude-internal-topics", help="leave out the internal topics")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Print TOPIC:PARTITION:OFFSET for each partition."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     servers = values.text("bootstrap-server") or values.text("broker-list")
     if servers is None:
         raise UsageError('Missing required argument "[bootstrap-server]"')
     try:
         settings = Settings(servers, load_properties(values.text("command-config")))
-        time = _time(values.text("time") or "latest")
-        matches = _matcher(values)
+        time = _parse_time(values.text("time") or "latest")
+        matches = _parse_filters(values)
         with Cluster(settings) as cluster:
-            _print(cluster, values, matches, time)
+            _print_offsets(cluster, values, matches, time)
     except ToolError as failure:
-        raise ToolError(_PREFIX + failure.message, failure.status) from None
+        raise ToolError(_ERROR_PREFIX + failure.message, failure.status) from None
     return 0
 
 
-def _print(cluster: Cluster, values: Values, matches: Matches, time: int) -> None:
-    hides = values.has("exclude-internal-topics")
+def _print_offsets(cluster: Cluster, values: Values, matches: PartitionFilter, time: int) -> None:
+    hides_internal = values.has("exclude-internal-topics")
     partitions = [
         (topic.name, partition.partition_index)
         for topic in cluster.metadata().topics
-        if topic.name and not (hides and topic.name in INTERNAL_TOPICS)
+        if topic.name and not (hides_internal and topic.name in INTERNAL_TOPICS)
         for partition in topic.partitions
         if matches(topic.name, partition.partition_index)
     ]
     if not partitions:
         raise ToolError("Could not match any topic-partitions with the specified filters")
-    found = list_offsets(cluster, dict.fromkeys(partitions, time))
-    for topic, partition in sorted(partitions, key=_by_text):
-        place = found[topic, partition]
-        if isinstance(place.error, ApiError):
-            reason = place.error.described
+    results = list_offsets(cluster, dict.fromkeys(partitions, time))
+    for topic, partition in sorted(partitions, key=_sort_key):
+        result = results[topic, partition]
+        if isinstance(result.error, ApiError):
+            reason = result.error.described
             err(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {reason}")
-        elif place.offset != _UNKNOWN_OFFSET:
-            out(f"{topic}:{partition}:{place.offset}")
+        elif result.offset != _UNKNOWN_OFFSET:
+            out(f"{topic}:{partition}:{result.offset}")
 
 
-def _by_text(partition: TopicPartition) -> str:
+def _sort_key(partition: TopicPartition) -> str:
     return f"{partition[0]}-{partition[1]}"
 
 
-def _time(text: str) -> int:
-    if text in _TIMES:
-        return _TIMES[text]
+def _parse_time(text: str) -> int:
+    if text in _SPECIAL_TIMES:
+        return _SPECIAL_TIMES[text]
     try:
         return to_long(text)
     except ValueError:
@@ -92,19 +92,19 @@ def _time(text: str) -> int:
         ) from None
 
 
-def _matcher(values: Values) -> Matches:
+def _parse_filters(values: Values) -> PartitionFilter:
     rules = values.text("topic-partitions")
     if rules is None:
         is_topic = topic_filter(values.text("topic") or ".*")
-        numbers = _numbers(values.text("partitions") or "")
+        numbers = _parse_partitions(values.text("partitions") or "")
         return lambda topic, partition: is_topic(topic) and (not numbers or partition in numbers)
     if values.has("topic") or values.has("partitions"):
         raise ToolError("--topic-partitions cannot be used with --topic or --partitions")
-    parsed = [_rule(rule) for rule in rules.split(",")]
+    parsed = [_parse_rule(rule) for rule in rules.split(",")]
     return lambda topic, partition: any(rule(topic, partition) for rule in parsed)
 
 
-def _numbers(text: str) -> set[int]:
+def _parse_partitions(text: str) -> set[int]:
     try:
         return {to_long(number) for number in text.split(",") if number}
     except ValueError:
@@ -113,8 +113,8 @@ def _numbers(text: str) -> set[int]:
         ) from None
 
 
-def _rule(text: str) -> Matches:
-    match = _RULE.fullmatch(text)
+def _parse_rule(text: str) -> PartitionFilter:
+    match = _RULE_PATTERN.fullmatch(text)
     if match is None:
         raise ToolError(f"Invalid rule specification: {text}")
     is_topic = topic_filter(match[1] or ".*")

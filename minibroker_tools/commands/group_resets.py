@@ -14,15 +14,15 @@ from minibroker_tools.client.offsets import (
     LATEST,
     TopicPartition,
     commit_offsets,
-    committed_offsets,
-    offsets_at,
+    fetch_committed_offsets,
+    list_offsets_at,
 )
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Values
-from minibroker_tools.output import log, out, row
+from minibroker_tools.output import format_row, log, out
 
 _LOGGER: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-EXECUTION: Final = "java.util.concurrent.ExecutionException: "
+EXECUTION_PREFIX: Final = "java.util.concurrent.ExecutionException: "
 _WIDTHS: Final = (30, 30, 10, 15)
 _NO_SCENARIO: Final = (
     "Option '[reset-offsets]' requires one of the following scenarios: [[to-offset], [shift-by], [to-datetime], "
@@ -46,9 +46,9 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
         ToolError: The plan is invalid, or a broker refused a request.
         UsageError: The scope or the scenario of the reset is missing or invalid.
     """
-    plan = _plan(values)
+    plan = _load_plan(values)
     single = len(values.all("group")) == 1
-    moved: dict[str, Offsets] = {}
+    new_offsets: dict[str, Offsets] = {}
     for group in groups:
         state = describe_group(cluster, group).state
         if state not in {"Empty", DEAD}:
@@ -56,25 +56,25 @@ def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
                 f"\nError: Assignments can only be reset if the group '{group}' is inactive, but the current state is "
                 f"{state}."
             )
-            moved[group] = {}
+            new_offsets[group] = {}
             continue
         try:
-            moved[group] = _new_offsets(cluster, values, group, plan)
+            new_offsets[group] = _new_offsets(cluster, values, group, plan)
             if values.has("execute"):
-                _commit(cluster, group, moved[group])
+                _commit(cluster, group, new_offsets[group])
         except ApiError as error:
-            raise ToolError(EXECUTION + error.described) from None
+            raise ToolError(EXECUTION_PREFIX + error.described) from None
     if values.has("export"):
-        for group, offsets in moved.items():
+        for group, offsets in new_offsets.items():
             for (topic, index), offset in sorted(offsets.items()):
                 out(",".join([*[group] * (not single), topic, str(index), str(offset)]))
         out()
         return
-    if moved:
-        out("\n" + row(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), _WIDTHS))
-    for group, offsets in moved.items():
+    if new_offsets:
+        out("\n" + format_row(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), _WIDTHS))
+    for group, offsets in new_offsets.items():
         for (topic, index), offset in sorted(offsets.items()):
-            out(row((group, topic, index, offset), _WIDTHS))
+            out(format_row((group, topic, index, offset), _WIDTHS))
 
 
 def _commit(cluster: Cluster, group: str, offsets: Offsets) -> None:
@@ -88,47 +88,47 @@ def _new_offsets(cluster: Cluster, values: Values, group: str, plan: Mapping[str
     if plan is not None:
         if group not in plan:
             out(f"\nError: No reset plan for group {group} found")
-        return _within_range(cluster, plan.get(group, {}))
+        return _clamp_offsets(cluster, plan.get(group, {}))
     if values.has("all-topics"):
-        partitions = sorted(committed_offsets(cluster, group))
+        partitions = sorted(fetch_committed_offsets(cluster, group))
     elif values.has("topic"):
-        partitions = partitions_of(cluster, values.all("topic"))
+        partitions = find_partitions(cluster, values.all("topic"))
     else:
         raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
-    scenario = next((name for name in _MOVES if values.has(name)), None)
+    scenario = next((name for name in _SCENARIOS if values.has(name)), None)
     if scenario is None:
         raise UsageError(_NO_SCENARIO)
-    return _MOVES[scenario](cluster, values, group, partitions)
+    return _SCENARIOS[scenario](cluster, values, group, partitions)
 
 
 def _to_offset(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    return _within_range(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
+    return _clamp_offsets(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
 
 
 def _shift_by(cluster: Cluster, values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    moved = _shifted(partitions, committed_offsets(cluster, group), values.number("shift-by", 0))
-    return _within_range(cluster, moved)
+    moved = _shift(partitions, fetch_committed_offsets(cluster, group), values.number("shift-by", 0))
+    return _clamp_offsets(cluster, moved)
 
 
 def _to_datetime(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    return _from_time(cluster, partitions, milliseconds_of(values.text("to-datetime") or ""))
+    return _offsets_from_time(cluster, partitions, parse_datetime_ms(values.text("to-datetime") or ""))
 
 
 def _by_duration(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    ago = duration_ms(values.text("by-duration") or "")
-    return _from_time(cluster, partitions, time.time_ns() // 1_000_000 - ago)
+    ago = parse_duration_ms(values.text("by-duration") or "")
+    return _offsets_from_time(cluster, partitions, time.time_ns() // 1_000_000 - ago)
 
 
 def _to_current(cluster: Cluster, _values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
-    committed = committed_offsets(cluster, group)
-    ends = offsets_at(cluster, [each for each in partitions if each not in committed], LATEST)
-    return {each: committed[each] if each in committed else ends[each] for each in partitions}
+    committed = fetch_committed_offsets(cluster, group)
+    ends = list_offsets_at(cluster, [partition for partition in partitions if partition not in committed], LATEST)
+    return {partition: committed[partition] if partition in committed else ends[partition] for partition in partitions}
 
 
-_MOVES: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]], Offsets]]] = {
+_SCENARIOS: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]], Offsets]]] = {
     "to-offset": _to_offset,
-    "to-earliest": lambda cluster, _values, _group, partitions: offsets_at(cluster, partitions, EARLIEST),
-    "to-latest": lambda cluster, _values, _group, partitions: offsets_at(cluster, partitions, LATEST),
+    "to-earliest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, EARLIEST),
+    "to-latest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, LATEST),
     "shift-by": _shift_by,
     "to-datetime": _to_datetime,
     "by-duration": _by_duration,
@@ -136,7 +136,7 @@ _MOVES: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]
 }
 
 
-def _shifted(partitions: Sequence[TopicPartition], committed: Offsets, by: int) -> Offsets:
+def _shift(partitions: Sequence[TopicPartition], committed: Offsets, by: int) -> Offsets:
     for topic, index in partitions:
         if (topic, index) not in committed:
             raise UsageError(
@@ -145,30 +145,30 @@ def _shifted(partitions: Sequence[TopicPartition], committed: Offsets, by: int) 
     return {partition: committed[partition] + by for partition in partitions}
 
 
-def _from_time(cluster: Cluster, partitions: Sequence[TopicPartition], timestamp: int) -> Offsets:
-    found = offsets_at(cluster, partitions, timestamp)
-    without = [partition for partition, offset in found.items() if offset < 0]
-    for topic, index in without:
+def _offsets_from_time(cluster: Cluster, partitions: Sequence[TopicPartition], timestamp: int) -> Offsets:
+    offsets = list_offsets_at(cluster, partitions, timestamp)
+    empty = [partition for partition, offset in offsets.items() if offset < 0]
+    for topic, index in empty:
         out(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
-    return {**found, **offsets_at(cluster, without, LATEST)}
+    return {**offsets, **list_offsets_at(cluster, empty, LATEST)}
 
 
-def _within_range(cluster: Cluster, asked: Offsets) -> Offsets:
-    starts, ends = (offsets_at(cluster, asked, at) for at in (EARLIEST, LATEST))
-    for (topic, index), offset in asked.items():
+def _clamp_offsets(cluster: Cluster, offsets: Offsets) -> Offsets:
+    starts, ends = (list_offsets_at(cluster, offsets, bound_time) for bound_time in (EARLIEST, LATEST))
+    for (topic, index), offset in offsets.items():
         start, end = starts[topic, index], ends[topic, index]
         if not start <= offset <= end:
-            bound, place = ("higher than latest", end) if offset > end else ("lower than earliest", start)
+            bound, nearest = ("higher than latest", end) if offset > end else ("lower than earliest", start)
             log(
                 "WARN",
                 f"New offset ({offset}) is {bound} offset for topic partition {topic}-{index}. Value will be set to "
-                f"{place}",
+                f"{nearest}",
                 _LOGGER,
             )
-    return {each: min(max(offset, starts[each]), ends[each]) for each, offset in asked.items()}
+    return {partition: min(max(offset, starts[partition]), ends[partition]) for partition, offset in offsets.items()}
 
 
-def milliseconds_of(text: str) -> int:
+def parse_datetime_ms(text: str) -> int:
     """Parse a `--to-datetime` date and return the milliseconds since 1970. The default time zone is UTC.
 
     Raises:
@@ -196,7 +196,7 @@ def milliseconds_of(text: str) -> int:
     raise ToolError(f'java.text.ParseException: Unparseable date: "{full}"')
 
 
-def duration_ms(text: str) -> int:
+def parse_duration_ms(text: str) -> int:
     """Parse a duration such as P1DT2H and return it in milliseconds.
 
     Raises:
@@ -209,7 +209,7 @@ def duration_ms(text: str) -> int:
     return round(seconds * 1000) * (-1 if match["sign"] == "-" else 1)
 
 
-def _plan(values: Values) -> dict[str, Offsets] | None:
+def _load_plan(values: Values) -> dict[str, Offsets] | None:
     """Return the offsets in the `--from-file` file by group, or None without the option.
 
     Raises:
@@ -259,7 +259,7 @@ def split_topics(arguments: Sequence[str]) -> tuple[list[TopicPartition], list[s
     return partitions, topics
 
 
-def partitions_of(cluster: Cluster, arguments: Sequence[str]) -> list[TopicPartition]:
+def find_partitions(cluster: Cluster, arguments: Sequence[str]) -> list[TopicPartition]:
     """Return the partitions given by the arguments. A topic without partitions stands for all its partitions.
 
     Raises:
@@ -267,6 +267,8 @@ def partitions_of(cluster: Cluster, arguments: Sequence[str]) -> list[TopicParti
         UsageError: An argument is invalid.
     """
     partitions, topics = split_topics(arguments)
-    found = cluster.topics(topics) if topics else []
-    partitions += [(topic.name or "", each.partition_index) for topic in found for each in topic.partitions]
+    topic_metadata = cluster.topics(topics) if topics else []
+    partitions += [
+        (topic.name or "", partition.partition_index) for topic in topic_metadata for partition in topic.partitions
+    ]
     return list(dict.fromkeys(sorted(partitions)))

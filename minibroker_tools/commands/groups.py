@@ -8,7 +8,7 @@ from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out, row
+from minibroker_tools.output import format_row, out
 
 _DESCRIPTION: Final = "This tool helps to list groups of all types."
 _TYPES: Final = {"consumer": "Consumer", "classic": "Classic", "share": "Share", "streams": "Streams"}
@@ -18,33 +18,33 @@ _PATIENCE_S: Final = 30.0
 _WIDTH: Final = 20
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-groups."""
-    known = Options(tool, _DESCRIPTION)
-    add_connection(known)
-    known.flag("list", help="list the groups")
-    known.value("group-type", help=f"only groups of a type: {', '.join(_TYPES)}", metavar="TYPE")
-    known.value("protocol", help="only groups of a protocol type")
-    known.flag("consumer", help="only consumer groups of all kinds")
-    known.flag("share", help="only share groups")
-    known.flag("streams", help="only streams groups")
-    return known
+    options = Options(tool, _DESCRIPTION)
+    add_connection(options)
+    options.flag("list", help="list the groups")
+    options.value("group-type", help=f"only groups of a type: {', '.join(_TYPES)}", metavar="TYPE")
+    options.value("protocol", help="only groups of a protocol type")
+    options.flag("consumer", help="only consumer groups of all kinds")
+    options.flag("share", help="only share groups")
+    options.flag("streams", help="only streams groups")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """List the groups."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     _check(values)
     has_timeout = "default.api.timeout.ms" in load_properties(values.text("command-config"))
     try:
         with cluster_of(values, timeout=None if has_timeout else _PATIENCE_S) as cluster:
-            found = list_groups(cluster)
+            listings = list_groups(cluster)
     except UsageError:
         raise
     except ToolError as failure:
         out(f"Error while executing groups command : {failure.message}")
         return 1
-    _print(sorted(each for each in found if _is_shown(each, values)))
+    _print_groups(sorted(listing for listing in listings if _matches_filters(listing, values)))
     return 0
 
 
@@ -60,7 +60,7 @@ def _check(values: Values) -> None:
         values.exclude(name, *(other for other in _FILTERS if other != name), "group-type", "protocol")
 
 
-def _is_shown(group: Listing, values: Values) -> bool:
+def _matches_filters(group: Listing, values: Values) -> bool:
     kind, protocol = group.type.lower(), group.protocol_type
     if values.has("group-type") or values.has("protocol"):
         expected = values.text("group-type")
@@ -70,9 +70,11 @@ def _is_shown(group: Listing, values: Values) -> bool:
     return not any(values.has(name) and kind != name for name in ("share", "streams"))
 
 
-def _print(groups: Sequence[Listing]) -> None:
-    lines = [(each.group, _TYPES.get(each.type.lower(), each.type), each.protocol_type) for each in groups]
+def _print_groups(groups: Sequence[Listing]) -> None:
+    lines = [
+        (listing.group, _TYPES.get(listing.type.lower(), listing.type), listing.protocol_type) for listing in groups
+    ]
     width = max([_WIDTH, *(len(cell) for line in lines for cell in line)])
-    out(row(("GROUP", "TYPE", "PROTOCOL"), [width] * 3))
+    out(format_row(("GROUP", "TYPE", "PROTOCOL"), [width] * 3))
     for line in lines:
-        out(row(line, [width] * 3) + " ")
+        out(format_row(line, [width] * 3) + " ")

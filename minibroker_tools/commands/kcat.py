@@ -59,16 +59,16 @@ _VALUES: Final = {
 }
 _UNSUPPORTED: Final = ("s", "r")
 _MODES: Final = ("L", "P", "C", "Q", "G")
-_SILENT: Final = (
+_NO_METADATA_ERROR: Final = (
     "% ERROR: Failed to acquire metadata: Local: Broker transport failure (Are the brokers reachable? Also try "
     "increasing the metadata timeout with -m <timeout>?)"
 )
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|(.))")
-_PORT: Final = 9092
+_DEFAULT_PORT: Final = 9092
 
 
-class Given:
+class KcatOptions:
     """The parsed options of a command line."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], words: Sequence[str]) -> None:
@@ -78,11 +78,11 @@ class Given:
 
     def has(self, name: str) -> bool:
         """Return whether the option is on the command line."""
-        return any(each == name for each, _ in self._pairs)
+        return any(option == name for option, _ in self._pairs)
 
     def all(self, name: str) -> list[str]:
         """Return all values of an option."""
-        return [value for each, value in self._pairs if each == name]
+        return [value for option, value in self._pairs if option == name]
 
     def text(self, name: str) -> str | None:
         """Return the last value of an option, or None without it."""
@@ -103,7 +103,7 @@ class Given:
     def delimiter(self, name: str, default: str | None) -> str | None:
         """Return the last value of an option with escape sequences replaced, or `default` without it."""
         value = self.text(name)
-        return default if value is None else unescaped(value)
+        return default if value is None else unescape(value)
 
     @property
     def is_quiet(self) -> bool:
@@ -111,12 +111,12 @@ class Given:
         return self.has("q")
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kcat for its help text."""
-    known = Options(tool, "List, produce, consume and query with -L, -P, -C, -G and -Q.")
+    options = Options(tool, "List, produce, consume and query with -L, -P, -C, -G and -Q.")
     for name, text in {**_FLAGS, **_VALUES}.items():
-        known.flag(name, help=text.replace("%", "%%"))
-    return known
+        options.flag(name, help=text.replace("%", "%%"))
+    return options
 
 
 def run(_known: Options, arguments: Sequence[str]) -> int:
@@ -129,78 +129,78 @@ def run(_known: Options, arguments: Sequence[str]) -> int:
         needs = "requires" in error.msg
         reason = f"Option {error.opt} requires an argument" if needs else f"{error.opt} is not a recognized option"
         raise ToolError(reason) from None
-    given = Given(pairs, words)
-    if given.has("h"):
+    options = KcatOptions(pairs, words)
+    if options.has("h"):
         raise UsageError("kcat lists, produces, consumes and queries")
-    if given.has("V"):
+    if options.has("V"):
         out("kcat - Apache Kafka producer and consumer tool\nVersion 1.7.1 (minibroker-tools, JSON)")
         return 0
     for name in _UNSUPPORTED:
-        if given.has(name):
-            raise ToolError(f"% ERROR: -{name} {given.text(name)}: this kcat lacks support for that")
-    if given.has("d") and not given.is_quiet:
-        sys.stderr.write(f"% -d {given.text('d')}: this kcat has no debug output\n")
-    properties = kafka_properties(given.text("F") or os.environ.get("KCAT_CONFIG"), given.all("X"))
-    servers = given.text("b") or bootstrap_of(properties)
+        if options.has(name):
+            raise ToolError(f"% ERROR: -{name} {options.text(name)}: this kcat lacks support for that")
+    if options.has("d") and not options.is_quiet:
+        sys.stderr.write(f"% -d {options.text('d')}: this kcat has no debug output\n")
+    properties = kafka_properties(options.text("F") or os.environ.get("KCAT_CONFIG"), options.all("X"))
+    servers = options.text("b") or bootstrap_servers(properties)
     if servers is None:
         raise UsageError("% ERROR: -b <broker,..> missing")
-    mode = _mode(given)
-    patience = given.number("m", 5)
-    settings = Settings(_with_ports(servers), {"client.id": "rdkafka", **properties})
+    mode = _select_mode(options)
+    timeout = options.number("m", 5)
+    settings = Settings(_add_ports(servers), {"client.id": "rdkafka", **properties})
     try:
-        with Cluster(settings, timeout=patience) as cluster:
-            return _work(mode)(cluster, given)
+        with Cluster(settings, timeout=timeout) as cluster:
+            return _mode_function(mode)(cluster, options)
     except UnreachableError as error:
-        raise ToolError(f"{_SILENT}\n% {error.message}") from None
+        raise ToolError(f"{_NO_METADATA_ERROR}\n% {error.message}") from None
 
 
-def _mode(given: Given) -> str:
-    mode = next((name for name in _MODES if given.has(name)), None)
+def _select_mode(options: KcatOptions) -> str:
+    mode = next((name for name in _MODES if options.has(name)), None)
     if mode is None:
         mode = "C" if sys.stdin.isatty() else "P"
-        if not given.is_quiet:
+        if not options.is_quiet:
             name = "Consumer" if mode == "C" else "Producer"
             sys.stderr.write(f"% Auto-selecting {name} mode (use -P or -C to override)\n")
-    if mode in {"P", "C"} and given.text("t") is None:
+    if mode in {"P", "C"} and options.text("t") is None:
         raise UsageError("% ERROR: -t <topic> missing")
-    if mode == "G" and not given.words:
+    if mode == "G" and not options.words:
         raise UsageError("% ERROR: -G takes the topics to subscribe to")
     return mode
 
 
-def _work(mode: str) -> Callable[[Cluster, Given], int]:
+def _mode_function(mode: str) -> Callable[[Cluster, KcatOptions], int]:
     if mode == "P":
         return kcat_producer.produce
     if mode in {"C", "G"}:
         return kcat_consumer.consume
-    return _list if mode == "L" else _query
+    return _list_metadata if mode == "L" else _query_offsets
 
 
-def _with_ports(servers: str) -> str:
+def _add_ports(servers: str) -> str:
     """Add Kafka's default port to the addresses that have none."""
     entries = (entry.strip() for entry in servers.split(",") if entry.strip())
-    return ",".join(entry if re.search(r":\d+$", entry) else f"{entry}:{_PORT}" for entry in entries)
+    return ",".join(entry if re.search(r":\d+$", entry) else f"{entry}:{_DEFAULT_PORT}" for entry in entries)
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     r"""Replace the escape sequences \n, \r, \t, \\ and \xNN."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPES.get(found[2], found[2]), text)
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2]), text)
 
 
-def error_of(topic: str, error: ApiError) -> ToolError:
+def topic_error(topic: str, error: ApiError) -> ToolError:
     """Return a topic's error in kcat's wording."""
     text = error.code.name.replace("_", " ").capitalize()
     return ToolError(f"% ERROR: Topic {topic} error: Broker: {text}")
 
 
-def _list(cluster: Cluster, given: Given) -> int:
-    topic = given.text("t")
+def _list_metadata(cluster: Cluster, options: KcatOptions) -> int:
+    topic = options.text("t")
     metadata = cluster.metadata(None if topic is None else [topic])
     source = cluster.any()
-    own = next((each for each in cluster.brokers() if (each.host, each.port) == source.address), None)
-    node, name = ("-1", "bootstrap") if own is None else (str(own.node_id), str(own.node_id))
+    ids = [str(broker.node_id) for broker in cluster.brokers() if (broker.host, broker.port) == source.address]
+    node, name = (ids[0], ids[0]) if ids else ("-1", "bootstrap")
     origin = f"{source}/{name}"
-    if given.has("J"):
+    if options.has("J"):
         write(_metadata_json(metadata, int(node), origin, topic))  # kcat writes no newline here.
         return 0
     out(f"Metadata for {topic or 'all topics'} (from broker {node}: {origin}):")
@@ -209,10 +209,10 @@ def _list(cluster: Cluster, given: Given) -> int:
         role = " (controller)" if broker.node_id == metadata.controller_id else ""
         out(f"  broker {broker.node_id} at {broker.host}:{broker.port}{role}")
     out(f" {len(metadata.topics)} topics:")
-    for each in metadata.topics:
-        failed = f" {error_of(each.name or '', ApiError(each.error_code)).message[2:]}" if each.error_code else ""
-        out(f'  topic "{each.name}" with {len(each.partitions)} partitions:{failed}')
-        for partition in sorted(each.partitions, key=lambda found: found.partition_index):
+    for info in metadata.topics:
+        failed = f" {topic_error(info.name or '', ApiError(info.error_code)).message[2:]}" if info.error_code else ""
+        out(f'  topic "{info.name}" with {len(info.partitions)} partitions:{failed}')
+        for partition in sorted(info.partitions, key=lambda partition: partition.partition_index):
             replicas = ",".join(map(str, partition.replica_nodes))
             isrs = ",".join(map(str, partition.isr_nodes))
             out(
@@ -229,10 +229,10 @@ def _metadata_json(metadata: MetadataResponse, node: int, origin: str, topic: st
             "originating_broker": {"id": node, "name": origin},
             "query": {"topic": topic or "*"},
             "controllerid": metadata.controller_id,
-            "brokers": [{"id": each.node_id, "name": f"{each.host}:{each.port}"} for each in metadata.brokers],
+            "brokers": [{"id": node.node_id, "name": f"{node.host}:{node.port}"} for node in metadata.brokers],
             "topics": [
                 {
-                    "topic": each.name,
+                    "topic": info.name,
                     "partitions": [
                         {
                             "partition": partition.partition_index,
@@ -240,34 +240,34 @@ def _metadata_json(metadata: MetadataResponse, node: int, origin: str, topic: st
                             "replicas": [{"id": node_id} for node_id in partition.replica_nodes],
                             "isrs": [{"id": node_id} for node_id in partition.isr_nodes],
                         }
-                        for partition in sorted(each.partitions, key=lambda found: found.partition_index)
+                        for partition in sorted(info.partitions, key=lambda partition: partition.partition_index)
                     ],
                 }
-                for each in metadata.topics
+                for info in metadata.topics
             ],
         }
     )
 
 
-def _query(cluster: Cluster, given: Given) -> int:
-    places: dict[tuple[str, int], int] = {}
-    for text in given.all("t"):
+def _query_offsets(cluster: Cluster, options: KcatOptions) -> int:
+    timestamps: dict[tuple[str, int], int] = {}
+    for text in options.all("t"):
         topic, *numbers = text.split(":")
         try:
             partition, timestamp = map(int, numbers)
         except ValueError:
             raise ToolError('% ERROR: -t: expected "topic:partition:offset_or_timestamp"') from None
-        places[topic, partition] = timestamp
-    if not places:
+        timestamps[topic, partition] = timestamp
+    if not timestamps:
         raise UsageError('% ERROR: -t: expected "topic:partition:offset_or_timestamp"')
-    for (topic, partition), found in sorted(list_offsets(cluster, places).items()):
-        if found.error is not None:
-            raise error_of(topic, found.error)
-        out(f"{topic} [{partition}] offset {found.offset}")
+    for (topic, partition), result in sorted(list_offsets(cluster, timestamps).items()):
+        if result.error is not None:
+            raise topic_error(topic, result.error)
+        out(f"{topic} [{partition}] offset {result.offset}")
     return 0
 
 
-_SAME: Final = {
+_KAFKA_NAMES: Final = {
     "sasl.mechanisms": "sasl.mechanism",
     "topic.auto.offset.reset": "auto.offset.reset",
     "request.required.acks": "acks",
@@ -276,11 +276,9 @@ _SAME: Final = {
     "compression.codec": "compression.type",
 }
 """The property of Kafka's clients for each librdkafka property with another name."""
-_MODULES: Final = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-}
-_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-NAMES: Final = frozenset(
+_LOGIN_MODULES: Final = {"PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule"}
+_SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+LIBRDKAFKA_PROPERTIES: Final = frozenset(
     """
 acks allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
 auto.commit.enable auto.commit.interval.ms auto.offset.reset batch.num.messages batch.size bootstrap.servers
@@ -324,34 +322,34 @@ def kafka_properties(path: str | None, pairs: Sequence[str]) -> dict[str, str]:
     Raises:
         ToolError: A property is malformed or unknown, or a file cannot be read.
     """
-    given = load_properties(path)
+    librdkafka_properties = load_properties(path)
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise ToolError(f'% ERROR: -X {pair}: Expected "-X property=value"')
-        given[key] = value
-    for key in given:
-        if key.removeprefix("topic.") not in NAMES:
+        librdkafka_properties[key] = value
+    for key in librdkafka_properties:
+        if key.removeprefix("topic.") not in LIBRDKAFKA_PROPERTIES:
             raise ToolError(f'% ERROR: No such configuration property: "{key}"')
-    found = {_SAME.get(key, key): value for key, value in given.items()}
-    _add_login(found)
-    _add_certificates(found)
-    if found.get("ssl.endpoint.identification.algorithm") == "none":
-        found["ssl.endpoint.identification.algorithm"] = ""
-    return found
+    properties = {_KAFKA_NAMES.get(key, key): value for key, value in librdkafka_properties.items()}
+    _add_login(properties)
+    _add_certificates(properties)
+    if properties.get("ssl.endpoint.identification.algorithm") == "none":
+        properties["ssl.endpoint.identification.algorithm"] = ""
+    return properties
 
 
-def bootstrap_of(properties: Mapping[str, str]) -> str | None:
+def bootstrap_servers(properties: Mapping[str, str]) -> str | None:
     """Return the bootstrap servers in the properties, or None."""
     return properties.get("bootstrap.servers") or properties.get("metadata.broker.list")
 
 
-def _add_login(found: dict[str, str]) -> None:
-    user, password = found.get("sasl.username"), found.get("sasl.password")
+def _add_login(properties: dict[str, str]) -> None:
+    user, password = properties.get("sasl.username"), properties.get("sasl.password")
     if user is None:
         return
-    module = _MODULES.get(found.get("sasl.mechanism", "").upper(), _SCRAM)
-    found["sasl.jaas.config"] = f"{module} required username={_quoted(user)} password={_quoted(password or '')};"
+    module = _LOGIN_MODULES.get(properties.get("sasl.mechanism", "").upper(), _SCRAM_MODULE)
+    properties["sasl.jaas.config"] = f"{module} required username={_quoted(user)} password={_quoted(password or '')};"
 
 
 def _quoted(text: str) -> str:
@@ -359,16 +357,16 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _add_certificates(found: dict[str, str]) -> None:
-    authority = found.get("ssl.ca.location")
+def _add_certificates(properties: dict[str, str]) -> None:
+    authority = properties.get("ssl.ca.location")
     if authority is not None:
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    certificate, key = found.get("ssl.certificate.location"), found.get("ssl.key.location")
+        properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    certificate, key = properties.get("ssl.certificate.location"), properties.get("ssl.key.location")
     if certificate is not None and key is not None:
-        found |= {"ssl.keystore.key": _text(key), "ssl.keystore.certificate.chain": _text(certificate)}
+        properties |= {"ssl.keystore.key": _read_text(key), "ssl.keystore.certificate.chain": _read_text(certificate)}
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         with open(path, encoding="ascii") as file:
             return file.read()

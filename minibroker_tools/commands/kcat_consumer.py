@@ -11,139 +11,154 @@ from typing import Any, Final
 from minibroker_protocol.records.header import TimestampType
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.membership import Consumer
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, list_offsets, offsets_at
+from minibroker_tools.client.offsets import (
+    EARLIEST,
+    LATEST,
+    TopicPartition,
+    find_leaders,
+    list_offsets,
+    list_offsets_at,
+)
 from minibroker_tools.client.reader import Reader, Received
-from minibroker_tools.commands.common import ending_with_sigterm
-from minibroker_tools.commands.kcat import Given, error_of, unescaped
+from minibroker_tools.commands.common import sigterm_as_interrupt
+from minibroker_tools.commands.kcat import KcatOptions, topic_error, unescape
 from minibroker_tools.failures import ApiError, ToolError
 
 _POLL_S: Final = 0.5
 _TOKEN: Final = re.compile(r"%(.)")
-_NAMED: Final = {"beginning": EARLIEST, "earliest": EARLIEST, "end": LATEST, "latest": LATEST}
+_NAMED_OFFSETS: Final = {"beginning": EARLIEST, "earliest": EARLIEST, "end": LATEST, "latest": LATEST}
 
 Format = Callable[[Received], bytes]
 
 
-def consume(cluster: Cluster, given: Given) -> int:
+def consume(cluster: Cluster, options: KcatOptions) -> int:
     """Print records until the count is reached, the end with -e, or a signal.
 
     SIGTERM leaves the group in the same way as Ctrl-C.
     """
-    with suppress(KeyboardInterrupt), ending_with_sigterm():
-        return _subscribed(cluster, given) if given.has("G") else _assigned(cluster, given)
+    with suppress(KeyboardInterrupt), sigterm_as_interrupt():
+        return _consume_group(cluster, options) if options.has("G") else _consume_partitions(cluster, options)
     return 0
 
 
-def _subscribed(cluster: Cluster, given: Given) -> int:
-    topics = set(given.words)
-    properties = {**cluster.settings.properties, "group.id": given.text("G") or ""}
+def _consume_group(cluster: Cluster, options: KcatOptions) -> int:
+    topics = set(options.words)
+    properties = {**cluster.settings.properties, "group.id": options.text("G") or ""}
     consumer = Consumer(cluster, None, topics.__contains__, properties)
-    write = _writer(given, {})
-    count, most = 0, _most(given)
+    write = _make_writer(options, {})
+    count, limit = 0, _record_limit(options)
     reached: set[TopicPartition] = set()
     try:
-        while count != most:
+        while count != limit:
             received = consumer.poll(_POLL_S)
             for record in received:
                 write(record)
-                consumer.taken[record.topic, record.partition] = record.record.offset + 1
+                consumer.next_offsets[record.topic, record.partition] = record.record.offset + 1
                 count += 1
-                if count == most:
+                if count == limit:
                     break
             sys.stdout.flush()
-            if not received and count != most:
+            if not received and count != limit:
                 reached.intersection_update(consumer.reader.positions)  # The group may have assigned other partitions.
-                _note_ends(cluster, consumer.reader, reached, given, {})
-                if given.has("e") and reached and len(reached) == len(consumer.reader.positions):
+                _report_ends(cluster, consumer.reader, reached, options, {})
+                if options.has("e") and reached and len(reached) == len(consumer.reader.positions):
                     break
     finally:
         consumer.close()
     return 0
 
 
-def _assigned(cluster: Cluster, given: Given) -> int:
-    topic = given.text("t") or ""
-    partitions = _partitions(cluster, topic, given)
-    starts, stops = _places(cluster, partitions, given)
+def _consume_partitions(cluster: Cluster, options: KcatOptions) -> int:
+    topic = options.text("t") or ""
+    partitions = _select_partitions(cluster, topic, options)
+    starts, stops = _find_offsets(cluster, partitions, options)
     committed = cluster.settings.get("isolation.level", "read_committed") == "read_committed"
     reader = Reader(cluster, reset=cluster.settings.get("auto.offset.reset", "latest"), read_committed=committed)
     reader.assign(starts)
-    write = _writer(given, leaders_of(cluster, partitions))
-    count, most = 0, _most(given)
+    write = _make_writer(options, find_leaders(cluster, partitions))
+    count, limit = 0, _record_limit(options)
     reached: set[TopicPartition] = set()
-    while count != most:
+    while count != limit:
         received = reader.poll(_POLL_S)
         for record in received:
-            place = record.topic, record.partition
-            if place in stops and record.record.offset >= stops[place]:
-                reached.add(place)
+            partition = record.topic, record.partition
+            if partition in stops and record.record.offset >= stops[partition]:
+                reached.add(partition)
                 continue
             write(record)
             count += 1
-            if count == most:
+            if count == limit:
                 return 0
         sys.stdout.flush()
         if not received or stops:
-            _note_ends(cluster, reader, reached, given, stops)
-        if len(reached) == len(partitions) and (given.has("e") or stops):
+            _report_ends(cluster, reader, reached, options, stops)
+        if len(reached) == len(partitions) and (options.has("e") or stops):
             break
     return 0
 
 
-def _most(given: Given) -> int:
+def _record_limit(options: KcatOptions) -> int:
     """Return the number of records to print, or -1 for all. kcat treats 0 and negative counts as all."""
-    count = given.number("c", -1)
+    count = options.number("c", -1)
     return count if count > 0 else -1
 
 
-def _note_ends(
-    cluster: Cluster, reader: Reader, reached: set[TopicPartition], given: Given, stops: dict[TopicPartition, int]
+def _report_ends(
+    cluster: Cluster,
+    reader: Reader,
+    reached: set[TopicPartition],
+    options: KcatOptions,
+    stops: dict[TopicPartition, int],
 ) -> None:
     """Add the partitions that have been read to their end to `reached`, and report each of them."""
     committed = int(cluster.settings.get("isolation.level", "read_committed") == "read_committed")
-    asked = {place: LATEST for place in reader.positions if place not in reached}
-    found = list_offsets(cluster, asked, isolation=committed) if asked else {}
-    for place, end in sorted(found.items()):
-        if end.error is None and reader.positions[place] >= min(end.offset, stops.get(place, end.offset)):
-            reached.add(place)
-            if not given.is_quiet:
-                last = ": exiting" if len(reached) == len(reader.positions) and given.has("e") else ""
-                text = f"% Reached end of topic {place[0]} [{place[1]}] at offset {reader.positions[place]}{last}\n"
-                sys.stderr.write(text)
+    unread = {partition: LATEST for partition in reader.positions if partition not in reached}
+    ends = list_offsets(cluster, unread, isolation=committed) if unread else {}
+    for partition, end in sorted(ends.items()):
+        if end.error is None and reader.positions[partition] >= min(end.offset, stops.get(partition, end.offset)):
+            reached.add(partition)
+            if not options.is_quiet:
+                last = ": exiting" if len(reached) == len(reader.positions) and options.has("e") else ""
+                topic, index = partition
+                position = reader.positions[partition]
+                sys.stderr.write(f"% Reached end of topic {topic} [{index}] at offset {position}{last}\n")
 
 
-def _partitions(cluster: Cluster, topic: str, given: Given) -> list[TopicPartition]:
+def _select_partitions(cluster: Cluster, topic: str, options: KcatOptions) -> list[TopicPartition]:
     try:
-        (found,) = cluster.topics([topic])
+        (topic_metadata,) = cluster.topics([topic])
     except ApiError as error:
-        raise error_of(topic, error) from None
-    numbers = sorted(each.partition_index for each in found.partitions)
-    chosen = given.number("p", -1)
-    if chosen >= 0 and chosen not in numbers:
+        raise topic_error(topic, error) from None
+    numbers = sorted(partition.partition_index for partition in topic_metadata.partitions)
+    only = options.number("p", -1)
+    if only >= 0 and only not in numbers:
         span = f"{numbers[0]}..{numbers[-1]}" if numbers else "none"
-        raise ToolError(f"% ERROR: Topic {topic} (with partitions {span}): partition {chosen} does not exist")
-    return [(topic, number) for number in numbers if chosen in {-1, number}]
+        raise ToolError(f"% ERROR: Topic {topic} (with partitions {span}): partition {only} does not exist")
+    return [(topic, number) for number in numbers if only in {-1, number}]
 
 
-def _places(
-    cluster: Cluster, partitions: list[TopicPartition], given: Given
+def _find_offsets(
+    cluster: Cluster, partitions: list[TopicPartition], options: KcatOptions
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Return the start offset of each partition, and the stop offsets given with e@MS."""
     starts, stops = dict.fromkeys(partitions, EARLIEST), dict[TopicPartition, int]()
-    for text in given.all("o"):
-        if text in _NAMED:
-            starts = dict.fromkeys(partitions, _NAMED[text])
+    for text in options.all("o"):
+        if text in _NAMED_OFFSETS:
+            starts = dict.fromkeys(partitions, _NAMED_OFFSETS[text])
         elif text.startswith(("s@", "e@")):
-            found = _by_time(cluster, partitions, _leading_number(text[2:]))
-            starts, stops = (found, stops) if text.startswith("s") else (starts, found)
+            offsets = _offsets_by_time(cluster, partitions, _leading_number(text[2:]))
+            starts, stops = (offsets, stops) if text.startswith("s") else (starts, offsets)
         elif text == "stored":
             # Stored offsets require a group (-G GROUP TOPIC). The message is kcat's.
             topic, partition = partitions[0]
             reason = "Local: Invalid argument or configuration"
             raise ToolError(f"% ERROR: Failed to start consuming topic {topic} [{partition}]: {reason}")
         elif (number := _leading_number(text)) < 0:
-            first, end = (_offsets(cluster, partitions, at) for at in (EARLIEST, LATEST))
-            starts = {place: max(first[place], end[place] + number) for place in partitions}
+            first, end = (_offsets(cluster, partitions, special_offset) for special_offset in (EARLIEST, LATEST))
+            starts = {
+                topic_partition: max(first[topic_partition], end[topic_partition] + number)
+                for topic_partition in partitions
+            }
         else:
             starts = dict.fromkeys(partitions, number)
     return starts, stops
@@ -155,23 +170,23 @@ def _leading_number(text: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _by_time(cluster: Cluster, partitions: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+def _offsets_by_time(cluster: Cluster, partitions: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
     ends = _offsets(cluster, partitions, LATEST)
-    found = _offsets(cluster, partitions, time_ms)
-    return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
+    offsets = _offsets(cluster, partitions, time_ms)
+    return {partition: offset if offset >= 0 else ends[partition] for partition, offset in offsets.items()}
 
 
 def _offsets(cluster: Cluster, partitions: list[TopicPartition], at: int) -> dict[TopicPartition, int]:
     try:
-        return offsets_at(cluster, partitions, at)
+        return list_offsets_at(cluster, partitions, at)
     except ApiError as error:
-        raise error_of(partitions[0][0], error) from None
+        raise topic_error(partitions[0][0], error) from None
 
 
-def _writer(given: Given, leaders: dict[TopicPartition, int]) -> Callable[[Received], None]:
-    make = _format(given, leaders)
+def _make_writer(options: KcatOptions, leaders: dict[TopicPartition, int]) -> Callable[[Received], None]:
+    make = _make_formatter(options, leaders)
     out = sys.stdout.buffer
-    if not given.has("u"):
+    if not options.has("u"):
         return lambda received: (out.write(make(received)), None)[1]
 
     def write(received: Received) -> None:
@@ -181,35 +196,35 @@ def _writer(given: Given, leaders: dict[TopicPartition, int]) -> Callable[[Recei
     return write
 
 
-def _format(given: Given, leaders: dict[TopicPartition, int]) -> Format:
-    if given.has("J"):
+def _make_formatter(options: KcatOptions, leaders: dict[TopicPartition, int]) -> Format:
+    if options.has("J"):
         return lambda received: (
             record_json(received, leaders.get((received.topic, received.partition), -1)) + "\n"
         ).encode()
-    text = given.text("f")
+    text = options.text("f")
     if text is None:
-        key, end = given.delimiter("K", None), given.delimiter("D", "\n") or ""
+        key, end = options.delimiter("K", None), options.delimiter("D", "\n") or ""
         text = f"%k{key.replace('%', '%%')}%s" if key is not None else "%s"
         text += end.replace("%", "%%")
     else:
-        text = unescaped(text)
-    null = b"NULL" if given.has("Z") else b""
-    unknown = next((found[1] for found in _TOKEN.finditer(text) if found[1] not in "sSRkKtpoTh%"), None)
+        text = unescape(text)
+    null = b"NULL" if options.has("Z") else b""
+    unknown = next((match[1] for match in _TOKEN.finditer(text) if match[1] not in "sSRkKtpoTh%"), None)
     if unknown is not None:
         raise ToolError(f"% ERROR: Unsupported formatter: %{unknown}")
     parts = [part.encode("utf-8", "surrogateescape") for part in re.split(r"%.", text, flags=re.DOTALL)]
-    letters = [found[1] for found in _TOKEN.finditer(text)]
+    letters = [match[1] for match in _TOKEN.finditer(text)]
 
     def make(received: Received) -> bytes:
-        made = [parts[0]]
+        output = [parts[0]]
         for letter, part in zip(letters, parts[1:], strict=True):
-            made += (_shown(letter, received, null), part)
-        return b"".join(made)
+            output += (_format_token(letter, received, null), part)
+        return b"".join(output)
 
     return make
 
 
-def _shown(letter: str, received: Received, null: bytes) -> bytes:
+def _format_token(letter: str, received: Received, null: bytes) -> bytes:
     record = received.record
     if letter in "sk":
         data = record.value if letter == "s" else record.key
@@ -224,8 +239,8 @@ def _shown(letter: str, received: Received, null: bytes) -> bytes:
             for key, value in record.headers
         )
         return b",".join(pairs)
-    plain = {"t": received.topic, "p": received.partition, "o": record.offset, "T": record.timestamp, "%": "%"}
-    return str(plain[letter]).encode()
+    fields = {"t": received.topic, "p": received.partition, "o": record.offset, "T": record.timestamp, "%": "%"}
+    return str(fields[letter]).encode()
 
 
 def record_json(received: Received, broker: int) -> str:

@@ -8,7 +8,7 @@ from minibroker_protocol.messages import reassignments as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import entries_of, named, read_json, twice
+from minibroker_tools.commands.common import find_duplicates, partition_entries, partition_name, read_json
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, error_in
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
@@ -18,34 +18,34 @@ _CHOICES: Final = ("topic", "all-topic-partitions", "path-to-json-file")
 _TIMEOUT_S: Final = 30.0
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-leader-election."""
-    known = Options(
+    options = Options(
         tool,
         "This tool attempts to elect a new leader for a set of topic partitions. The type of elections supported are "
         "preferred replicas and unclean replicas.",
     )
-    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
-    known.value("admin.config", "command-config", help="a file with client properties", metavar="FILE")
-    known.value("path-to-json-file", help="a JSON file with the partitions", metavar="FILE")
-    known.value("topic", help="the topic, with --partition")
-    known.value("partition", help="the partition of --topic", type=int)
-    known.flag("all-topic-partitions", help="all partitions")
-    known.value("election-type", help="preferred or unclean", type=_election_type, metavar="TYPE")
-    return known
+    options.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    options.value("admin.config", "command-config", help="a file with client properties", metavar="FILE")
+    options.value("path-to-json-file", help="a JSON file with the partitions", metavar="FILE")
+    options.value("topic", help="the topic, with --partition")
+    options.value("partition", help="the partition of --topic", type=int)
+    options.flag("all-topic-partitions", help="all partitions")
+    options.value("election-type", help="preferred or unclean", type=_parse_election_type, metavar="TYPE")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Elect leaders. The exit status is 1 if an election fails."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     _check(values)
-    partitions = _partitions(values)
+    partitions = _parse_partitions(values)
     kind: str = values.get("election-type")
     properties = load_properties(values.text("admin.config"))
     timeout = None if "default.api.timeout.ms" in properties else _TIMEOUT_S
     try:
         with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=timeout) as cluster:
-            results = _elect(cluster, _TYPES[kind], partitions)
+            results = _elect_leaders(cluster, _TYPES[kind], partitions)
     except UnreachableError:
         out("Timeout waiting for election results")
         raise
@@ -54,10 +54,10 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             raise ToolError(error.described) from None
         out("Not authorized to perform leader election")
         raise ToolError("Not authorized to perform leader election") from None
-    return _report(kind, results)
+    return _report_results(kind, results)
 
 
-def _election_type(text: str) -> str:
+def _parse_election_type(text: str) -> str:
     if text.upper() not in _TYPES:
         raise ValueError(text)
     return text.upper()
@@ -75,20 +75,20 @@ def _check(values: Values) -> None:
         raise ToolError("Option partition is only allowed if topic is used")
 
 
-def _partitions(values: Values) -> list[TopicPartition] | None:
+def _parse_partitions(values: Values) -> list[TopicPartition] | None:
     """Return the partitions of the command line or of its JSON file, or None for all partitions."""
     path = values.text("path-to-json-file")
     if path is None:
         return [(values.text("topic") or "", values.number("partition", 0))] if values.has("topic") else None
     missing = 'Replica election data is missing "partitions" field'
-    partitions = [partition for partition, _ in entries_of(path, read_json(path), missing)]
-    double = twice(partitions)
-    if double:
-        raise ToolError(f"Replica election data contains duplicate partitions: [{', '.join(double)}]")
+    partitions = [partition for partition, _ in partition_entries(path, read_json(path), missing)]
+    duplicates = find_duplicates(partitions)
+    if duplicates:
+        raise ToolError(f"Replica election data contains duplicate partitions: [{', '.join(duplicates)}]")
     return partitions
 
 
-def _elect(
+def _elect_leaders(
     cluster: Cluster, kind: int, partitions: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, ApiError | None]:
     topics = None
@@ -98,27 +98,30 @@ def _elect(
             by_name.setdefault(topic, []).append(index)
         topics = [api.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_name.items()]
     request = api.ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=int(_TIMEOUT_S * 1000))
-    response: api.ElectLeadersResponse = cluster.ask_until_settled(cluster.controller, request)
+    response: api.ElectLeadersResponse = cluster.ask_with_retries(cluster.controller, request)
     return {
-        (result.topic, each.partition_id): error_in(each)
+        (result.topic, partition.partition_id): error_in(partition)
         for result in response.replica_election_results
-        for each in result.partition_result
+        for partition in result.partition_result
     }
 
 
-def _report(kind: str, results: dict[TopicPartition, ApiError | None]) -> int:
-    elected = [named(partition) for partition, error in results.items() if error is None]
+def _report_results(kind: str, results: dict[TopicPartition, ApiError | None]) -> int:
+    elected = [partition_name(partition) for partition, error in results.items() if error is None]
     failed = {partition: error for partition, error in results.items() if error is not None}
-    needless = [named(partition) for partition, error in failed.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED]
+    unneeded = [
+        partition_name(partition) for partition, error in failed.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED
+    ]
     if elected:
         out(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
-    if needless:
-        out(f"Valid replica already elected for partitions {', '.join(needless)}")
+    if unneeded:
+        out(f"Valid replica already elected for partitions {', '.join(unneeded)}")
     count = 0
     for partition, error in failed.items():
         if error.code is not ErrorCode.ELECTION_NOT_NEEDED:
             count += 1
-            out(f"Error completing leader election ({kind}) for partition: {named(partition)}: {error.described}")
+            name = partition_name(partition)
+            out(f"Error completing leader election ({kind}) for partition: {name}: {error.described}")
     if count:
         raise ToolError(f"{count} replica(s) could not be elected")
     return 0

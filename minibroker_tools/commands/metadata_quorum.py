@@ -34,35 +34,35 @@ _UUID_BYTES: Final = 16
 _UUID_LETTERS: Final = 24
 _TIMEOUT_MS: Final = 30_000
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d+)")
-_IS_IT_ONE: Final = "Is this a valid controller configuration file?"
+_FILE_QUESTION: Final = "Is this a valid controller configuration file?"
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-metadata-quorum."""
-    known = Options(
+    options = Options(
         tool, "The quorum of the controllers: describe --status or --replication, add-controller, remove-controller."
     )
-    add_connection(known, controller=True)
-    known.flag("status", help="with describe: a summary")
-    known.flag("replication", help="with describe: a row for each replica")
-    known.flag("human-readable", help="with --replication: print ages instead of timestamps")
-    known.flag("dry-run", help="with add-controller and remove-controller: change nothing")
-    known.value("controller-id", "i", help="with remove-controller: the controller", type=int)
-    known.value("controller-directory-id", "d", help="with remove-controller: the id of its directory")
-    known.flag("unregister", help="with remove-controller: also unregister the controller")
-    return known
+    add_connection(options, controller=True)
+    options.flag("status", help="with describe: a summary")
+    options.flag("replication", help="with describe: a row for each replica")
+    options.flag("human-readable", help="with --replication: print ages instead of timestamps")
+    options.flag("dry-run", help="with add-controller and remove-controller: change nothing")
+    options.value("controller-id", "i", help="with remove-controller: the controller", type=int)
+    options.value("controller-directory-id", "d", help="with remove-controller: the id of its directory")
+    options.flag("unregister", help="with remove-controller: also unregister the controller")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Describe the quorum, or add or remove a voter."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     _check(values)
     with cluster_of(values) as cluster:
         if values.words[0] != "describe":
             change = add_voter if values.words[0] == "add-controller" else remove_voter
             change(cluster, values)
             return 0
-        response = _quorum(cluster)
+        response = _describe_quorum(cluster)
         if values.has("status"):
             _print_status(cluster, response)
         else:
@@ -81,8 +81,8 @@ def _check(values: Values) -> None:
             "kafka-metadata-quorum: error: one of the arguments --bootstrap-server --bootstrap-controller is required"
         )
     if values.words[:1] == [] or values.words[0] not in _COMMANDS:
-        found = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
-        raise ToolError(f"kafka-metadata-quorum: error: {found} (choose from {', '.join(_COMMANDS)})")
+        problem = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
+        raise ToolError(f"kafka-metadata-quorum: error: {problem} (choose from {', '.join(_COMMANDS)})")
     if values.words[0] == "remove-controller":
         for name, short in (("controller-id", "i"), ("controller-directory-id", "d")):
             if not values.has(name):
@@ -97,9 +97,9 @@ def _check(values: Values) -> None:
         raise ToolError("One of --status or --replication must be specified with describe sub-command")
 
 
-def _quorum(cluster: Cluster) -> api.DescribeQuorumResponse:
-    asked = api.TopicData(topic_name=_TOPIC, partitions=[api.PartitionData(partition_index=0)])
-    response: api.DescribeQuorumResponse = checked(cluster.ask(api.DescribeQuorumRequest(topics=[asked])))
+def _describe_quorum(cluster: Cluster) -> api.DescribeQuorumResponse:
+    topic = api.TopicData(topic_name=_TOPIC, partitions=[api.PartitionData(partition_index=0)])
+    response: api.DescribeQuorumResponse = checked(cluster.ask(api.DescribeQuorumRequest(topics=[topic])))
     checked(response.topics[0].partitions[0])
     return response
 
@@ -107,17 +107,17 @@ def _quorum(cluster: Cluster) -> api.DescribeQuorumResponse:
 def _print_status(cluster: Cluster, response: api.DescribeQuorumResponse) -> None:
     cluster.look()
     quorum = response.topics[0].partitions[0]
-    leader = next((each for each in quorum.current_voters if each.replica_id == quorum.leader_id), None)
+    leader = next((replica for replica in quorum.current_voters if replica.replica_id == quorum.leader_id), None)
     end = 0 if leader is None else leader.log_end_offset
     caught_up = 0 if leader is None else leader.last_caught_up_timestamp
-    slowest = min(quorum.current_voters, key=lambda each: each.log_end_offset, default=leader)
+    slowest = min(quorum.current_voters, key=lambda replica: replica.log_end_offset, default=leader)
     lag = 0 if slowest is None else end - slowest.log_end_offset
     behind = 0
     if slowest is not None and slowest is not leader:
         times = (caught_up, slowest.last_caught_up_timestamp)
         behind = -1 if -1 in times else times[0] - times[1]
     endpoints = {
-        node.node_id: [f'"{each.name}://{each.host}:{each.port}"' for each in node.listeners] for node in response.nodes
+        node.node_id: [f'"{peer.name}://{peer.host}:{peer.port}"' for peer in node.listeners] for node in response.nodes
     }
     rows = {
         "ClusterId": cluster.cluster_id,
@@ -126,45 +126,45 @@ def _print_status(cluster: Cluster, response: api.DescribeQuorumResponse) -> Non
         "HighWatermark": quorum.high_watermark,
         "MaxFollowerLag": lag,
         "MaxFollowerLagTimeMs": behind,
-        "CurrentVoters": _nodes(quorum.current_voters, endpoints),
-        "CurrentObservers": _nodes(quorum.observers, {}),
+        "CurrentVoters": _format_nodes(quorum.current_voters, endpoints),
+        "CurrentObservers": _format_nodes(quorum.observers, {}),
     }
     for name, value in rows.items():
         out(f"{name + ':':<24}{value}")
 
 
-def _nodes(replicas: Sequence[api.ReplicaState], endpoints: Mapping[int, Sequence[str]]) -> str:
+def _format_nodes(replicas: Sequence[api.ReplicaState], endpoints: Mapping[int, Sequence[str]]) -> str:
     def node(replica: api.ReplicaState) -> str:
         directory = bytes(replica.replica_directory_id)
-        written = "null" if directory == _NO_DIRECTORY else f'"{uuid_text(directory)}"'
-        known = endpoints.get(replica.replica_id)
-        where = f', "endpoints": [{", ".join(known)}]' if known else ""
-        return f'{{"id": {replica.replica_id}, "directoryId": {written}{where}}}'
+        directory_id = "null" if directory == _NO_DIRECTORY else f'"{uuid_text(directory)}"'
+        replica_endpoints = endpoints.get(replica.replica_id)
+        endpoints_text = f', "endpoints": [{", ".join(replica_endpoints)}]' if replica_endpoints else ""
+        return f'{{"id": {replica.replica_id}, "directoryId": {directory_id}{endpoints_text}}}'
 
     return f"[{', '.join(map(node, replicas))}]"
 
 
 def _print_replication(quorum: api.PartitionState, *, is_readable: bool) -> None:
-    leaders = [each for each in quorum.current_voters if each.replica_id == quorum.leader_id]
+    leaders = [replica for replica in quorum.current_voters if replica.replica_id == quorum.leader_id]
     end = leaders[0].log_end_offset if leaders else 0
     now = int(time.time() * 1000)
 
     def moment(timestamp: int) -> str:
         return str(timestamp) if timestamp == -1 or not is_readable else f"{now - timestamp} ms ago"
 
-    followers = [each for each in quorum.current_voters if each not in leaders]
+    followers = [replica for replica in quorum.current_voters if replica not in leaders]
     rows = [
         (
-            each.replica_id,
-            uuid_text(bytes(each.replica_directory_id)),
-            each.log_end_offset,
-            end - each.log_end_offset,
-            moment(each.last_fetch_timestamp),
-            moment(each.last_caught_up_timestamp),
+            replica.replica_id,
+            uuid_text(bytes(replica.replica_directory_id)),
+            replica.log_end_offset,
+            end - replica.log_end_offset,
+            moment(replica.last_fetch_timestamp),
+            moment(replica.last_caught_up_timestamp),
             status,
         )
         for replicas, status in ((leaders, "Leader"), (followers, "Follower"), (quorum.observers, "Observer"))
-        for each in replicas
+        for replica in replicas
     ]
     print_table(_HEADER, rows)
 
@@ -182,13 +182,13 @@ def add_voter(cluster: Cluster, values: Values) -> None:
     properties = load_properties(values.text("command-config"))
     controller = _controller_id(properties)
     directory_id = _directory_id(_metadata_directory(properties))
-    listeners = _listeners(properties)
+    listeners = _controller_listeners(properties)
     if not values.has("dry-run"):
         request = AddRaftVoterRequest(
             cluster_id=None,
             timeout_ms=_TIMEOUT_MS,
             voter_id=controller,
-            voter_directory_id=_uuid(directory_id),
+            voter_directory_id=_parse_uuid(directory_id),
             listeners=listeners,
         )
         try:
@@ -196,10 +196,11 @@ def add_voter(cluster: Cluster, values: Values) -> None:
         except ApiError as error:
             raise ToolError(error.described) from None
     endpoints = ", ".join(
-        f"{each.name}://{f'[{each.host}]' if ':' in each.host else each.host}:{each.port}" for each in listeners
+        f"{listener.name}://{f'[{listener.host}]' if ':' in listener.host else listener.host}:{listener.port}"
+        for listener in listeners
     )
-    begin = "DRY RUN of adding" if values.has("dry-run") else "Added"
-    out(f"{begin} controller {controller} with directory id {directory_id} and endpoints: {endpoints}")
+    verb = "DRY RUN of adding" if values.has("dry-run") else "Added"
+    out(f"{verb} controller {controller} with directory id {directory_id} and endpoints: {endpoints}")
 
 
 def remove_voter(cluster: Cluster, values: Values) -> None:
@@ -212,37 +213,37 @@ def remove_voter(cluster: Cluster, values: Values) -> None:
     if controller < 0:
         raise ToolError(f"Invalid negative --controller-id: {controller}")
     try:
-        uuid = _uuid(directory_id)
+        uuid = _parse_uuid(directory_id)
     except ValueError as error:
         raise ToolError(f"Failed to parse --controller-directory-id: {error}") from None
-    is_trial, leaves = values.has("dry-run"), values.has("unregister")
-    if not is_trial:
+    is_dry_run, unregisters = values.has("dry-run"), values.has("unregister")
+    if not is_dry_run:
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=controller, voter_directory_id=uuid)
         try:
             _ask(cluster, request)
         except ApiError as error:
-            if leaves and error.code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.VOTER_NOT_FOUND}:
-                raise _left(f"Failed to remove KRaft voter {controller}", error, controller) from None
+            if unregisters and error.code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.VOTER_NOT_FOUND}:
+                raise _still_registered_error(f"Failed to remove KRaft voter {controller}", error, controller) from None
             raise ToolError(error.described) from None
-    begin = "DRY RUN of removing" if is_trial else "Removed"
-    out(f"{begin} KRaft controller {controller} with directory id {uuid_text(uuid)}")
-    if leaves:
-        if not is_trial:
+    verb = "DRY RUN of removing" if is_dry_run else "Removed"
+    out(f"{verb} KRaft controller {controller} with directory id {uuid_text(uuid)}")
+    if unregisters:
+        if not is_dry_run:
             _unregister(cluster, controller)
-        out(f"{'DRY RUN of unregistering' if is_trial else 'Unregistered'} KRaft controller {controller}")
+        out(f"{'DRY RUN of unregistering' if is_dry_run else 'Unregistered'} KRaft controller {controller}")
 
 
 def _unregister(cluster: Cluster, controller: int) -> None:
     try:
         _ask(cluster, UnregisterControllerRequest(controller_id=controller))
     except ApiError as error:
-        raise _left(f"Failed to unregister controller {controller}", error, controller) from None
+        raise _still_registered_error(f"Failed to unregister controller {controller}", error, controller) from None
 
 
-def _left(begin: str, error: ApiError, controller: int) -> ToolError:
+def _still_registered_error(problem: str, error: ApiError, controller: int) -> ToolError:
     """Return the error for a command that leaves the controller registered."""
     command = f"kafka-cluster.sh unregister-controller --id {controller}"
-    return ToolError(f"{begin}: {error.message}. To unregister the controller from the cluster, run `{command}`.")
+    return ToolError(f"{problem}: {error.message}. To unregister the controller from the cluster, run `{command}`.")
 
 
 def _ask(cluster: Cluster, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UnregisterControllerRequest) -> None:
@@ -257,15 +258,15 @@ def _ask(cluster: Cluster, request: AddRaftVoterRequest | RemoveRaftVoterRequest
 def _controller_id(properties: Mapping[str, str]) -> int:
     text = properties.get("node.id")
     if text is None:
-        raise ToolError(f"node.id not found in configuration file. {_IS_IT_ONE}")
+        raise ToolError(f"node.id not found in configuration file. {_FILE_QUESTION}")
     try:
         controller = to_long(trim(text))
     except ValueError:
         raise ToolError(f"node.id: {text} is not a number") from None
     if controller < 0:
-        raise ToolError(f"node.id was negative in configuration file. {_IS_IT_ONE}")
+        raise ToolError(f"node.id was negative in configuration file. {_FILE_QUESTION}")
     if "controller" not in properties.get("process.roles", ""):
-        raise ToolError(f"process.roles did not contain 'controller' in configuration file. {_IS_IT_ONE}")
+        raise ToolError(f"process.roles did not contain 'controller' in configuration file. {_FILE_QUESTION}")
     return controller
 
 
@@ -274,43 +275,43 @@ def _metadata_directory(properties: Mapping[str, str]) -> str:
         return properties["metadata.log.dir"]
     if properties.get("log.dirs"):
         return properties["log.dirs"].strip().split(",")[0]
-    raise ToolError(f"Neither metadata.log.dir nor log.dirs were found. {_IS_IT_ONE}")
+    raise ToolError(f"Neither metadata.log.dir nor log.dirs were found. {_FILE_QUESTION}")
 
 
 def _directory_id(directory: str) -> str:
     path = os.path.join(directory, "meta.properties")
     if not os.path.isfile(path):
         raise ToolError(f"Unable to read meta.properties from {directory}")
-    found = load_properties(path).get("directory.id")
-    if found is None:
+    directory_id = load_properties(path).get("directory.id")
+    if directory_id is None:
         raise ToolError(f"No directory id found in {directory}")
     try:
-        _uuid(found)
+        _parse_uuid(directory_id)
     except ValueError as error:
         raise ToolError(f"{path}: directory.id: {error}") from None
-    return found
+    return directory_id
 
 
-def _listeners(properties: Mapping[str, str]) -> list[VoterListener]:
+def _controller_listeners(properties: Mapping[str, str]) -> list[VoterListener]:
     """Return the addresses of the controller's own listeners."""
-    known: dict[str, VoterListener] = {}
+    listeners: dict[str, VoterListener] = {}
     for key in ("listeners", "advertised.listeners"):
-        for text in filter(None, (each.strip() for each in properties.get(key, "").split(","))):
+        for text in filter(None, (part.strip() for part in properties.get(key, "").split(","))):
             endpoint = _ENDPOINT.fullmatch(text)
             if endpoint is None:
                 raise ToolError(f"{key}: {text} is no endpoint")
             name = endpoint[1].upper()
-            known[name] = VoterListener(name=name, host=endpoint[2] or "localhost", port=int(endpoint[3]))
+            listeners[name] = VoterListener(name=name, host=endpoint[2] or "localhost", port=int(endpoint[3]))
     if "controller.listener.names" not in properties:
-        raise ToolError(f"controller.listener.names was not found. {_IS_IT_ONE}")
-    names = [each.strip().upper() for each in properties["controller.listener.names"].split(",")]
-    missing = next((each for each in names if each not in known), None)
+        raise ToolError(f"controller.listener.names was not found. {_FILE_QUESTION}")
+    names = [name.strip().upper() for name in properties["controller.listener.names"].split(",")]
+    missing = next((name for name in names if name not in listeners), None)
     if missing is not None:
         raise ToolError(f"Cannot find information about controller listener name: {missing}")
-    return [known[each] for each in dict.fromkeys(names)]
+    return [listeners[name] for name in dict.fromkeys(names)]
 
 
-def _uuid(text: str) -> bytes:
+def _parse_uuid(text: str) -> bytes:
     """Decode a UUID.
 
     Raises:
@@ -320,8 +321,8 @@ def _uuid(text: str) -> bytes:
         start = text[:_UUID_LETTERS]
         raise ValueError(f"Input string with prefix `{start}` is too long to be decoded as a base64 UUID")
     letters = text.rstrip("=")
-    if stranger := re.search(r"[^\w-]", letters, re.ASCII):
-        raise ValueError(f"Illegal base64 character {ord(stranger[0]):x}")
+    if invalid := re.search(r"[^\w-]", letters, re.ASCII):
+        raise ValueError(f"Illegal base64 character {ord(invalid[0]):x}")
     if len(letters) % 4 == 1:
         raise ValueError("Last unit does not have enough valid bits")
     decoded = base64.urlsafe_b64decode(letters + "=" * (-len(letters) % 4))

@@ -18,44 +18,44 @@ from minibroker_tools.output import err, flush, out
 
 _LETTERS: Final = bytes(range(ord("A"), ord("Z") + 1))
 _BATCH_BYTES: Final = 16384
-_REPORT_MS: Final = 5000
+_REPORT_INTERVAL_MS: Final = 5000
 _MEBIBYTE: Final = 1024 * 1024
-_DURATION_MS: Final = 3000
-_ABORTED: Final = "Cannot execute transactional method because we are in an error state"
-_ALL_ACKS: Final = (
+_TRANSACTION_DURATION_MS: Final = 3000
+_ABORTED_MESSAGE: Final = "Cannot execute transactional method because we are in an error state"
+_ALL_ACKS_REQUIRED: Final = (
     "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence."
 )
 _DISTRIBUTIONS: Final = ("none", "range", "random")
 _PAYLOADS: Final = ("record-size", "payload-file", "payload-monotonic")
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-producer-perf-test."""
-    known = Options(tool, "This tool is used to verify the producer performance.")
-    known.value("topic", help="the topic to write to")
-    known.value("num-records", help="the number of records to send", type=int)
-    known.value("record-size", help="the size of a record in bytes", type=int)
-    known.value("payload-file", help="a file with values, chosen at random for each record", metavar="FILE")
-    known.value("payload-delimiter", help="the delimiter of the values in the file (default: newline)")
-    known.flag("payload-monotonic", help="values that count from 0")
-    known.value("throughput", help="the approximate maximum of records per second, -1 for no limit", type=float)
-    known.value("producer-props", "command-property", help="client properties, KEY=VALUE ...")
-    known.value("producer.config", "command-config", help="a file with client properties", metavar="FILE")
-    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
-    known.value("transactional-id", help="send in transactions of this id", metavar="ID")
-    known.value("transaction-duration-ms", help="commit after this many ms (default: 3000)", type=int, metavar="MS")
-    known.value("warmup-records", help="exclude this many records at the start from a second summary", type=int)
-    known.value("reporting-interval", help="the interval of statistics in ms (default: 5000)", type=int, metavar="MS")
-    known.value("key-distribution", help="the keys of the records: none, range or random", metavar="DISTRIBUTION")
-    known.value("record-key-range", help="the number of keys, with range and random", type=int, metavar="KEYS")
-    known.value("random-seed", help="the seed of random keys and values (default: 0)", type=int, metavar="SEED")
-    known.flag("print-metrics", help="accepted, but has no effect")
-    return known
+    options = Options(tool, "This tool is used to verify the producer performance.")
+    options.value("topic", help="the topic to write to")
+    options.value("num-records", help="the number of records to send", type=int)
+    options.value("record-size", help="the size of a record in bytes", type=int)
+    options.value("payload-file", help="a file with values, chosen at random for each record", metavar="FILE")
+    options.value("payload-delimiter", help="the delimiter of the values in the file (default: newline)")
+    options.flag("payload-monotonic", help="values that count from 0")
+    options.value("throughput", help="the approximate maximum of records per second, -1 for no limit", type=float)
+    options.value("producer-props", "command-property", help="client properties, KEY=VALUE ...")
+    options.value("producer.config", "command-config", help="a file with client properties", metavar="FILE")
+    options.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    options.value("transactional-id", help="send in transactions of this id", metavar="ID")
+    options.value("transaction-duration-ms", help="commit after this many ms (default: 3000)", type=int, metavar="MS")
+    options.value("warmup-records", help="exclude this many records at the start from a second summary", type=int)
+    options.value("reporting-interval", help="the interval of statistics in ms (default: 5000)", type=int, metavar="MS")
+    options.value("key-distribution", help="the keys of the records: none, range or random", metavar="DISTRIBUTION")
+    options.value("record-key-range", help="the number of keys, with range and random", type=int, metavar="KEYS")
+    options.value("random-seed", help="the seed of random keys and values (default: 0)", type=int, metavar="SEED")
+    options.flag("print-metrics", help="accepted, but has no effect")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Send the records and print the measurements. The exit status is 1 if the broker refuses any of them."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     _check(values)
     pairs = [*values.all("producer-props"), *values.words]
     for pair in pairs:
@@ -69,21 +69,21 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         key = "acks" if codec is not None else "compression.type"
         raise ToolError(f"Invalid value {properties[key]} for configuration {key}")
     if acks in {"0", "1"} and _is_transactional(values, properties):
-        raise ToolError(_ALL_ACKS)
-    payloads = _payloads(values)
+        raise ToolError(_ALL_ACKS_REQUIRED)
+    payloads = _load_payloads(values)
     properties.setdefault("client.id", "perf-producer-client")
     failures: list[ApiError] = []
 
-    def note(records: Sequence[Outgoing], error: ApiError) -> None:
+    def record_failures(records: Sequence[Outgoing], error: ApiError) -> None:
         failures.extend([error] * len(records))
         err(error.described)
 
     settings = Settings(servers, properties)
     with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
-        transactions = _transactions(cluster, values, properties)
+        transactions = _begin_transactions(cluster, values, properties)
         topic = values.text("topic") or ""
-        producer = Producer(cluster, topic, note, acks=acks, codec=codec, transactions=transactions)
-        report = _send_all(values, producer, payloads, failures, transactions)
+        producer = Producer(cluster, topic, record_failures, acks=acks, codec=codec, transactions=transactions)
+        report = _send_records(values, producer, payloads, failures, transactions)
     report.print_totals()
     return 1 if failures else 0
 
@@ -93,8 +93,8 @@ def _check(values: Values) -> None:
     if missing:
         raise UsageError(f"producer-performance: error: argument --{missing[0]} is required")
     if sum(map(values.has, _PAYLOADS)) != 1:
-        chosen = " ".join(f"--{name}" for name in _PAYLOADS)
-        raise UsageError(f"producer-performance: error: exactly one of the arguments {chosen} is required")
+        options_text = " ".join(f"--{name}" for name in _PAYLOADS)
+        raise UsageError(f"producer-performance: error: exactly one of the arguments {options_text} is required")
     if values.number("num-records", 0) < 1:
         raise ToolError("--num-records must be at least 1")
     if values.has("record-size") and values.number("record-size", 1) < 1:
@@ -106,7 +106,7 @@ def _check(values: Values) -> None:
             "producer-performance: error: The value for --warmup-records must be strictly fewer than the number of "
             "records in the test, --num-records."
         )
-    if values.number("reporting-interval", _REPORT_MS) < 1:
+    if values.number("reporting-interval", _REPORT_INTERVAL_MS) < 1:
         raise UsageError("producer-performance: error: --reporting-interval should be greater than zero.")
     _check_keys(values)
     if not (values.has("producer-props") or values.has("producer.config") or values.has("bootstrap-server")):
@@ -119,20 +119,20 @@ def _check_keys(values: Values) -> None:
     Raises:
         UsageError: The combination is invalid.
     """
-    begin = "producer-performance: error:"
+    prefix = "producer-performance: error:"
     distribution = values.text("key-distribution") or "none"
     if distribution not in _DISTRIBUTIONS:
         allowed = ",".join(_DISTRIBUTIONS)
         raise UsageError(
-            f"{begin} argument --key-distribution: invalid choice: '{distribution}' (choose from {{{allowed}}})"
+            f"{prefix} argument --key-distribution: invalid choice: '{distribution}' (choose from {{{allowed}}})"
         )
     if values.number("record-key-range", 1) < 1:
-        raise UsageError(f"{begin} --record-key-range should be greater than zero.")
+        raise UsageError(f"{prefix} --record-key-range should be greater than zero.")
     if distribution != "none" and not values.has("record-key-range"):
-        raise UsageError(f"{begin} --record-key-range is required when --key-distribution is 'range' or 'random'.")
+        raise UsageError(f"{prefix} --record-key-range is required when --key-distribution is 'range' or 'random'.")
     if distribution == "none" and values.has("record-key-range"):
         raise UsageError(
-            f"{begin} --key-distribution must be 'range' or 'random' when --record-key-range is specified."
+            f"{prefix} --key-distribution must be 'range' or 'random' when --record-key-range is specified."
         )
 
 
@@ -140,7 +140,7 @@ def _is_transactional(values: Values, properties: Mapping[str, str]) -> bool:
     return any(map(values.has, ("transactional-id", "transaction-duration-ms"))) or "transactional.id" in properties
 
 
-def _transactions(cluster: Cluster, values: Values, properties: Mapping[str, str]) -> Transactions | None:
+def _begin_transactions(cluster: Cluster, values: Values, properties: Mapping[str, str]) -> Transactions | None:
     """Return the transactions requested by the command line or the properties, or None if there are none.
 
     Raises:
@@ -153,7 +153,7 @@ def _transactions(cluster: Cluster, values: Values, properties: Mapping[str, str
     return Transactions(cluster, name, int(cluster.settings.milliseconds("transaction.timeout.ms") * 1000))
 
 
-def _payloads(values: Values) -> list[bytes]:
+def _load_payloads(values: Values) -> list[bytes]:
     path = values.text("payload-file")
     if path is None:
         return []
@@ -166,14 +166,14 @@ def _payloads(values: Values) -> list[bytes]:
     if not content:
         raise ToolError("File does not exist or empty file provided.")
     delimiter = (values.text("payload-delimiter") or "\\n").replace("\\n", "\n").encode()
-    pieces = content.split(delimiter)
-    while pieces and not pieces[-1]:  # Java's split also drops trailing empty values.
-        pieces.pop()
-    out(f"Number of messages read: {len(pieces)}")
-    return pieces
+    payloads = content.split(delimiter)
+    while payloads and not payloads[-1]:  # Java's split also drops trailing empty values.
+        payloads.pop()
+    out(f"Number of messages read: {len(payloads)}")
+    return payloads
 
 
-class _Sent(NamedTuple):
+class _SentBatch(NamedTuple):
     """A sent batch: its latency in milliseconds, its number of records and its size in bytes."""
 
     latency: int
@@ -181,23 +181,23 @@ class _Sent(NamedTuple):
     size: int
 
 
-class _Figures:
+class _Statistics:
     """The batches sent since a start time, and their statistics."""
 
     def __init__(self) -> None:
         self.start = time.monotonic()
-        self.batches: list[_Sent] = []
+        self.batches: list[_SentBatch] = []
 
     def _rates(self) -> tuple[int, float, float, float, int]:
         """Return the record count, records per second, MB per second, and mean and maximum latency in milliseconds."""
         seconds = max(time.monotonic() - self.start, 0.001)
-        count = sum(each.records for each in self.batches)
-        size = sum(each.size for each in self.batches)
-        whole = sum(each.latency * each.records for each in self.batches)
-        longest = max((each.latency for each in self.batches), default=0)
-        return count, count / seconds, size / seconds / _MEBIBYTE, whole / max(count, 1), longest
+        count = sum(batch.records for batch in self.batches)
+        size = sum(batch.size for batch in self.batches)
+        total_latency = sum(batch.latency * batch.records for batch in self.batches)
+        longest = max((batch.latency for batch in self.batches), default=0)
+        return count, count / seconds, size / seconds / _MEBIBYTE, total_latency / max(count, 1), longest
 
-    def window(self) -> str:
+    def interval_line(self) -> str:
         """Return the line of an interval."""
         count, rate, volume, mean, longest = self._rates()
         return (
@@ -205,7 +205,7 @@ class _Figures:
             f"{longest:.1f} ms max latency."
         )
 
-    def final(self, subject: str = "records") -> str:
+    def summary_line(self, subject: str = "records") -> str:
         """Return the summary line with percentiles."""
         count, rate, volume, mean, longest = self._rates()
         shares = ", ".join(
@@ -218,11 +218,11 @@ class _Figures:
         )
 
     def _percentile(self, share: float, count: int) -> int:
-        place = int(share * count)
-        for each in sorted(self.batches, key=lambda batch: batch.latency):
-            place -= each.records
-            if place < 0:
-                return each.latency
+        remaining = int(share * count)
+        for sent_batch in sorted(self.batches, key=lambda batch: batch.latency):
+            remaining -= sent_batch.records
+            if remaining < 0:
+                return sent_batch.latency
         return 0
 
 
@@ -237,22 +237,22 @@ class _Report:
     def __init__(self, warmup: int, interval_s: float) -> None:
         self._warmup = warmup
         self._interval_s = interval_s
-        self._window = _Figures()
+        self._window = _Statistics()
         self._is_announced = False
-        self.total = _Figures()
-        self.steady: _Figures | None = None
+        self.total = _Statistics()
+        self.steady: _Statistics | None = None
 
-    def most(self, sent: int, left: int) -> int:
+    def max_batch_records(self, sent: int, remaining: int) -> int:
         """Return the maximum size of the next batch, so that no batch mixes warmup records with others."""
         if 0 < self._warmup <= sent and self.steady is None:
-            self.steady = _Figures()
-        return self._warmup - sent if sent < self._warmup else left
+            self.steady = _Statistics()
+        return self._warmup - sent if sent < self._warmup else remaining
 
-    def note(self, batch: _Sent) -> None:
+    def add(self, batch: _SentBatch) -> None:
         """Add an acknowledged batch to the statistics."""
-        for figures in (self.total, self._window, self.steady):
-            if figures is not None:
-                figures.batches.append(batch)
+        for statistics in (self.total, self._window, self.steady):
+            if statistics is not None:
+                statistics.batches.append(batch)
 
     def print_interval(self) -> None:
         """Print the statistics of the current interval if it has ended, and begin the next one."""
@@ -261,18 +261,18 @@ class _Report:
         if self.steady is not None and not self._is_announced:
             out("In steady state.")
             self._is_announced = True
-        out(self._window.window())
+        out(self._window.interval_line())
         flush()
-        self._window = _Figures()
+        self._window = _Statistics()
 
     def print_totals(self) -> None:
         """Print the summary lines."""
-        out(self.total.final())
+        out(self.total.summary_line())
         if self.steady is not None:
-            out(self.steady.final("steady state records"))
+            out(self.steady.summary_line("steady state records"))
 
 
-def _send_all(
+def _send_records(
     values: Values,
     producer: Producer,
     payloads: Sequence[bytes],
@@ -284,56 +284,61 @@ def _send_all(
     Raises:
         ToolError: The broker refused a batch of a transaction. The transaction is aborted.
     """
-    left, throughput = values.number("num-records", 0), float(values.get("throughput"))
-    chosen, sent = random.Random(values.number("random-seed", 0)), 0  # noqa: S311 - it is to be the same each time
+    remaining, throughput = values.number("num-records", 0), float(values.get("throughput"))
+    generator, sent = random.Random(values.number("random-seed", 0)), 0  # noqa: S311 - it is to be the same each time
     warmup = values.number("warmup-records", 0)
     if warmup > 0:
         out(f"Warmup first {warmup} records. Steady state results will print after the complete test summary.")
-    report = _Report(warmup, values.number("reporting-interval", _REPORT_MS) / 1000)
-    duration = values.number("transaction-duration-ms", _DURATION_MS) / 1000
-    while left:
-        begin = time.monotonic()
-        batch = _batch(values, payloads, chosen, sent, report.most(sent, left), throughput)
-        before = len(failures)
+    report = _Report(warmup, values.number("reporting-interval", _REPORT_INTERVAL_MS) / 1000)
+    duration = values.number("transaction-duration-ms", _TRANSACTION_DURATION_MS) / 1000
+    while remaining:
+        batch_start = time.monotonic()
+        batch = _make_batch(values, payloads, generator, sent, report.max_batch_records(sent, remaining), throughput)
+        failed_before = len(failures)
         producer.send(batch)
-        latency = int((time.monotonic() - begin) * 1000)
-        taken = len(batch) - (len(failures) - before)
-        if taken:
-            report.note(_Sent(latency, taken, sum(len(record.value or b"") for record in batch)))
-        sent, left = sent + len(batch), left - len(batch)
-        if transactions is not None and (failures or not left or transactions.seconds >= duration):
+        latency = int((time.monotonic() - batch_start) * 1000)
+        accepted = len(batch) - (len(failures) - failed_before)
+        if accepted:
+            report.add(_SentBatch(latency, accepted, sum(len(record.value or b"") for record in batch)))
+        sent, remaining = sent + len(batch), remaining - len(batch)
+        if transactions is not None and (failures or not remaining or transactions.seconds >= duration):
             transactions.end(committed=not failures)
             if failures:
-                raise ToolError(_ABORTED)
+                raise ToolError(_ABORTED_MESSAGE)
         report.print_interval()
-        if throughput > 0 and left:
+        if throughput > 0 and remaining:
             time.sleep(max(report.total.start + sent / throughput - time.monotonic(), 0.0))
     return report
 
 
-def _batch(
-    values: Values, payloads: Sequence[bytes], chosen: random.Random, first: int, most: int, throughput: float
+def _make_batch(
+    values: Values,
+    payloads: Sequence[bytes],
+    generator: random.Random,
+    first: int,
+    max_batch_records: int,
+    throughput: float,
 ) -> list[Outgoing]:
     size = values.number("record-size", 0)
     if throughput > 0:
-        most = min(most, max(int(throughput / 10), 1))
+        max_batch_records = min(max_batch_records, max(int(throughput / 10), 1))
     records: list[Outgoing] = []
     room = _BATCH_BYTES
-    while len(records) < most and (room > 0 or not records):
+    while len(records) < max_batch_records and (room > 0 or not records):
         if payloads:
-            value = chosen.choice(payloads)
+            value = generator.choice(payloads)
         elif size:
-            value = bytes(chosen.choices(_LETTERS, k=size))
+            value = bytes(generator.choices(_LETTERS, k=size))
         else:
             value = b"%d" % (first + len(records))
-        records.append(Outgoing(_key(values, first + len(records), chosen), value))
+        records.append(Outgoing(_make_key(values, first + len(records), generator), value))
         room -= records[-1].size
     return records
 
 
-def _key(values: Values, index: int, chosen: random.Random) -> bytes | None:
+def _make_key(values: Values, index: int, generator: random.Random) -> bytes | None:
     """Return the key of the record with this index."""
     distribution = values.text("key-distribution")
     if distribution == "range":
         return b"%d" % (index % values.number("record-key-range", 1))
-    return b"%d" % chosen.randrange(values.number("record-key-range", 1)) if distribution == "random" else None
+    return b"%d" % generator.randrange(values.number("record-key-range", 1)) if distribution == "random" else None

@@ -16,22 +16,22 @@ from minibroker_tools.client.reassignments import (
     move_directories,
     replica_directories,
 )
-from minibroker_tools.commands.common import add_connection, cluster_of, java_error, named, read_json
+from minibroker_tools.commands.common import add_connection, cluster_of, java_error, partition_name, read_json
 from minibroker_tools.commands.reassignment_plans import (
     Plan,
-    as_json,
-    broker_ids,
     check_executable,
     clear_throttles,
-    plan_of,
+    parse_broker_ids,
+    parse_plan,
+    parse_topics,
+    plan_json,
     propose,
     throttle_brokers,
     throttle_directories,
-    topics_of,
 )
 from minibroker_tools.failures import ApiError, ToolError, UsageError, error_code
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import joined, out, plural_s, write
+from minibroker_tools.output import join_commas, out, plural_suffix, write
 
 _CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
 _KEEP_FACTOR: Final = "disallow-replication-factor-change"
@@ -46,7 +46,7 @@ _ACTIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "list": ((), ()),
 }
 """The required and the optional options of each action."""
-_BY_CONTROLLER: Final = ("cancel", "list")
+_CONTROLLER_ACTIONS: Final = ("cancel", "list")
 _TIMEOUT_MS: Final = 10_000
 _PAUSE_S: Final = 0.1
 _UNTHROTTLED: Final = -1
@@ -56,32 +56,32 @@ class _TerseError(ToolError):
     """A failure printed without the `Error:` prefix (`TerseException`)."""
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-reassign-partitions."""
-    known = Options(tool, "This tool helps to move topic partitions between replicas.")
-    add_connection(known, controller=True)
-    known.flag("verify", help="show the progress of a plan; remove the throttles once it is complete")
-    known.flag("generate", help="propose a plan for topics and brokers")
-    known.flag("execute", help="start the moves of a plan")
-    known.flag("cancel", help="cancel the moves of a plan")
-    known.flag("list", help="list all moves in progress")
-    known.value("reassignment-json-file", help="the plan", metavar="FILE")
-    known.value("topics-to-move-json-file", help="with --generate: the topics", metavar="FILE")
-    known.value("broker-list", help="with --generate: the broker ids, such as 0,1,2", metavar="IDS")
-    known.flag("disable-rack-aware", help="with --generate: ignore racks")
-    known.value("throttle", help="limit of moves between brokers, in bytes per second", type=int, metavar="RATE")
-    known.value("replica-alter-log-dirs-throttle", help="limit of directory moves, in bytes per second", type=int)
-    known.value("timeout", help="for starting directory moves, in ms (default: 10000)", type=int, metavar="MS")
-    known.flag("additional", help="with --execute: in addition to moves in progress")
-    known.flag(_KEEP_FACTOR, help="with --execute: refuse a different replication factor")
-    known.flag("preserve-throttles", help="with --verify and --cancel: keep the throttles")
-    return known
+    options = Options(tool, "This tool helps to move topic partitions between replicas.")
+    add_connection(options, controller=True)
+    options.flag("verify", help="show the progress of a plan; remove the throttles once it is complete")
+    options.flag("generate", help="propose a plan for topics and brokers")
+    options.flag("execute", help="start the moves of a plan")
+    options.flag("cancel", help="cancel the moves of a plan")
+    options.flag("list", help="list all moves in progress")
+    options.value("reassignment-json-file", help="the plan", metavar="FILE")
+    options.value("topics-to-move-json-file", help="with --generate: the topics", metavar="FILE")
+    options.value("broker-list", help="with --generate: the broker ids, such as 0,1,2", metavar="IDS")
+    options.flag("disable-rack-aware", help="with --generate: ignore racks")
+    options.value("throttle", help="limit of moves between brokers, in bytes per second", type=int, metavar="RATE")
+    options.value("replica-alter-log-dirs-throttle", help="limit of directory moves, in bytes per second", type=int)
+    options.value("timeout", help="for starting directory moves, in ms (default: 10000)", type=int, metavar="MS")
+    options.flag("additional", help="with --execute: in addition to moves in progress")
+    options.flag(_KEEP_FACTOR, help="with --execute: refuse a different replication factor")
+    options.flag("preserve-throttles", help="with --verify and --cancel: keep the throttles")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the action given on the command line."""
-    values = known.parse(arguments)
-    action = _action(values)
+    values = options.parse(arguments)
+    action = _select_action(values)
     try:
         with cluster_of(values) as cluster:
             if action == "list":
@@ -89,7 +89,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             elif action == "generate":
                 _generate(cluster, values)
             else:
-                plan = plan_of(read_json(values.text("reassignment-json-file") or ""))
+                plan = parse_plan(read_json(values.text("reassignment-json-file") or ""))
                 {"verify": _verify, "execute": _execute, "cancel": _cancel}[action](cluster, plan, values)
     except _TerseError as failure:
         out(failure.message)
@@ -100,19 +100,19 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _action(values: Values) -> str:
-    found = [name for name in _ACTIONS if values.has(name)]
-    if len(found) != 1:
-        shown = ", ".join(f"--{name}" for name in _ACTIONS)
-        raise UsageError(f"Command must include exactly one action: {shown}")
-    action = found[0]
+def _select_action(values: Values) -> str:
+    actions = [name for name in _ACTIONS if values.has(name)]
+    if len(actions) != 1:
+        choices = ", ".join(f"--{name}" for name in _ACTIONS)
+        raise UsageError(f"Command must include exactly one action: {choices}")
+    action = actions[0]
     if all(map(values.has, _CONNECTION)):
         raise UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
     if not any(map(values.has, _CONNECTION)):
         raise UsageError("Please specify --bootstrap-server")
     required, permitted = _ACTIONS[action]
     values.require(*required)
-    connection = _CONNECTION if action in _BY_CONTROLLER else _CONNECTION[:1]
+    connection = _CONNECTION if action in _CONTROLLER_ACTIONS else _CONNECTION[:1]
     allowed = {action, "command-config", *connection, *required, *permitted}
     names = [*_CONNECTION, *(name for groups in _ACTIONS.values() for group in groups for name in group)]
     for name in names:
@@ -128,26 +128,26 @@ def _list(cluster: Cluster) -> None:
         return
     out("Current partition reassignments:")
     for partition, move in sorted(moves.items()):
-        adding = f" adding: {joined(move.adding)}." if move.adding else ""
-        removing = f" removing: {joined(move.removing)}." if move.removing else ""
-        out(f"{named(partition)}: replicas: {joined(move.replicas)}.{adding}{removing}")
+        adding = f" adding: {join_commas(move.adding)}." if move.adding else ""
+        removing = f" removing: {join_commas(move.removing)}." if move.removing else ""
+        out(f"{partition_name(partition)}: replicas: {join_commas(move.replicas)}.{adding}{removing}")
 
 
 def _generate(cluster: Cluster, values: Values) -> None:
-    nodes = broker_ids(values.text("broker-list") or "")
-    topics = topics_of(read_json(values.text("topics-to-move-json-file") or ""))
-    current = _replicas_of(_described(cluster, topics))
-    racks = _racks(cluster, nodes, aware=not values.has("disable-rack-aware"))
+    nodes = parse_broker_ids(values.text("broker-list") or "")
+    topics = parse_topics(read_json(values.text("topics-to-move-json-file") or ""))
+    current = _replicas_of(_describe_topics(cluster, topics))
+    racks = _broker_racks(cluster, nodes, aware=not values.has("disable-rack-aware"))
     proposed: dict[TopicPartition, list[int]] = {}
     for topic in sorted({topic for topic, _ in current}):
         indexes = sorted(index for name, index in current if name == topic)
         replicas = propose(racks, len(indexes), len(current[topic, indexes[0]]))
-        proposed |= {(topic, index): each for index, each in enumerate(replicas)}
-    out(f"Current partition replica assignment\n{as_json(current)}\n")
-    out(f"Proposed partition reassignment configuration\n{as_json(proposed)}")
+        proposed |= {(topic, index): partition_replicas for index, partition_replicas in enumerate(replicas)}
+    out(f"Current partition replica assignment\n{plan_json(current)}\n")
+    out(f"Proposed partition reassignment configuration\n{plan_json(proposed)}")
 
 
-def _racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, str | None]:
+def _broker_racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, str | None]:
     """Return the racks of the existing brokers among `nodes`, all None unless `aware` is set."""
     racks = {broker.node_id: broker.rack if aware else None for broker in cluster.brokers() if broker.node_id in nodes}
     if any(racks.values()) and not all(racks.values()):
@@ -158,25 +158,25 @@ def _racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, 
     return racks
 
 
-def _described(cluster: Cluster, topics: Iterable[str]) -> list[MetadataResponseTopic]:
+def _describe_topics(cluster: Cluster, topics: Iterable[str]) -> list[MetadataResponseTopic]:
     """Return the metadata of these topics.
 
     Raises:
         ApiError: A topic does not exist. The message names it.
     """
-    found = cluster.metadata(sorted(set(topics))).topics
-    for topic in found:
+    described = cluster.metadata(sorted(set(topics))).topics
+    for topic in described:
         if topic.error_code:
             is_unknown = error_code(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ApiError(topic.error_code, f"Topic {topic.name} not found." if is_unknown else None)
-    return found
+    return described
 
 
 def _replicas_of(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, list[int]]:
     return {
-        (topic.name or "", each.partition_index): list(each.replica_nodes)
+        (topic.name or "", partition.partition_index): list(partition.replica_nodes)
         for topic in topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -190,36 +190,36 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
             "to change the throttle by resubmitting the current reassignment."
         )
     targets = dict(plan.partitions)
-    current = _current(cluster, targets)
+    current = _current_replicas(cluster, targets)
     out(
-        f"Current partition replica assignment\n\n{as_json(current)}\n\n"
+        f"Current partition replica assignment\n\n{plan_json(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     _throttle(cluster, values, plan, moves, current)
     errors = alter_reassignments(cluster, dict(targets), keep_factor=values.has(_KEEP_FACTOR))
     if errors:
-        lines = [f"{named(partition)}: {error.message}" for partition, error in sorted(errors.items())]
+        lines = [f"{partition_name(partition)}: {error.message}" for partition, error in sorted(errors.items())]
         raise _TerseError("\n".join(["Error reassigning partition(s):", *lines]))
-    out(f"Successfully started partition reassignment{plural_s(targets)} for {_names(targets)}")
+    out(f"Successfully started partition reassignment{plural_suffix(targets)} for {_partition_names(targets)}")
     if plan.directories:
-        _move(cluster, plan.directories, values)
+        _move_directories(cluster, plan.directories, values)
 
 
-def _current(cluster: Cluster, targets: Mapping[TopicPartition, list[int]]) -> dict[TopicPartition, list[int]]:
+def _current_replicas(cluster: Cluster, targets: Mapping[TopicPartition, list[int]]) -> dict[TopicPartition, list[int]]:
     """Return the current replicas of the partitions.
 
     Raises:
         ToolError: A broker or a partition does not exist.
     """
-    known = {broker.node_id for broker in cluster.brokers()}
-    unknown = sorted({node for replicas in targets.values() for node in replicas} - known)
+    existing = {broker.node_id for broker in cluster.brokers()}
+    unknown = sorted({node for replicas in targets.values() for node in replicas} - existing)
     if unknown:
         raise ToolError(f"Unknown broker id {unknown[0]}")
-    replicas = _replicas_of(_described(cluster, (topic for topic, _ in targets)))
+    replicas = _replicas_of(_describe_topics(cluster, (topic for topic, _ in targets)))
     current = {partition: nodes for partition, nodes in replicas.items() if partition in targets}
     missing = sorted(targets.keys() - current.keys())
     if missing:
-        names = ", ".join(map(named, missing))
+        names = ", ".join(map(partition_name, missing))
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {names}")
     return current
 
@@ -245,7 +245,7 @@ def _throttle(
         throttle_directories(cluster, plan.directories, between_directories)
 
 
-def _move(cluster: Cluster, targets: Mapping[Replica, str], values: Values) -> None:
+def _move_directories(cluster: Cluster, targets: Mapping[Replica, str], values: Values) -> None:
     """Start moves between log directories, retrying until every replica is on its broker.
 
     Raises:
@@ -266,61 +266,64 @@ def _move(cluster: Cluster, targets: Mapping[Replica, str], values: Values) -> N
             return
         if time.monotonic() > deadline:
             names = ",".join(map(str, sorted(pending)))
-            raise _TerseError(f"Timed out before log directory move{plural_s(pending)} could be started for: {names}")
+            raise _TerseError(
+                f"Timed out before log directory move{plural_suffix(pending)} could be started for: {names}"
+            )
         time.sleep(_PAUSE_S)
 
 
 def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
     moves = list_reassignments(cluster)
     out("Status of partition reassignment:")
-    here = _replicas_now(cluster, [partition for partition, _ in plan.partitions if partition not in moves])
+    current = _existing_replicas(cluster, [partition for partition, _ in plan.partitions if partition not in moves])
     for partition, replicas in sorted(plan.partitions):
         if partition in moves:
-            out(f"Reassignment of partition {named(partition)} is still in progress.")
-        elif here[partition] == replicas:
-            out(f"Reassignment of partition {named(partition)} is completed.")
+            out(f"Reassignment of partition {partition_name(partition)} is still in progress.")
+        elif current[partition] == replicas:
+            out(f"Reassignment of partition {partition_name(partition)} is completed.")
         else:
             out(
-                f"There is no active reassignment of partition {named(partition)}, but replica set is "
-                f"{joined(here[partition])} rather than {joined(replicas)}."
+                f"There is no active reassignment of partition {partition_name(partition)}, but replica set is "
+                f"{join_commas(current[partition])} rather than {join_commas(replicas)}."
             )
     are_moving = _verify_directories(cluster, plan.directories)
     if not moves and not are_moving and not values.has("preserve-throttles"):
         clear_throttles(cluster, plan.partitions)
 
 
-def _replicas_now(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[int]]:
+def _existing_replicas(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[int]]:
     """Return the current replicas of partitions. A partition that does not exist has none."""
     names = sorted({topic for topic, _ in partitions})
-    found = _replicas_of(cluster.metadata(names).topics if names else ())
-    return {partition: found.get(partition, []) for partition in partitions}
+    current = _replicas_of(cluster.metadata(names).topics if names else ())
+    return {partition: current.get(partition, []) for partition in partitions}
 
 
 def _verify_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> bool:
     """Print the state of moves between log directories, and return whether any is in progress."""
     are_moving = False
-    lines: list[str] = []
-    for replica, (now, later) in sorted(replica_directories(cluster, targets).items()):
+    states: list[str] = []
+    for replica, (current, future) in sorted(replica_directories(cluster, targets).items()):
         target, name = targets[replica], f"{replica.topic}-{replica.partition}"
-        if now is None:
-            lines.append(
+        if current is None:
+            states.append(
                 f"Partition {name} is not found in any live log dir on broker {replica.node}. There is likely an "
                 "offline log directory on the broker."
             )
-        elif later is not None:
+        elif future is not None:
             are_moving = True
-            lines.append(
+            states.append(
                 f"Reassignment of replica {replica} is still in progress."
-                if later == target
-                else f"Partition {name} on broker {replica.node} is being moved to log dir {later} instead of {target}."
+                if future == target
+                else f"Partition {name} on broker {replica.node} is being moved to log dir {future} instead of "
+                f"{target}."
             )
-        elif now == target:
-            lines.append(f"Reassignment of replica {replica} completed successfully.")
+        elif current == target:
+            states.append(f"Reassignment of replica {replica} completed successfully.")
         else:
-            lines.append(
-                f"Partition {name} on broker {replica.node} is not being moved from log dir {now} to {target}."
+            states.append(
+                f"Partition {name} on broker {replica.node} is not being moved from log dir {current} to {target}."
             )
-    out("\n".join(lines))
+    out("\n".join(states))
     return are_moving
 
 
@@ -330,20 +333,26 @@ def _cancel(cluster: Cluster, plan: Plan, values: Values) -> None:
     if active:
         errors = alter_reassignments(cluster, dict.fromkeys(active))
         if errors:
-            lines = [f"{named(partition)}: {error.message}" for partition, error in sorted(errors.items())]
-            raise _TerseError("\n".join([f"Error cancelling partition reassignment{plural_s(errors)} for:", *lines]))
-        out(f"Successfully cancelled partition reassignment{plural_s(active)} for: {_names(active)}")
+            lines = [f"{partition_name(partition)}: {error.message}" for partition, error in sorted(errors.items())]
+            raise _TerseError(
+                "\n".join([f"Error cancelling partition reassignment{plural_suffix(errors)} for:", *lines])
+            )
+        out(f"Successfully cancelled partition reassignment{plural_suffix(active)} for: {_partition_names(active)}")
     else:
         out("None of the specified partition reassignments are active.")
-    places = replica_directories(cluster, plan.directories)
-    moving = {replica: now for replica, (now, later) in places.items() if now is not None and later is not None}
+    directories = replica_directories(cluster, plan.directories)
+    moving = {
+        replica: current
+        for replica, (current, future) in directories.items()
+        if current is not None and future is not None
+    }
     if moving:
-        _move(cluster, moving, values)
+        _move_directories(cluster, moving, values)
     else:
         write("None of the specified partition moves are active.")
     if not values.has("preserve-throttles"):
         clear_throttles(cluster, plan.partitions)
 
 
-def _names(partitions: Iterable[TopicPartition]) -> str:
-    return ",".join(map(named, sorted(partitions)))
+def _partition_names(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(map(partition_name, sorted(partitions)))

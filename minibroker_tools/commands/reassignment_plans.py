@@ -11,14 +11,14 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import BROKER, TOPIC, alter_configs
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reassignments import Reassignment, Replica
-from minibroker_tools.commands.common import named
+from minibroker_tools.commands.common import partition_name
 from minibroker_tools.failures import ToolError
-from minibroker_tools.output import joined, out, plural_s
+from minibroker_tools.output import join_commas, out, plural_suffix
 
 T = TypeVar("T")
-Name = TypeVar("Name", int, str)
+IdT = TypeVar("IdT", int, str)
 
-_ANY: Final = "any"
+_ANY_DIRECTORY: Final = "any"
 _VERSION: Final = 1
 _RANDOM: Final = secrets.SystemRandom()
 _RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -34,40 +34,42 @@ class Plan(NamedTuple):
     directories: dict[Replica, str]
 
 
-def topics_of(content: Any) -> list[str]:
+def parse_topics(content: Any) -> list[str]:
     """Return the topics in `{"topics": [{"topic": "orders"}]}`.
 
     Raises:
         ToolError: The content is invalid.
     """
-    entries = _entries(content, "topics")
-    topics = [_text(_member(_object(entry), "topic")) for entry in entries]
-    double = _duplicates(topics)
-    if double:
-        raise ToolError(f"List of topics to reassign contains duplicate entries: [{', '.join(double)}]")
+    entries = _plan_entries(content, "topics")
+    topics = [_check_text(_required_member(_check_object(entry), "topic")) for entry in entries]
+    duplicates = _find_duplicates(topics)
+    if duplicates:
+        raise ToolError(f"List of topics to reassign contains duplicate entries: [{', '.join(duplicates)}]")
     return topics
 
 
-def plan_of(content: Any) -> Plan:
+def parse_plan(content: Any) -> Plan:
     """Parse a plan in the form `{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}`.
 
     Raises:
         ToolError: The content is invalid.
     """
     plan = Plan([], {})
-    for each in _entries(content, "partitions"):
-        entry = _object(each)
-        partition = _text(_member(entry, "topic")), _number(_member(entry, "partition"))
-        replicas = _list(_member(entry, "replicas"), _number)
-        directories = _list(entry["log_dirs"], _text) if "log_dirs" in entry else [_ANY] * len(replicas)
+    for element in _plan_entries(content, "partitions"):
+        entry = _check_object(element)
+        partition = _check_text(_required_member(entry, "topic")), _check_number(_required_member(entry, "partition"))
+        replicas = _check_list(_required_member(entry, "replicas"), _check_number)
+        directories = (
+            _check_list(entry["log_dirs"], _check_text) if "log_dirs" in entry else [_ANY_DIRECTORY] * len(replicas)
+        )
         if len(replicas) != len(directories):
             raise ToolError(
-                f"Size of replicas list {_shown(replicas)} is different from size of log dirs list "
-                f"{_shown(directories)} for partition {named(partition)}"
+                f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
+                f"{_java_list(directories)} for partition {partition_name(partition)}"
             )
         plan.partitions.append((partition, replicas))
         for node, directory in zip(replicas, directories, strict=True):
-            if directory != _ANY:
+            if directory != _ANY_DIRECTORY:
                 plan.directories[Replica(node, *partition)] = directory
     return plan
 
@@ -82,95 +84,95 @@ def check_executable(plan: Plan) -> None:
         raise ToolError("Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in plan.partitions):
         raise ToolError("Partition replica list cannot be empty")
-    double = _duplicates(named(partition) for partition, _ in plan.partitions)
-    if double:
-        raise ToolError(f"Partition reassignment contains duplicate topic partitions: {','.join(double)}")
-    repeated = [(named(partition), _duplicates(replicas)) for partition, replicas in plan.partitions]
-    problems = [f"{name} contains multiple entries for {joined(nodes)}" for name, nodes in repeated if nodes]
+    duplicates = _find_duplicates(partition_name(partition) for partition, _ in plan.partitions)
+    if duplicates:
+        raise ToolError(f"Partition reassignment contains duplicate topic partitions: {','.join(duplicates)}")
+    repeated = [(partition_name(partition), _find_duplicates(replicas)) for partition, replicas in plan.partitions]
+    problems = [f"{name} contains multiple entries for {join_commas(nodes)}" for name, nodes in repeated if nodes]
     if problems:
         raise ToolError(f"Partition replica lists may not contain duplicate entries: {'. '.join(problems)}")
 
 
-def broker_ids(text: str) -> list[int]:
+def parse_broker_ids(text: str) -> list[int]:
     """Parse the broker ids of `--broker-list`.
 
     Raises:
         ToolError: An id is not a number or a duplicate.
     """
-    found: list[int] = []
+    ids: list[int] = []
     for word in text.split(","):
         try:
-            found.append(to_long(word))
+            ids.append(to_long(word))
         except ValueError:
             raise ToolError(f'For input string: "{word}"') from None
-    double = _duplicates(found)
-    if double:
-        raise ToolError(f"Broker list contains duplicate entries: {_shown(double)}")
-    return found
+    duplicates = _find_duplicates(ids)
+    if duplicates:
+        raise ToolError(f"Broker list contains duplicate entries: {_java_list(duplicates)}")
+    return ids
 
 
-def as_json(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
+def plan_json(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
     """Return a plan as one line of JSON, in the format of Kafka's tool."""
     partitions = [
-        {"topic": topic, "partition": index, "replicas": list(nodes), "log_dirs": [_ANY] * len(nodes)}
+        {"topic": topic, "partition": index, "replicas": list(nodes), "log_dirs": [_ANY_DIRECTORY] * len(nodes)}
         for (topic, index), nodes in sorted(replicas.items())
     ]
     return json.dumps({"version": _VERSION, "partitions": partitions}, separators=(",", ":"))
 
 
-def _entries(content: Any, name: str) -> list[Any]:
-    members = _object(content)
-    version = _number(members.get("version", _VERSION))
+def _plan_entries(content: Any, name: str) -> list[Any]:
+    members = _check_object(content)
+    version = _check_number(members.get("version", _VERSION))
     if version != _VERSION:
         raise ToolError(f"Not supported version field value {version}")
-    return _list(members.get(name, []), _anything)
+    return _check_list(members.get(name, []), _accept)
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _check_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ToolError(f"Expected JSON object, received {_as_text(value)}")
+        raise ToolError(f"Expected JSON object, received {_json_text(value)}")
     return cast("dict[str, Any]", value)
 
 
-def _member(members: Mapping[str, Any], name: str) -> Any:
+def _required_member(members: Mapping[str, Any], name: str) -> Any:
     if name not in members:
         raise ToolError(f"No such field exists: `{name}`")
     return members[name]
 
 
-def _list(value: Any, read: Callable[[Any], T]) -> list[T]:
-    found: list[Any] = value
+def _check_list(value: Any, read: Callable[[Any], T]) -> list[T]:
+    elements: list[Any] = value
     if not isinstance(value, list):
-        raise ToolError(f"Expected JSON array, received {_as_text(value)}")
-    return [read(each) for each in found]
+        raise ToolError(f"Expected JSON array, received {_json_text(value)}")
+    return [read(element) for element in elements]
 
 
-def _anything(value: Any) -> Any:
+def _accept(value: Any) -> Any:
     return value
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ToolError(f"Expected `String` value, received {_as_text(value)}")
+        raise ToolError(f"Expected `String` value, received {_json_text(value)}")
     return value
 
 
-def _number(value: Any) -> int:
+def _check_number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ToolError(f"Expected `Integer` value, received {_as_text(value)}")
+        raise ToolError(f"Expected `Integer` value, received {_json_text(value)}")
     return value
 
 
-def _as_text(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _duplicates(values: Iterable[Name]) -> list[Name]:
-    found = list(values)
-    return sorted({each for each in found if found.count(each) > 1})
+def _find_duplicates(values: Iterable[IdT]) -> list[IdT]:
+    items = list(values)
+    return sorted({item for item in items if items.count(item) > 1})
 
 
-def _shown(values: Iterable[object]) -> str:
+def _java_list(values: Iterable[object]) -> str:
     """Return a list in the format of Java's `toString`."""
     return f"[{', '.join(map(str, values))}]"
 
@@ -186,7 +188,7 @@ def propose(racks: Mapping[int, str | None], partitions: int, factor: int) -> li
     """
     if factor > len(racks):
         raise ToolError(f"Replication factor: {factor} larger than available brokers: {len(racks)}.")
-    nodes = _alternating(racks)
+    nodes = _alternate_racks(racks)
     rack_count = len(set(racks.values())) if any(racks.values()) else 0
     start, shift = _RANDOM.randrange(len(nodes)), _RANDOM.randrange(len(nodes))
     proposed: list[list[int]] = []
@@ -194,26 +196,26 @@ def propose(racks: Mapping[int, str | None], partitions: int, factor: int) -> li
         if partition > 0 and partition % len(nodes) == 0:
             shift += 1
         first = (partition + start) % len(nodes)
-        proposed.append(_replicas(nodes, racks, first, shift * max(rack_count, 1), factor, rack_count))
+        proposed.append(_choose_replicas(nodes, racks, first, shift * max(rack_count, 1), factor, rack_count))
     return proposed
 
 
-def _replicas(
+def _choose_replicas(
     nodes: list[int], racks: Mapping[int, str | None], first: int, shift: int, factor: int, rack_count: int
 ) -> list[int]:
-    chosen = [nodes[first]]
-    used = {racks[chosen[0]]}
+    replicas = [nodes[first]]
+    used = {racks[replicas[0]]}
     for step in count():
-        if len(chosen) == factor:
+        if len(replicas) == factor:
             break
         node = nodes[(first + 1 + (shift + step) % (len(nodes) - 1)) % len(nodes)]
-        if node not in chosen and (racks[node] not in used or len(used) >= rack_count):
-            chosen.append(node)
+        if node not in replicas and (racks[node] not in used or len(used) >= rack_count):
+            replicas.append(node)
             used.add(racks[node])
-    return chosen
+    return replicas
 
 
-def _alternating(racks: Mapping[int, str | None]) -> list[int]:
+def _alternate_racks(racks: Mapping[int, str | None]) -> list[int]:
     """Return the brokers in an order that alternates between racks."""
     by_rack: dict[str, list[int]] = {}
     for node in sorted(racks):
@@ -247,8 +249,8 @@ def throttle_brokers(
         cluster,
         {
             (TOPIC, topic): [
-                (_LEADERS, _listed(topic, sources)),
-                (_FOLLOWERS, _listed(topic, destinations)),
+                (_LEADERS, _throttled_replicas(topic, sources)),
+                (_FOLLOWERS, _throttled_replicas(topic, destinations)),
             ]
             for topic in topics
         },
@@ -264,7 +266,7 @@ def throttle_directories(cluster: Cluster, replicas: Iterable[Replica], rate: in
     Raises:
         ApiError: A broker refused a configuration.
     """
-    nodes = sorted({each.node for each in replicas})
+    nodes = sorted({replica.node for replica in replicas})
     alter_configs(cluster, {(BROKER, str(node)): [(_DIRECTORY_RATE, str(rate))] for node in nodes})
     out(f"The replica-alter-dir throttle limit was set to {rate} B/s")
 
@@ -277,15 +279,15 @@ def clear_throttles(cluster: Cluster, partitions: Sequence[tuple[TopicPartition,
     """
     nodes = {broker.node_id for broker in cluster.brokers()}
     nodes |= {node for _, replicas in partitions for node in replicas}
-    out(f"Clearing broker-level throttles on broker{plural_s(nodes)} {joined(sorted(nodes))}")
+    out(f"Clearing broker-level throttles on broker{plural_suffix(nodes)} {join_commas(sorted(nodes))}")
     alter_configs(
         cluster, {(BROKER, str(node)): [(key, None) for key in (*_RATES, _DIRECTORY_RATE)] for node in sorted(nodes)}
     )
     topics = sorted({topic for (topic, _), _ in partitions})
-    out(f"Clearing topic-level throttles on topic{plural_s(topics)} {joined(topics)}")
+    out(f"Clearing topic-level throttles on topic{plural_suffix(topics)} {join_commas(topics)}")
     alter_configs(cluster, {(TOPIC, topic): [(_LEADERS, None), (_FOLLOWERS, None)] for topic in topics})
 
 
-def _listed(topic: str, replicas: Mapping[TopicPartition, set[int]]) -> str:
+def _throttled_replicas(topic: str, replicas: Mapping[TopicPartition, set[int]]) -> str:
     entries = {f"{index}:{node}" for (name, index), nodes in replicas.items() if name == topic for node in nodes}
     return ",".join(sorted(entries))

@@ -12,8 +12,15 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from minibroker_tools.client.groups import DEAD, delete_group, describe_group, list_groups
-from minibroker_tools.client.offsets import LATEST, committed_offsets, list_offsets
-from minibroker_tools.commands.rpk_common import add_common, cluster_of, section, settings_of, table, with_port
+from minibroker_tools.client.offsets import LATEST, fetch_committed_offsets, list_offsets
+from minibroker_tools.commands.rpk_common import (
+    add_common_options,
+    add_port,
+    cluster_of,
+    parse_settings,
+    print_columns,
+    print_section,
+)
 from minibroker_tools.commands.rpk_topics import add_topic_commands
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import KAFKA_VERSION
@@ -21,8 +28,8 @@ from minibroker_tools.output import err, flush, out
 
 _ADMIN_PORT: Final = 9644
 _USERS: Final = "/v1/security/users"
-_OFFSETS: Final = ("-o", "--offset")
-_SWITCH: Final = re.compile(r"(--?[a-z-]+)=(true|false)")
+_OFFSET_OPTIONS: Final = ("-o", "--offset")
+_BOOLEAN_FLAG: Final = re.compile(r"(--?[a-z-]+)=(true|false)")
 _PAUSE_S: Final = 1.0
 _PATIENCE_S: Final = 5.0
 Work = Callable[[argparse.Namespace], int]
@@ -45,28 +52,33 @@ class Rpk:
         self._parser = _Parser(prog="rpk", description="rpk's commands for clusters and topics, for any broker.")
         commands = self._parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
         cluster = commands.add_parser("cluster", help="health, info").add_subparsers(dest="action", required=True)
-        for name, work in (("info", _info), ("metadata", _info), ("status", _info), ("health", _health)):
-            add_common(_sub(cluster, name, work))
+        for name, work in (
+            ("info", _print_info),
+            ("metadata", _print_info),
+            ("status", _print_info),
+            ("health", _watch_health),
+        ):
+            add_common_options(_add_command(cluster, name, work))
         health = cluster.choices["health"]
         health.add_argument("-e", "--exit-when-healthy", action="store_true", help="exit once the cluster is healthy")
         health.add_argument("-w", "--watch", action="store_true", help="print the health whenever it changes")
         self._commands = commands.choices
         topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
-        add_topic_commands(topic.add_subparsers(dest="action", required=True), _sub)
+        add_topic_commands(topic.add_subparsers(dest="action", required=True), _add_command)
         group = commands.add_parser("group", help="list, describe, delete")
-        add_group_commands(group.add_subparsers(dest="action", required=True, metavar="ACTION"), _sub)
+        add_group_commands(group.add_subparsers(dest="action", required=True, metavar="ACTION"), _add_command)
         for name in ("acl", "security"):
             words = commands.add_parser(name, help="user create, list, delete").add_subparsers(required=True)
             users = words.add_parser("user").add_subparsers(dest="action", required=True)
             for action, work in (("create", _create_user), ("list", _list_users), ("delete", _delete_user)):
-                parser = _sub(users, action, work)
-                add_common(parser, has_login=False)
+                parser = _add_command(users, action, work)
+                add_common_options(parser, has_login=False)
                 if action != "list":
                     parser.add_argument("user", metavar="USER")
                 if action == "create":
                     parser.add_argument("-p", "--password", "--new-password", required=True)
                     parser.add_argument("-m", "--mechanism", default="SCRAM-SHA-256")
-        commands.add_parser("version", help="the version").set_defaults(work=_version)
+        commands.add_parser("version", help="the version").set_defaults(work=_print_version)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse a command line. Flags common to all commands can precede the command.
@@ -75,11 +87,11 @@ class Rpk:
             UsageError: The command line is invalid.
         """
         words: list[str] = []
-        first = next((place for place, word in enumerate(arguments) if word in self._commands), 0)
-        for word in (*arguments[first:], *arguments[:first]):
-            if (switch := _SWITCH.fullmatch(word)) is not None:  # Go programs accept flags with a value.
+        command_index = next((index for index, word in enumerate(arguments) if word in self._commands), 0)
+        for word in (*arguments[command_index:], *arguments[:command_index]):
+            if (switch := _BOOLEAN_FLAG.fullmatch(word)) is not None:  # Go programs accept flags with a value.
                 words += [switch[1]] if switch[2] == "true" else []
-            elif words and words[-1] in _OFFSETS and re.match(r"-\d", word):
+            elif words and words[-1] in _OFFSET_OPTIONS and re.match(r"-\d", word):
                 words[-1] += f"={word}" if words[-1].startswith("--") else word  # argparse takes -1 for an option.
             else:
                 words.append(word)
@@ -90,179 +102,182 @@ class Rpk:
         err(self._parser.format_help())
 
 
-def options(_tool: str) -> Rpk:
+def declare_options(_tool: str) -> Rpk:
     """Return the command line of rpk."""
     return Rpk()
 
 
-def run(known: Rpk, arguments: Sequence[str]) -> int:
+def run(options: Rpk, arguments: Sequence[str]) -> int:
     """Run the command given on the command line."""
     if list(arguments[:2]) == ["redpanda", "start"]:
         raise ToolError(
             "rpk redpanda start starts a broker in minibroker's container image; here it is minibroker serve"
         )
     try:
-        given = known.parse(arguments)
+        parsed = options.parse(arguments)
     except SystemExit:  # argparse has printed the help for --help.
         return 0
-    work: Callable[[argparse.Namespace], int] = given.work
-    return work(given)
+    work: Callable[[argparse.Namespace], int] = parsed.work
+    return work(parsed)
 
 
-def _sub(commands: Any, name: str, work: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+def _add_command(commands: Any, name: str, work: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name)
     parser.set_defaults(work=work)
     return parser
 
 
-def _version(_given: argparse.Namespace) -> int:
+def _print_version(_arguments: argparse.Namespace) -> int:
     out(f"Version:     minibroker-tools, for brokers up to Kafka {KAFKA_VERSION}")
     return 0
 
 
-def _info(given: argparse.Namespace) -> int:
+def _print_info(arguments: argparse.Namespace) -> int:
     """Print the cluster, its brokers and its topics. An asterisk marks the controller."""
-    with cluster_of(given) as cluster:
+    with cluster_of(arguments) as cluster:
         topics = sorted(cluster.metadata().topics, key=lambda topic: topic.name or "")
-        section("CLUSTER")
+        print_section("CLUSTER")
         out(f"{cluster.cluster_id}\n")
-        section("BROKERS")
-        mark = cluster.controller_id
+        print_section("BROKERS")
+        controller_id = cluster.controller_id
         brokers = [
-            (f"{each.node_id}{'*' * (each.node_id == mark)}", each.host, each.port) for each in cluster.brokers()
+            (f"{broker.node_id}{'*' * (broker.node_id == controller_id)}", broker.host, broker.port)
+            for broker in cluster.brokers()
         ]
-        table([("ID", "HOST", "PORT"), *brokers])
+        print_columns([("ID", "HOST", "PORT"), *brokers])
         if topics:
             out()
-            section("TOPICS")
-            counts = [(each.name, len(each.partitions), len(each.partitions[0].replica_nodes)) for each in topics]
-            table([("NAME", "PARTITIONS", "REPLICAS"), *counts])
+            print_section("TOPICS")
+            counts = [(topic.name, len(topic.partitions), len(topic.partitions[0].replica_nodes)) for topic in topics]
+            print_columns([("NAME", "PARTITIONS", "REPLICAS"), *counts])
     return 0
 
 
-def _health(given: argparse.Namespace) -> int:
+def _watch_health(arguments: argparse.Namespace) -> int:
     """Print the cluster's health from the admin API.
 
     As in rpk, the status is 1 if the API cannot be reached, and 0 for an unhealthy cluster.
     """
-    shown = None
+    last_shown = None
     while True:
         try:
-            found: dict[str, Any] = _asked(given, "/v1/cluster/health_overview")
+            health: dict[str, Any] = _request_admin_api(arguments, "/v1/cluster/health_overview")
         except ToolError:
-            if not given.exit_when_healthy:
+            if not arguments.exit_when_healthy:
                 raise
             time.sleep(_PAUSE_S)
             continue
-        if found != shown:
-            _print_health(found)
+        if health != last_shown:
+            _print_health(health)
             flush()
-        shown = found
-        if (found["is_healthy"] and given.exit_when_healthy) or not (given.watch or given.exit_when_healthy):
+        last_shown = health
+        if (health["is_healthy"] and arguments.exit_when_healthy) or not (
+            arguments.watch or arguments.exit_when_healthy
+        ):
             return 0
         time.sleep(_PAUSE_S)
 
 
-def _print_health(found: dict[str, Any]) -> None:
+def _print_health(health: dict[str, Any]) -> None:
     def words(key: str) -> str:
-        return f"[{' '.join(map(str, found[key]))}]"
+        return f"[{' '.join(map(str, health[key]))}]"
 
     lines = {
-        "Healthy": str(found["is_healthy"]).lower(),
+        "Healthy": str(health["is_healthy"]).lower(),
         "Unhealthy reasons": words("unhealthy_reasons"),
-        "Controller ID": found["controller_id"],
+        "Controller ID": health["controller_id"],
         "All nodes": words("all_nodes"),
         "Nodes down": words("nodes_down"),
-        f"Leaderless partitions ({found['leaderless_count']})": words("leaderless_partitions"),
-        f"Under-replicated partitions ({found['under_replicated_count']})": words("under_replicated_partitions"),
+        f"Leaderless partitions ({health['leaderless_count']})": words("leaderless_partitions"),
+        f"Under-replicated partitions ({health['under_replicated_count']})": words("under_replicated_partitions"),
     }
-    section("CLUSTER HEALTH OVERVIEW")
+    print_section("CLUSTER HEALTH OVERVIEW")
     for name, value in lines.items():
         out(f"{name + ':':34}{value}")
 
 
-def _create_user(given: argparse.Namespace) -> int:
-    content = {"username": given.user, "password": given.password, "algorithm": given.mechanism.upper()}
-    _asked(given, _USERS, "POST", content)
-    out(f'Created user "{given.user}".')
+def _create_user(arguments: argparse.Namespace) -> int:
+    content = {"username": arguments.user, "password": arguments.password, "algorithm": arguments.mechanism.upper()}
+    _request_admin_api(arguments, _USERS, "POST", content)
+    out(f'Created user "{arguments.user}".')
     return 0
 
 
-def _list_users(given: argparse.Namespace) -> int:
-    table([("USERNAME",), *((user,) for user in _asked(given, _USERS))])
+def _list_users(arguments: argparse.Namespace) -> int:
+    print_columns([("USERNAME",), *((user,) for user in _request_admin_api(arguments, _USERS))])
     return 0
 
 
-def _delete_user(given: argparse.Namespace) -> int:
-    _asked(given, f"{_USERS}/{quote(given.user, safe='')}", "DELETE")
-    out(f'Deleted user "{given.user}".')
+def _delete_user(arguments: argparse.Namespace) -> int:
+    _request_admin_api(arguments, f"{_USERS}/{quote(arguments.user, safe='')}", "DELETE")
+    out(f'Deleted user "{arguments.user}".')
     return 0
 
 
-def _asked(given: argparse.Namespace, path: str, method: str = "GET", content: object = None) -> Any:
+def _request_admin_api(arguments: argparse.Namespace, path: str, method: str = "GET", content: object = None) -> Any:
     """Send a request to the hosts of the admin API in turn, and return the first response.
 
     Raises:
         ToolError: All hosts failed. The message names each host and its error.
     """
-    extra = settings_of(given)
-    named = (given.api_urls, extra.get("admin.hosts"), os.environ.get("RPK_ADMIN_HOSTS"))
-    hosts = next(filter(None, named), f"127.0.0.1:{_ADMIN_PORT}")
+    extra = parse_settings(arguments)
+    host_settings = (arguments.api_urls, extra.get("admin.hosts"), os.environ.get("RPK_ADMIN_HOSTS"))
+    hosts = next(filter(None, host_settings), f"127.0.0.1:{_ADMIN_PORT}")
     failures: list[str] = []
     for host in hosts.split(","):
-        place = with_port(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
+        address = add_port(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
         try:
             body = None if content is None else json.dumps(content).encode()
-            request = Request(f"http://{place}{path}", body, method=method)
+            request = Request(f"http://{address}{path}", body, method=method)
             with urlopen(request, timeout=_PATIENCE_S) as answer:  # noqa: S310 - the scheme is http
                 return json.loads(answer.read() or b"null")
         except HTTPError as error:
             with error:
-                failures.append(f"{place}: status {error.code} {error.read().decode(errors='replace')}".strip())
+                failures.append(f"{address}: status {error.code} {error.read().decode(errors='replace')}".strip())
         except (URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            failures.append(f"{place}: {getattr(reason, 'strerror', None) or reason}")
+            failures.append(f"{address}: {getattr(reason, 'strerror', None) or reason}")
     subject = "users" if path.startswith(_USERS) else "cluster health"
     raise ToolError(f"unable to request {subject}: {'; '.join(failures)}")
 
 
 def add_group_commands(commands: Any, add: Callable[[Any, str, Work], argparse.ArgumentParser]) -> None:
     """Add the commands of `rpk group`."""
-    works = {"list": _list, "ls": _list, "describe": _describe, "delete": _delete}
+    works = {"list": _list_groups, "ls": _list_groups, "describe": _describe_groups, "delete": _delete_groups}
     for name, work in works.items():
         parser = add(commands, name, work)
-        add_common(parser)
-        if work is not _list:
+        add_common_options(parser)
+        if work is not _list_groups:
             parser.add_argument("groups", nargs="+", metavar="GROUP")
 
 
-def _list(given: argparse.Namespace) -> int:
-    with cluster_of(given) as cluster:
+def _list_groups(arguments: argparse.Namespace) -> int:
+    with cluster_of(arguments) as cluster:
         coordinators = [
-            (cluster.coordinator_node(each.group).node_id, each.group, each.state or "")
-            for each in list_groups(cluster)
+            (cluster.coordinator_node(listing.group).node_id, listing.group, listing.state or "")
+            for listing in list_groups(cluster)
         ]
-        table([("BROKER", "GROUP", "STATE"), *sorted(coordinators)])
+        print_columns([("BROKER", "GROUP", "STATE"), *sorted(coordinators)])
     return 0
 
 
-def _describe(given: argparse.Namespace) -> int:
+def _describe_groups(arguments: argparse.Namespace) -> int:
     failed = False
-    with cluster_of(given) as cluster:
-        for group in given.groups:
-            found = describe_group(cluster, group)
-            failed |= found.state == DEAD
-            committed = committed_offsets(cluster, group)
-            readers = {place: member for member in found.members for place in member.partitions}
-            places = sorted({*committed, *readers})
-            ends = list_offsets(cluster, dict.fromkeys(places, LATEST)) if places else {}
-            lags = {place: max(0, ends[place].offset - offset) for place, offset in committed.items()}
+    with cluster_of(arguments) as cluster:
+        for group in arguments.groups:
+            description = describe_group(cluster, group)
+            failed |= description.state == DEAD
+            committed = fetch_committed_offsets(cluster, group)
+            readers = {partition: member for member in description.members for partition in member.partitions}
+            partitions = sorted({*committed, *readers})
+            ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST)) if partitions else {}
+            lags = {partition: max(0, ends[partition].offset - offset) for partition, offset in committed.items()}
             head = {
                 "GROUP": group,
                 "COORDINATOR": cluster.coordinator_node(group).node_id,
-                "STATE": found.state,
-                "BALANCER": found.strategy,
-                "MEMBERS": len(found.members),
+                "STATE": description.state,
+                "BALANCER": description.strategy,
+                "MEMBERS": len(description.members),
                 "TOTAL-LAG": sum(lags.values()),
             }
             for name, value in head.items():
@@ -270,29 +285,29 @@ def _describe(given: argparse.Namespace) -> int:
             out()
             rows = [
                 (
-                    *place,
-                    committed.get(place, "-"),
-                    ends[place].offset,
-                    lags.get(place, "-"),
-                    readers[place].member_id if place in readers else "",
+                    *partition,
+                    committed.get(partition, "-"),
+                    ends[partition].offset,
+                    lags.get(partition, "-"),
+                    readers[partition].member_id if partition in readers else "",
                 )
-                for place in places
+                for partition in partitions
             ]
             if rows:
                 columns = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "MEMBER-ID")
-                table([columns, *rows])
+                print_columns([columns, *rows])
     return int(failed)
 
 
-def _delete(given: argparse.Namespace) -> int:
+def _delete_groups(arguments: argparse.Namespace) -> int:
     rows: list[tuple[str, str]] = []
-    with cluster_of(given) as cluster:
-        for group in given.groups:
+    with cluster_of(arguments) as cluster:
+        for group in arguments.groups:
             try:
                 delete_group(cluster, group)
             except ApiError as error:
                 rows.append((group, f"{error.code.name}: {error.message}"))
             else:
                 rows.append((group, "OK"))
-    table([("GROUP", "STATUS"), *rows])
+    print_columns([("GROUP", "STATUS"), *rows])
     return int(any(status != "OK" for _, status in rows))

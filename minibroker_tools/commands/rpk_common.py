@@ -14,7 +14,7 @@ _PORT: Final = 9092
 _JAAS: Final = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
 
 
-def add_common(parser: argparse.ArgumentParser, *, has_login: bool = True) -> None:
+def add_common_options(parser: argparse.ArgumentParser, *, has_login: bool = True) -> None:
     """Add the options of all commands that contact a broker or its admin API. The admin API has no login."""
     option = parser.add_argument
     option("--brokers", default="", metavar="HOST:PORT,...", help="the brokers to connect to")
@@ -28,50 +28,55 @@ def add_common(parser: argparse.ArgumentParser, *, has_login: bool = True) -> No
     option("-v", "--verbose", action="store_true", help="accepted")
 
 
-def settings_of(given: argparse.Namespace) -> dict[str, str]:
+def parse_settings(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the values of -X by key.
 
     Raises:
         ToolError: A setting has no value.
     """
-    found: dict[str, str] = {}
-    for pair in given.settings:
+    settings: dict[str, str] = {}
+    for pair in arguments.settings:
         key, equals, value = str(pair).partition("=")
         if not equals:
             raise ToolError(f"-X {pair}: it is not KEY=VALUE")
-        found[key] = value
-    return found
+        settings[key] = value
+    return settings
 
 
-def cluster_of(given: argparse.Namespace) -> Cluster:
+def cluster_of(arguments: argparse.Namespace) -> Cluster:
     """Return the cluster given on the command line or in the environment, by default at 127.0.0.1:9092."""
-    extra = settings_of(given)
-    named = (given.brokers, extra.get("brokers"), os.environ.get("RPK_BROKERS"), os.environ.get("REDPANDA_BROKERS"))
-    servers = next(filter(None, named), f"127.0.0.1:{_PORT}")
+    extra = parse_settings(arguments)
+    server_settings = (
+        arguments.brokers,
+        extra.get("brokers"),
+        os.environ.get("RPK_BROKERS"),
+        os.environ.get("REDPANDA_BROKERS"),
+    )
+    servers = next(filter(None, server_settings), f"127.0.0.1:{_PORT}")
     properties = {"default.api.timeout.ms": "10000", "client.id": "rpk"}
-    user = given.user or extra.get("user") or os.environ.get("RPK_USER", "")
-    secret = given.password or extra.get("pass") or os.environ.get("RPK_PASS", "")
-    mechanism = given.sasl_mechanism or extra.get("sasl.mechanism") or os.environ.get("RPK_SASL_MECHANISM", "")
+    user = arguments.user or extra.get("user") or os.environ.get("RPK_USER", "")
+    secret = arguments.password or extra.get("pass") or os.environ.get("RPK_PASS", "")
+    mechanism = arguments.sasl_mechanism or extra.get("sasl.mechanism") or os.environ.get("RPK_SASL_MECHANISM", "")
     if user:
         properties["security.protocol"] = "SASL_PLAINTEXT"
         properties["sasl.mechanism"] = mechanism or "SCRAM-SHA-256"
         properties["sasl.jaas.config"] = _JAAS.format(user, secret)
-    return Cluster(Settings(",".join(with_port(each, _PORT) for each in servers.split(",")), properties))
+    return Cluster(Settings(",".join(add_port(server, _PORT) for server in servers.split(",")), properties))
 
 
-def with_port(address: str, port: int) -> str:
+def add_port(address: str, port: int) -> str:
     """Return the address, with the port added if it has none."""
     return address if ":" in address.rpartition("]")[2] else f"{address}:{port}"
 
 
-def table(rows: Sequence[Sequence[object]]) -> None:
+def print_columns(rows: Sequence[Sequence[object]]) -> None:
     """Print rows in aligned columns, separated by two spaces."""
-    widths = [max(len(str(row[place])) for row in rows) for place in range(len(rows[0]))]
+    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = (str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
         out("  ".join(cells).rstrip())
 
 
-def section(title: str) -> None:
+def print_section(title: str) -> None:
     """Print an underlined title."""
     out(f"{title}\n{'=' * len(title)}")

@@ -14,17 +14,17 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import TOPIC, alter_configs, describe_configs, is_default
 from minibroker_tools.client.groups import attempt
 from minibroker_tools.client.membership import Consumer
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets, list_offsets_at
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
-from minibroker_tools.commands.rpk_common import add_common, cluster_of, section, table
+from minibroker_tools.commands.rpk_common import add_common_options, cluster_of, print_columns, print_section
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.output import flush, out
 
 _TIMEOUT_MS: Final = 30_000
 _POLL_S: Final = 0.5
 _OFFSET: Final = re.compile(r"(?P<start>start|end|oldest|newest|[+-]?\d+)?(?P<range>:(?P<stop>end|\d+)?)?")
-_NAMED: Final = {"start": EARLIEST, "oldest": EARLIEST, "end": LATEST, "newest": LATEST}
+_NAMED_OFFSETS: Final = {"start": EARLIEST, "oldest": EARLIEST, "end": LATEST, "newest": LATEST}
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r"}
 _FIELD: Final = re.compile(r"%[tkvpodh%]|\\[ntr]")
 
@@ -43,7 +43,7 @@ def add_topic_commands(
     }  # fmt: skip
     for name, work in works.items():
         parsers[name] = add(commands, name, work)
-        add_common(parsers[name])
+        add_common_options(parsers[name])
     for name in ("create", "describe", "delete", "consume", "alter-config", "add-partitions"):
         parsers[name].add_argument("topics", nargs="+", metavar="TOPIC")
     option = parsers["create"].add_argument
@@ -82,8 +82,8 @@ def add_topic_commands(
     option("-g", "--group", default="")
 
 
-def _create(given: argparse.Namespace) -> int:
-    configs = [str(each).partition("=") for each in given.topic_config]
+def _create(arguments: argparse.Namespace) -> int:
+    configs = [str(config).partition("=") for config in arguments.topic_config]
     for key, equals, _ in configs:
         if not equals:
             raise ToolError(f"--topic-config {key}: it is not KEY=VALUE")
@@ -91,23 +91,23 @@ def _create(given: argparse.Namespace) -> int:
         topics=[
             api.CreatableTopic(
                 name=name,
-                num_partitions=given.partitions,
-                replication_factor=given.replicas,
+                num_partitions=arguments.partitions,
+                replication_factor=arguments.replicas,
                 assignments=[],
                 configs=[api.CreatableTopicConfig(name=key, value=value) for key, _, value in configs],
             )
-            for name in dict.fromkeys(given.topics)
+            for name in dict.fromkeys(arguments.topics)
         ],
         timeout_ms=_TIMEOUT_MS,
-        validate_only=given.dry,
+        validate_only=arguments.dry,
     )
-    passing = {ErrorCode.TOPIC_ALREADY_EXISTS} if given.if_not_exists else set[ErrorCode]()
-    with cluster_of(given) as cluster:
+    passing = {ErrorCode.TOPIC_ALREADY_EXISTS} if arguments.if_not_exists else set[ErrorCode]()
+    with cluster_of(arguments) as cluster:
         results = cluster.ask_controller(request).topics
-        return _statuses([(each.name, each.error_code, each.error_message) for each in results], passing)
+        return _print_statuses([(result.name, result.error_code, result.error_message) for result in results], passing)
 
 
-def _statuses(results: Sequence[tuple[str, int, str | None]], passing: set[ErrorCode]) -> int:
+def _print_statuses(results: Sequence[tuple[str, int, str | None]], passing: set[ErrorCode]) -> int:
     """Print a table with the outcome for each topic, and return status 1 if any failed."""
     rows: list[tuple[str, str]] = []
     failed = 0
@@ -115,98 +115,100 @@ def _statuses(results: Sequence[tuple[str, int, str | None]], passing: set[Error
         error = ApiError(code, message) if code else None
         rows.append((name, "OK" if error is None else f"{error.code.name}: {error.message}"))
         failed |= error is not None and error.code not in passing
-    table([("TOPIC", "STATUS"), *rows])
+    print_columns([("TOPIC", "STATUS"), *rows])
     return int(failed)
 
 
-def _list(given: argparse.Namespace) -> int:
-    with cluster_of(given) as cluster:
-        found = cluster.metadata(given.topics or None).topics
+def _list(arguments: argparse.Namespace) -> int:
+    with cluster_of(arguments) as cluster:
+        topics = cluster.metadata(arguments.topics or None).topics
         rows = [
             (topic.name or "", len(topic.partitions), len(topic.partitions[0].replica_nodes) if topic.partitions else 0)
-            for topic in found
-            if not topic.error_code and (given.internal or not topic.is_internal)
+            for topic in topics
+            if not topic.error_code and (arguments.internal or not topic.is_internal)
         ]
-    table([("NAME", "PARTITIONS", "REPLICAS"), *sorted(rows)])
+    print_columns([("NAME", "PARTITIONS", "REPLICAS"), *sorted(rows)])
     return 0
 
 
-def _describe(given: argparse.Namespace) -> int:
-    shows = (given.print_summary, given.print_configs, given.print_partitions)
-    summary, configs, partitions = shows if any(shows) else (True, True, False)
-    with cluster_of(given) as cluster:
-        for topic in cluster.topics(given.topics):
+def _describe(arguments: argparse.Namespace) -> int:
+    selected = (arguments.print_summary, arguments.print_configs, arguments.print_partitions)
+    summary, configs, partitions = selected if any(selected) else (True, True, False)
+    with cluster_of(arguments) as cluster:
+        for topic in cluster.topics(arguments.topics):
             name = topic.name or ""
-            if summary or given.print_all:
+            if summary or arguments.print_all:
                 replicas = len(topic.partitions[0].replica_nodes)
-                section("SUMMARY")
-                table([("NAME", name), ("PARTITIONS", len(topic.partitions)), ("REPLICAS", replicas)])
+                print_section("SUMMARY")
+                print_columns([("NAME", name), ("PARTITIONS", len(topic.partitions)), ("REPLICAS", replicas)])
                 out()
-            if configs or given.print_all:
+            if configs or arguments.print_all:
                 entries = describe_configs(cluster, [(TOPIC, name)])[TOPIC, name]
-                section("CONFIGS")
+                print_section("CONFIGS")
                 rows = [
-                    (each.name, each.value, "DEFAULT_CONFIG" if is_default(each) else "DYNAMIC_TOPIC_CONFIG")
-                    for each in entries
+                    (entry.name, entry.value, "DEFAULT_CONFIG" if is_default(entry) else "DYNAMIC_TOPIC_CONFIG")
+                    for entry in entries
                 ]
-                table([("KEY", "VALUE", "SOURCE"), *rows])
+                print_columns([("KEY", "VALUE", "SOURCE"), *rows])
                 out()
-            if partitions or given.print_all:
+            if partitions or arguments.print_all:
                 _print_partitions(cluster, name)
     return 0
 
 
 def _print_partitions(cluster: Cluster, name: str) -> None:
     (topic,) = cluster.topics([name])
-    places = [(name, each.partition_index) for each in topic.partitions]
-    starts = list_offsets(cluster, dict.fromkeys(places, EARLIEST))
-    ends = list_offsets(cluster, dict.fromkeys(places, LATEST))
-    section("PARTITIONS")
+    partitions = [(name, partition.partition_index) for partition in topic.partitions]
+    starts = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+    ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+    print_section("PARTITIONS")
     rows = [
         (
-            each.partition_index,
-            each.leader_id,
-            each.leader_epoch,
-            f"[{' '.join(map(str, each.replica_nodes))}]",
-            starts[name, each.partition_index].offset,
-            ends[name, each.partition_index].offset,
+            partition.partition_index,
+            partition.leader_id,
+            partition.leader_epoch,
+            f"[{' '.join(map(str, partition.replica_nodes))}]",
+            starts[name, partition.partition_index].offset,
+            ends[name, partition.partition_index].offset,
         )
-        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+        for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
     ]
-    table([("PARTITION", "LEADER", "EPOCH", "REPLICAS", "LOG-START-OFFSET", "HIGH-WATERMARK"), *rows])
+    print_columns([("PARTITION", "LEADER", "EPOCH", "REPLICAS", "LOG-START-OFFSET", "HIGH-WATERMARK"), *rows])
 
 
-def _delete(given: argparse.Namespace) -> int:
-    request = api.DeleteTopicsRequest(topic_names=given.topics, timeout_ms=_TIMEOUT_MS)
-    with cluster_of(given) as cluster:
+def _delete(arguments: argparse.Namespace) -> int:
+    request = api.DeleteTopicsRequest(topic_names=arguments.topics, timeout_ms=_TIMEOUT_MS)
+    with cluster_of(arguments) as cluster:
         results = cluster.ask_controller(request).responses
-        return _statuses([(each.name or "", each.error_code, each.error_message) for each in results], set())
+        return _print_statuses(
+            [(result.name or "", result.error_code, result.error_message) for result in results], set()
+        )
 
 
-def _alter(given: argparse.Namespace) -> int:
-    changes: list[tuple[str, str | None]] = [(key, None) for key in given.delete]
-    for setting in given.set:
+def _alter(arguments: argparse.Namespace) -> int:
+    changes: list[tuple[str, str | None]] = [(key, None) for key in arguments.delete]
+    for setting in arguments.set:
         key, equals, value = str(setting).partition("=")
         if not equals:
             raise ToolError(f"--set {setting}: it is not KEY=VALUE")
         changes.append((key, value))
-    with cluster_of(given) as cluster:
+    with cluster_of(arguments) as cluster:
         outcomes = [
-            (topic, attempt(partial(alter_configs, cluster, {(TOPIC, topic): changes}))) for topic in given.topics
+            (topic, attempt(partial(alter_configs, cluster, {(TOPIC, topic): changes}))) for topic in arguments.topics
         ]
-    return _statuses([(topic, *_failure(outcome)) for topic, outcome in outcomes], set())
+    return _print_statuses([(topic, *_error_fields(outcome)) for topic, outcome in outcomes], set())
 
 
-def _add_partitions(given: argparse.Namespace) -> int:
-    with cluster_of(given) as cluster:
-        counts = {topic.name or "": len(topic.partitions) + given.num for topic in cluster.topics(given.topics)}
+def _add_partitions(arguments: argparse.Namespace) -> int:
+    with cluster_of(arguments) as cluster:
+        counts = {topic.name or "": len(topic.partitions) + arguments.num for topic in cluster.topics(arguments.topics)}
         topics = [api.CreatePartitionsTopic(name=name, count=count) for name, count in counts.items()]
         request = api.CreatePartitionsRequest(topics=topics, timeout_ms=_TIMEOUT_MS, validate_only=False)
         results = cluster.ask_controller(request).results
-        return _statuses([(each.name, each.error_code, each.error_message) for each in results], set())
+        return _print_statuses([(result.name, result.error_code, result.error_message) for result in results], set())
 
 
-def _failure(outcome: ApiError | None) -> tuple[int, str | None]:
+def _error_fields(outcome: ApiError | None) -> tuple[int, str | None]:
     return (0, None) if outcome is None else (int(outcome.code), outcome.message)
 
 
@@ -216,138 +218,141 @@ def _line_pattern(text: str) -> re.Pattern[str]:
     Raises:
         ToolError: The format has anything besides the key and the value.
     """
-    plain = _formatted(text, {"%k": "%k", "%v": "%v"})
-    tokens = re.split(r"(%[kv])", plain.removesuffix("\n"))
+    line_format = _format(text, {"%k": "%k", "%v": "%v"})
+    tokens = re.split(r"(%[kv])", line_format.removesuffix("\n"))
     others = [match[0] for match in re.finditer(r"%[^%kv]", text)]
-    if others or not plain.endswith("\n") or len({*tokens[1::2]}) < len(tokens[1::2]):
+    if others or not line_format.endswith("\n") or len({*tokens[1::2]}) < len(tokens[1::2]):
         raise ToolError(f"--format {text}: only %k and %v are supported, once each, and \\n at the end")
     groups = {"%k": "(?P<k>.*?)", "%v": "(?P<v>.*)"}
     return re.compile("".join(groups.get(token) or re.escape(token) for token in tokens), re.DOTALL)
 
 
-def _produce(given: argparse.Namespace) -> int:
+def _produce(arguments: argparse.Namespace) -> int:
     headers: list[tuple[str, bytes | None]] = []
-    for header in given.header:
+    for header in arguments.header:
         name, colon, value = str(header).partition(":")
         if not colon:
             raise ToolError(f"--header {header}: it is not KEY:VALUE")
         headers.append((name, value.encode()))
-    key = None if given.key is None else str(given.key).encode()
-    pattern = _line_pattern(given.format)
+    key = None if arguments.key is None else str(arguments.key).encode()
+    pattern = _line_pattern(arguments.format)
 
-    def refused(_records: Sequence[Outgoing], error: ApiError) -> None:
+    def on_refused(_records: Sequence[Outgoing], error: ApiError) -> None:
         raise ToolError(f"unable to produce: {error.code.name}: {error.message}")
 
-    (topic,) = given.topics
-    with cluster_of(given) as cluster:
-        placed: list[tuple[int, int, int]] = []
+    (topic,) = arguments.topics
+    with cluster_of(arguments) as cluster:
+        acknowledged: list[tuple[int, int, int]] = []
 
-        def note(partition: int, offset: int, time_ms: int) -> None:
-            placed.append((partition, offset, time_ms))
+        def on_acknowledged(partition: int, offset: int, time_ms: int) -> None:
+            acknowledged.append((partition, offset, time_ms))
 
-        producer = Producer(cluster, topic, refused, placed=note)
-        for line in (each.removesuffix(b"\n").decode(errors="surrogateescape") for each in sys.stdin.buffer):
+        producer = Producer(cluster, topic, on_refused, on_acknowledged=on_acknowledged)
+        for data in sys.stdin.buffer:
+            line = data.removesuffix(b"\n").decode(errors="surrogateescape")
             match = pattern.fullmatch(line)
             if match is None:
-                raise ToolError(f"unable to read a record: {line!r} is not of the form {given.format}")
-            found = {name: text.encode(errors="surrogateescape") for name, text in match.groupdict().items()}
-            producer.send([Outgoing(found.get("k", key), found.get("v"), tuple(headers), given.partition)])
-            partition, offset, time_ms = placed.pop()
+                raise ToolError(f"unable to read a record: {line!r} is not of the form {arguments.format}")
+            parts = {name: text.encode(errors="surrogateescape") for name, text in match.groupdict().items()}
+            producer.send([Outgoing(parts.get("k", key), parts.get("v"), tuple(headers), arguments.partition)])
+            partition, offset, time_ms = acknowledged.pop()
             fields = {"%p": str(partition), "%o": str(offset), "%d": str(time_ms), "%t": topic, "%v": line}
-            sys.stdout.write(_formatted(given.output_format, fields))
+            sys.stdout.write(_format(arguments.output_format, fields))
             flush()
     return 0
 
 
-def _formatted(text: str, fields: dict[str, str]) -> str:
+def _format(text: str, fields: dict[str, str]) -> str:
     return _FIELD.sub(
         lambda match: _ESCAPES.get(match[0]) or ("%" if match[0] == "%%" else fields.get(match[0], "")), text
     )
 
 
-def _consume(given: argparse.Namespace) -> int:
+def _consume(arguments: argparse.Namespace) -> int:
     count = 0
-    with cluster_of(given) as cluster:
-        for received in _grouped(cluster, given) if given.group else _read(cluster, given):
-            _print(received, given.format)
+    with cluster_of(arguments) as cluster:
+        for received in _read_group(cluster, arguments) if arguments.group else _read_partitions(cluster, arguments):
+            _print_record(received, arguments.format)
             count += 1
-            if count == given.num:
+            if count == arguments.num:
                 break
     return 0
 
 
-def _grouped(cluster: Cluster, given: argparse.Namespace) -> Iterator[Received]:
-    reset = "latest" if given.offset in {"end", "newest"} else "earliest"
-    properties = {"group.id": given.group, "auto.offset.reset": reset}
-    consumer = Consumer(cluster, None, set(given.topics).__contains__, properties)
+def _read_group(cluster: Cluster, arguments: argparse.Namespace) -> Iterator[Received]:
+    reset = "latest" if arguments.offset in {"end", "newest"} else "earliest"
+    properties = {"group.id": arguments.group, "auto.offset.reset": reset}
+    consumer = Consumer(cluster, None, set(arguments.topics).__contains__, properties)
     try:
         while True:
-            for each in consumer.poll(_POLL_S):
-                consumer.taken[each.topic, each.partition] = each.record.offset + 1
-                yield each
+            for received in consumer.poll(_POLL_S):
+                consumer.next_offsets[received.topic, received.partition] = received.record.offset + 1
+                yield received
     finally:
         consumer.close()
 
 
-def _read(cluster: Cluster, given: argparse.Namespace) -> Iterator[Received]:
+def _read_partitions(cluster: Cluster, arguments: argparse.Namespace) -> Iterator[Received]:
     """Yield records from the start offset on, up to the stop offset if the option has one."""
-    match = _OFFSET.fullmatch(given.offset)
+    match = _OFFSET.fullmatch(arguments.offset)
     if match is None:
-        raise ToolError(f"--offset {given.offset}: it is not one of start, end, N, +N, -N, START:STOP")
-    places = [
-        (topic.name or "", each.partition_index)
-        for topic in cluster.topics(given.topics)
-        for each in topic.partitions
-        if not given.partitions or each.partition_index in given.partitions
+        raise ToolError(f"--offset {arguments.offset}: it is not one of start, end, N, +N, -N, START:STOP")
+    partitions = [
+        (topic.name or "", partition_metadata.partition_index)
+        for topic in cluster.topics(arguments.topics)
+        for partition_metadata in topic.partitions
+        if not arguments.partitions or partition_metadata.partition_index in arguments.partitions
     ]
-    first = {place: found.offset for place, found in list_offsets(cluster, dict.fromkeys(places, EARLIEST)).items()}
-    last = {place: found.offset for place, found in list_offsets(cluster, dict.fromkeys(places, LATEST)).items()}
+    first_offsets = list_offsets_at(cluster, partitions, EARLIEST)
+    end_offsets = list_offsets_at(cluster, partitions, LATEST)
     start = match["start"] or "start"
-    starts = {place: _place(start, first[place], last[place]) for place in places}
+    starts = {
+        partition: _resolve_offset(start, first_offsets[partition], end_offsets[partition]) for partition in partitions
+    }
     stop = match["stop"]
     stops = {
-        place: min(int(stop), last[place]) if stop and stop.isdecimal() else last[place]
-        for place in places
+        partition: min(int(stop), end_offsets[partition]) if stop and stop.isdecimal() else end_offsets[partition]
+        for partition in partitions
         if match["range"]
     }
-    return _records(cluster, starts, stops, has_stop=bool(match["range"]))
+    return _read_records(cluster, starts, stops, has_stop=bool(match["range"]))
 
 
-def _place(start: str, first: int, last: int) -> int:
-    if start in _NAMED:
-        return first if _NAMED[start] == EARLIEST else last
+def _resolve_offset(start: str, first: int, last: int) -> int:
+    if start in _NAMED_OFFSETS:
+        return first if _NAMED_OFFSETS[start] == EARLIEST else last
     if start.startswith("-"):
         return max(first, last + int(start))
     return min(first + int(start), last) if start.startswith("+") else int(start)
 
 
-def _records(
+def _read_records(
     cluster: Cluster, starts: dict[TopicPartition, int], stops: dict[TopicPartition, int], *, has_stop: bool
 ) -> Iterator[Received]:
     reader = Reader(cluster, reset="earliest", read_committed=True)
     reader.assign(starts)
-    while not has_stop or any(reader.positions[place] < stop for place, stop in stops.items()):
-        for each in reader.poll(_POLL_S):
-            if each.record.offset < stops.get((each.topic, each.partition), each.record.offset + 1):
-                yield each
+    while not has_stop or any(reader.positions[partition] < stop for partition, stop in stops.items()):
+        for received in reader.poll(_POLL_S):
+            if received.record.offset < stops.get((received.topic, received.partition), received.record.offset + 1):
+                yield received
 
 
-def _print(received: Received, form: str) -> None:
+def _print_record(received: Received, form: str) -> None:
     record = received.record
-    key, value = (None if each is None else bytes(each).decode(errors="replace") for each in (record.key, record.value))
+    key, value = (None if data is None else bytes(data).decode(errors="replace") for data in (record.key, record.value))
     if form == "json":
-        shown: dict[str, object] = {"topic": received.topic}
+        record_json: dict[str, object] = {"topic": received.topic}
         if key is not None:
-            shown["key"] = key
+            record_json["key"] = key
         if value is not None:
-            shown["value"] = value
-        headers = [{"key": name, "value": (each or b"").decode(errors="replace")} for name, each in record.headers]
+            record_json["value"] = value
+        headers = [{"key": name, "value": (data or b"").decode(errors="replace")} for name, data in record.headers]
         if headers:
-            shown["headers"] = headers
-        shown |= {"timestamp": record.timestamp, "partition": received.partition, "offset": record.offset}
-        out(json.dumps(shown, indent=2, ensure_ascii=False))
+            record_json["headers"] = headers
+        record_json |= {"timestamp": record.timestamp, "partition": received.partition, "offset": record.offset}
+        out(json.dumps(record_json, indent=2, ensure_ascii=False))
     else:
-        places = {"%t": received.topic, "%p": str(received.partition), "%o": str(record.offset)}
-        fields = {**places, "%k": key or "", "%v": value or "", "%d": str(record.timestamp)}
-        sys.stdout.write(_formatted(form, fields))
+        position = {"%t": received.topic, "%p": str(received.partition), "%o": str(record.offset)}
+        fields = {**position, "%k": key or "", "%v": value or "", "%d": str(record.timestamp)}
+        sys.stdout.write(_format(form, fields))
     flush()

@@ -16,23 +16,23 @@ _START: Final = "kafka-server-start"
 _PROC: Final = "/proc"
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-server-start. kafka-server-stop has none."""
     if tool != _START:
         return Options(tool, "Stop the brokers of this user.")
-    known = Options(tool, "Start minibroker: kafka-server-start [-daemon] server.properties [--override KEY=VALUE]")
-    known.flag("daemon", help="run in the background")
-    known.value("override", help="a property that overrides the file's", metavar="KEY=VALUE")
-    return known
+    options = Options(tool, "Start minibroker: kafka-server-start [-daemon] server.properties [--override KEY=VALUE]")
+    options.flag("daemon", help="run in the background")
+    options.value("override", help="a property that overrides the file's", metavar="KEY=VALUE")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Replace this process with the broker, or stop all running brokers."""
-    if known.tool != _START:
+    if options.tool != _START:
         if arguments:
-            known.parse(arguments)
-        return stop(processes())
-    values = known.parse(arguments)
+            options.parse(arguments)
+        return stop_brokers(list_processes())
+    values = options.parse(arguments)
     if not values.words:
         raise UsageError("kafka-server-start needs a properties file")
     path = values.words[0]
@@ -50,15 +50,15 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     return os.execv(words[0], words)  # noqa: S606 - this process becomes the broker, so signals reach it
 
 
-def stop(running: Iterable[tuple[int, Sequence[str]]]) -> int:
+def stop_brokers(running: Iterable[tuple[int, Sequence[str]]]) -> int:
     """Send SIGTERM to the brokers among the processes without waiting for them, like Kafka's script."""
-    found = [number for number, words in running if _is_broker(words)]
-    if not found:
+    pids = [pid for pid, words in running if _is_broker(words)]
+    if not pids:
         out("No kafka server to stop")
         return 1
-    for number in found:
+    for pid in pids:
         try:
-            os.kill(number, signal.SIGTERM)
+            os.kill(pid, signal.SIGTERM)
         except ProcessLookupError:
             continue
     return 0
@@ -72,7 +72,7 @@ def _is_broker(words: Sequence[str]) -> bool:
     return len(names) > 1 and words[1].endswith("/minibroker/bin/entrypoint.py")
 
 
-def processes() -> Iterator[tuple[int, list[str]]]:
+def list_processes() -> Iterator[tuple[int, list[str]]]:
     """Yield the process id and the command line of each process of this user."""
     if not os.path.isdir(_PROC):
         listed = subprocess.run(["ps", "-xo", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607 - where it lies depends on the system

@@ -22,29 +22,29 @@ with lazy:
 
 _METADATA_VERSION: Final = "3.9-IV0"
 _META_PROPERTIES: Final = "meta.properties"
-_SCRAM: Final = re.compile(r"(SCRAM-SHA-(?:256|512))=\[(.*)\]", re.DOTALL)
+_SCRAM_PATTERN: Final = re.compile(r"(SCRAM-SHA-(?:256|512))=\[(.*)\]", re.DOTALL)
 _DEFAULT_DIRECTORY: Final = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
-_LEAST_ITERATIONS: Final = 4096
+_MIN_ITERATIONS: Final = 4096
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of kafka-storage."""
-    known = Options(tool, "The Kafka storage tool: info, format or random-uuid.")
-    known.value("config", "c", help="the broker's configuration", metavar="FILE")
-    known.value("cluster-id", "t", help="the id of the cluster", metavar="ID")
-    known.value("add-scram", "S", help="SCRAM-SHA-256=[name=alice,password=secret]", metavar="CREDENTIAL")
-    known.flag("ignore-formatted", "g", help="skip directories that are already formatted")
-    known.value("release-version", "r", help="accepted", metavar="VERSION")
-    known.value("feature", "f", help="accepted", metavar="FEATURE=LEVEL")
-    known.flag("standalone", "s", help="accepted")
-    known.flag("no-initial-controllers", "N", help="accepted")
-    known.value("initial-controllers", "I", help="accepted")
-    return known
+    options = Options(tool, "The Kafka storage tool: info, format or random-uuid.")
+    options.value("config", "c", help="the broker's configuration", metavar="FILE")
+    options.value("cluster-id", "t", help="the id of the cluster", metavar="ID")
+    options.value("add-scram", "S", help="SCRAM-SHA-256=[name=alice,password=secret]", metavar="CREDENTIAL")
+    options.flag("ignore-formatted", "g", help="skip directories that are already formatted")
+    options.value("release-version", "r", help="accepted", metavar="VERSION")
+    options.value("feature", "f", help="accepted", metavar="FEATURE=LEVEL")
+    options.flag("standalone", "s", help="accepted")
+    options.flag("no-initial-controllers", "N", help="accepted")
+    options.value("initial-controllers", "I", help="accepted")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Run the command given on the command line."""
-    values = known.parse(arguments)
+    values = options.parse(arguments)
     command = values.words[0] if values.words else ""
     if command == "random-uuid":
         out(_random_uuid())
@@ -55,10 +55,10 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         raise UsageError("argument --config/-c is required")
     properties = load_properties(values.text("config"))
     if command == "info":
-        return _info(properties)
+        return _print_info(properties)
     if not values.has("cluster-id"):
         raise UsageError("argument --cluster-id/-t is required")
-    _format(values, properties)
+    _format_directories(values, properties)
     return 0
 
 
@@ -70,13 +70,13 @@ def _random_uuid() -> str:
             return text
 
 
-def _directories(properties: Mapping[str, str]) -> list[str]:
+def _log_directories(properties: Mapping[str, str]) -> list[str]:
     text = properties.get("log.dirs") or properties.get("log.dir") or _DEFAULT_DIRECTORY
-    found = {part.strip() for part in text.split(",") if part.strip()}
-    return sorted(found | {properties["metadata.log.dir"]} if properties.get("metadata.log.dir") else found)
+    directories = {part.strip() for part in text.split(",") if part.strip()}
+    return sorted(directories | {properties["metadata.log.dir"]} if properties.get("metadata.log.dir") else directories)
 
 
-def _format(values: Values, properties: Mapping[str, str]) -> None:
+def _format_directories(values: Values, properties: Mapping[str, str]) -> None:
     if not properties.get("process.roles"):
         raise ToolError(
             "The kafka configuration file appears to be for a legacy cluster. Formatting is only supported for "
@@ -85,8 +85,8 @@ def _format(values: Values, properties: Mapping[str, str]) -> None:
     node = properties.get("node.id", properties.get("broker.id", ""))
     if not node.isdecimal():
         raise ToolError("You must specify a valid non-negative node ID.")
-    users = [_credential(text) for text in values.all("add-scram")]
-    directories = _directories(properties)
+    users = [_parse_credential(text) for text in values.all("add-scram")]
+    directories = _log_directories(properties)
     formatted = [path for path in directories if os.path.exists(os.path.join(path, _META_PROPERTIES))]
     if formatted and not values.has("ignore-formatted"):
         raise ToolError(
@@ -110,7 +110,7 @@ def _format_directory(
         try:
             stored = store.ScramCredentials(section_store.ClusterMetadata(path))
             for mechanism, name, fields in users:
-                iterations = int(fields.get("iterations", _LEAST_ITERATIONS))
+                iterations = int(fields.get("iterations", _MIN_ITERATIONS))
                 salt = base64.b64decode(fields["salt"]) if "salt" in fields else None
                 if "saltedpassword" in fields:
                     salted = base64.b64decode(fields["saltedpassword"])
@@ -126,13 +126,13 @@ def _format_directory(
         raise ToolError(f"Error while writing meta.properties file {path}: {error}") from None
 
 
-def _credential(text: str) -> tuple[str, str, dict[str, str]]:
+def _parse_credential(text: str) -> tuple[str, str, dict[str, str]]:
     """Parse --add-scram into the mechanism, the user and the settings.
 
     Raises:
         ToolError: The value is invalid. The message says why.
     """
-    match = _SCRAM.fullmatch(text)
+    match = _SCRAM_PATTERN.fullmatch(text)
     if match is None:
         raise ToolError(f"Failed to parse {text}: it is not SCRAM-SHA-256=[name=...,password=...]")
     fields = {
@@ -144,9 +144,9 @@ def _credential(text: str) -> tuple[str, str, dict[str, str]]:
         raise ToolError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if "saltedpassword" in fields and "salt" not in fields:
         raise ToolError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    iterations = fields.get("iterations", str(_LEAST_ITERATIONS))
-    if not iterations.isdecimal() or int(iterations) < _LEAST_ITERATIONS:
-        raise ToolError(f"The 'iterations' value must be >= {_LEAST_ITERATIONS} for add-scram using {match[1]}")
+    iterations = fields.get("iterations", str(_MIN_ITERATIONS))
+    if not iterations.isdecimal() or int(iterations) < _MIN_ITERATIONS:
+        raise ToolError(f"The 'iterations' value must be >= {_MIN_ITERATIONS} for add-scram using {match[1]}")
     for name in ("salt", "saltedpassword"):
         try:
             base64.b64decode(fields.get(name, ""), validate=True)
@@ -155,14 +155,14 @@ def _credential(text: str) -> tuple[str, str, dict[str, str]]:
     return match[1], fields["name"], fields
 
 
-def _info(properties: Mapping[str, str]) -> int:
-    directories = _directories(properties)
-    found = [path for path in directories if os.path.isdir(path)]
-    problems = [f"{path} is not a directory" for path in directories if path not in found]
+def _print_info(properties: Mapping[str, str]) -> int:
+    directories = _log_directories(properties)
+    existing = [path for path in directories if os.path.isdir(path)]
+    problems = [f"{path} is not a directory" for path in directories if path not in existing]
     metadata: dict[str, str] = {}
-    if found:
-        out("Found log directory:" if len(found) == 1 else "Found log directories:")
-        for path in found:
+    if existing:
+        out("Found log directory:" if len(existing) == 1 else "Found log directories:")
+        for path in existing:
             out(f"  {path}")
             if os.path.exists(os.path.join(path, _META_PROPERTIES)):
                 metadata = load_properties(os.path.join(path, _META_PROPERTIES))
@@ -170,8 +170,8 @@ def _info(properties: Mapping[str, str]) -> int:
                 problems.append(f"{path} is not formatted.")
         out()
     if metadata:
-        shown = ", ".join(f"{key}={metadata[key]}" for key in sorted(metadata))
-        out(f"Found metadata: {{{shown}}}")
+        metadata_text = ", ".join(f"{key}={metadata[key]}" for key in sorted(metadata))
+        out(f"Found metadata: {{{metadata_text}}}")
         out()
     if problems:
         out("Found problem:" if len(problems) == 1 else "Found problems:")

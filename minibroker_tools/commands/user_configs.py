@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 SCRAM_MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_LEAST_ITERATIONS: Final = 4096
+_MIN_ITERATIONS: Final = 4096
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
 _SALT_BYTES: Final = 24
 _QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
-_QUOTA_WORDS: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+_QUOTA_TITLES: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 _QUOTAS: Final = {
     "users": {"consumer_byte_rate", "producer_byte_rate", "request_percentage", "controller_mutation_rate"},
     "ips": {"connection_creation_rate"},
@@ -62,7 +62,7 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
     _refuse_unknown("users", [name for name in deleted if name not in SCRAM_MECHANISMS], "deleted")
     upsertions: list[ScramCredentialUpsertion] = []
     for mechanism, text in added.items():
-        iterations, password = _credential(mechanism, text)
+        iterations, password = _parse_credential(mechanism, text)
         salt = secrets.token_bytes(_SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
         upsertions.append(
@@ -74,36 +74,34 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
                 salted_password=salted,
             )
         )
-    deletions = [ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[each]) for each in deleted]
+    deletions = [ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[name]) for name in deleted]
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
     check_all(cluster.ask_controller(request).results)
 
 
-def _credential(mechanism: str, text: str) -> tuple[int, str]:
+def _parse_credential(mechanism: str, text: str) -> tuple[int, str]:
     match = _CREDENTIAL.fullmatch(text)
     if match is None:
         raise ToolError(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
-    iterations = _LEAST_ITERATIONS if match[1] in {None, "", "-1"} else int(match[1])
-    if iterations < _LEAST_ITERATIONS:
-        raise ToolError(
-            f"Iterations {iterations} is less than the minimum {_LEAST_ITERATIONS} required for {mechanism}"
-        )
+    iterations = _MIN_ITERATIONS if match[1] in {None, "", "-1"} else int(match[1])
+    if iterations < _MIN_ITERATIONS:
+        raise ToolError(f"Iterations {iterations} is less than the minimum {_MIN_ITERATIONS} required for {mechanism}")
     return iterations, match[2]
 
 
 def describe_scram(cluster: Cluster, user: str | None) -> None:
     """Print the SCRAM mechanisms of a user, or of all users for None."""
-    asked = None if user is None else [UserName(name=user)]
+    users = None if user is None else [UserName(name=user)]
     response: DescribeUserScramCredentialsResponse = checked(
-        cluster.ask_controller(DescribeUserScramCredentialsRequest(users=asked))
+        cluster.ask_controller(DescribeUserScramCredentialsRequest(users=users))
     )
     names = {number: name for name, number in SCRAM_MECHANISMS.items()}
     for result in response.results:
         if error_code(result.error_code) is ErrorCode.RESOURCE_NOT_FOUND:
             continue
         infos = ", ".join(
-            f"{names.get(each.mechanism, 'UNKNOWN')}=iterations={each.iterations}"
-            for each in checked(result).credential_infos
+            f"{names.get(info.mechanism, 'UNKNOWN')}=iterations={info.iterations}"
+            for info in checked(result).credential_infos
         )
         out(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")
 
@@ -118,9 +116,9 @@ def alter_quotas(
         ApiError: The broker refused a change.
     """
     kind = entities[0][0] if len(entities) == 1 else "clients"
-    known = _QUOTAS["ips" if kind == "ips" else "users"]
-    _refuse_unknown(kind, [name for name in added if name not in known], "added")
-    _refuse_unknown(kind, [name for name in deleted if name not in known], "deleted")
+    valid_names = _QUOTAS["ips" if kind == "ips" else "users"]
+    _refuse_unknown(kind, [name for name in added if name not in valid_names], "added")
+    _refuse_unknown(kind, [name for name in deleted if name not in valid_names], "deleted")
     changes: list[OpData] = []
     for name, text in added.items():
         try:
@@ -128,7 +126,7 @@ def alter_quotas(
         except ValueError:
             raise ToolError(f"Cannot parse quota configuration value for {name}: {text}") from None
     changes += [OpData(key=name, value=0.0, remove=True) for name in deleted]
-    entity = [AlterEntityData(entity_type=_QUOTA_TYPES[each], entity_name=name or None) for each, name in entities]
+    entity = [AlterEntityData(entity_type=_QUOTA_TYPES[kind], entity_name=name or None) for kind, name in entities]
     request = AlterClientQuotasRequest(entries=[AlterEntryData(entity=entity, ops=changes)], validate_only=False)
     check_all(cluster.ask_controller(request).entries)
 
@@ -142,9 +140,9 @@ def _refuse_unknown(kind: str, names: Sequence[str], verb: str) -> None:
             f"Unexpected config names: {','.join(names)}"
         )
     allowed = "quota and SCRAM credential configs" if kind == "users" else "quota configs"
-    shown = f"Set({', '.join(names)})" if verb == "added" else f"List({', '.join(names)})"
+    names_list = f"Set({', '.join(names)})" if verb == "added" else f"List({', '.join(names)})"
     raise ToolError(
-        f"Only {allowed} can be {verb} for '{kind}' using --bootstrap-server. Unexpected config names: {shown}"
+        f"Only {allowed} can be {verb} for '{kind}' using --bootstrap-server. Unexpected config names: {names_list}"
     )
 
 
@@ -162,10 +160,10 @@ def describe_quotas(cluster: Cluster, entities: Sequence["Entity"]) -> None:
         cluster.ask(DescribeClientQuotasRequest(components=components, strict=True))
     )
     for entry in response.entries or []:
-        parts = {each.entity_type: each.entity_name for each in entry.entity}
-        shown = ", ".join(
+        parts = {item.entity_type: item.entity_name for item in entry.entity}
+        entity_text = ", ".join(
             f"the default {word}" if parts[kind] is None else f"{word} '{parts[kind]}'"
-            for kind, word in _QUOTA_WORDS.items()
+            for kind, word in _QUOTA_TITLES.items()
             if kind in parts
         )
-        out(f"Quota configs for {shown} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
+        out(f"Quota configs for {entity_text} are {', '.join(f'{item.key}={item.value}' for item in entry.values)}")

@@ -12,7 +12,7 @@ from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import ending_with_sigterm
+from minibroker_tools.commands.common import sigterm_as_interrupt
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, flush, out
@@ -23,19 +23,19 @@ _POLL_S: Final = 0.5
 _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of the producer or the consumer."""
     return _producer_options(tool) if tool == _PRODUCER else _consumer_options(tool)
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Produce numbers or consume records until the limit or a signal.
 
     Raises:
         ToolError: An option is not supported.
     """
-    values = known.parse(arguments)
-    return _produce(values) if known.tool == _PRODUCER else _consume_all(values)
+    values = options.parse(arguments)
+    return _run_producer(values) if options.tool == _PRODUCER else _run_consumer(values)
 
 
 def _print_event(name: str, **fields: object) -> None:
@@ -45,7 +45,7 @@ def _print_event(name: str, **fields: object) -> None:
     flush()
 
 
-def _connection_of(values: Values, config: str) -> tuple[str, str | None]:
+def _parse_connection(values: Values, config: str) -> tuple[str, str | None]:
     """Return the bootstrap servers and the properties file. Kafka has two option names for each.
 
     Raises:
@@ -58,26 +58,26 @@ def _connection_of(values: Values, config: str) -> tuple[str, str | None]:
 
 
 def _producer_options(tool: str) -> Options:
-    known = Options(
+    options = Options(
         tool, "This tool produces increasing integers to the specified topic and prints JSON metadata to stdout."
     )
-    known.value("topic", help="REQUIRED: produce to this topic")
-    known.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
-    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
-    known.value("max-messages", help="produce this many records (default: until a signal)", type=int)
-    known.value("throughput", help="records per second; -1 for no limit", type=int)
-    known.value("acks", help="-1, 0, 1 or all")
-    known.value("producer.config", help="a file with properties of the producer", metavar="FILE")
-    known.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
-    known.value("message-create-time", help="not supported: records are timestamped when they are sent", type=int)
-    known.value("value-prefix", help="prefix each value with this number and a dot", type=int)
-    known.value("repeating-keys", help="repeat the keys from 0 to N - 1", type=int, metavar="N")
-    return known
+    options.value("topic", help="REQUIRED: produce to this topic")
+    options.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
+    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    options.value("max-messages", help="produce this many records (default: until a signal)", type=int)
+    options.value("throughput", help="records per second; -1 for no limit", type=int)
+    options.value("acks", help="-1, 0, 1 or all")
+    options.value("producer.config", help="a file with properties of the producer", metavar="FILE")
+    options.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
+    options.value("message-create-time", help="not supported: records are timestamped when they are sent", type=int)
+    options.value("value-prefix", help="prefix each value with this number and a dot", type=int)
+    options.value("repeating-keys", help="repeat the keys from 0 to N - 1", type=int, metavar="N")
+    return options
 
 
-def _produce(values: Values) -> int:
+def _run_producer(values: Values) -> int:
     values.require("topic")
-    servers, path = _connection_of(values, "producer.config")
+    servers, path = _parse_connection(values, "producer.config")
     if values.number("message-create-time", -1) != -1:
         raise ToolError("--message-create-time is not supported: records have the time at which they are sent")
     properties = load_properties(path)
@@ -85,10 +85,10 @@ def _produce(values: Values) -> int:
     if acks not in _ACKS:
         raise ToolError(f"--acks {acks}: it is none of {', '.join(_ACKS)}")
     began = time.monotonic()
-    run = _Production(values)
-    with Cluster(Settings(servers, properties)) as cluster, ending_with_sigterm():
+    run = _ProducerRun(values)
+    with Cluster(Settings(servers, properties)) as cluster, sigterm_as_interrupt():
         _print_event("startup_complete")
-        producer = Producer(cluster, run.topic, run.refused, acks=acks, placed=run.placed)
+        producer = Producer(cluster, run.topic, run.on_refused, acks=acks, on_acknowledged=run.on_acknowledged)
         with suppress(KeyboardInterrupt):
             run.produce(producer)
         _print_event("shutdown_complete")
@@ -97,7 +97,7 @@ def _produce(values: Values) -> int:
     return 0
 
 
-class _Production:
+class _ProducerRun:
     """The state of a producer run."""
 
     def __init__(self, values: Values) -> None:
@@ -121,42 +121,42 @@ class _Production:
             if self.throughput > 0:
                 time.sleep(max(0.0, began + self.sent / self.throughput - time.monotonic()))
 
-    def placed(self, partition: int, offset: int, _time_ms: int) -> None:
+    def on_acknowledged(self, partition: int, offset: int, _time_ms: int) -> None:
         """Print that the record was acknowledged."""
         self.acked += 1
         _print_event("producer_send_success", **self._record, partition=partition, offset=offset)
 
-    def refused(self, _records: Sequence[Outgoing], error: ApiError) -> None:
+    def on_refused(self, _records: Sequence[Outgoing], error: ApiError) -> None:
         """Print that the record was refused."""
         name, _, message = error.described.partition(": ")
         _print_event("producer_send_error", **self._record, exception=f"class {name}", message=message)
 
 
 def _consumer_options(tool: str) -> Options:
-    known = Options(
+    options = Options(
         tool, "This tool consumes messages from a specific topic and emits consumer events as JSON objects."
     )
-    known.value("topic", help="REQUIRED: consume this topic")
-    known.value("group-id", help="REQUIRED: the group")
-    known.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
-    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
-    known.value("group-instance-id", help="the id of a static member")
-    known.value("max-messages", help="stop after this many records (default: at a signal)", type=int)
-    known.value("session-timeout", help="has no effect: the timeout is always 45000 ms", type=int)
-    known.flag("verbose", help="also print each record")
-    known.flag("enable-autocommit", help="commit periodically instead of after each poll")
-    known.value("reset-policy", help="earliest (the default), latest or none")
-    known.value("assignment-strategy", help=f"{_RANGE}; others are not supported", metavar="CLASS")
-    known.value("group-protocol", help="classic; consumer is not supported")
-    known.value("group-remote-assignor", help="not supported")
-    known.value("consumer.config", help="a file with properties of the consumer", metavar="FILE")
-    known.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
-    return known
+    options.value("topic", help="REQUIRED: consume this topic")
+    options.value("group-id", help="REQUIRED: the group")
+    options.value("bootstrap-server", help="REQUIRED: the brokers to connect to", metavar="SERVERS")
+    options.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    options.value("group-instance-id", help="the id of a static member")
+    options.value("max-messages", help="stop after this many records (default: at a signal)", type=int)
+    options.value("session-timeout", help="has no effect: the timeout is always 45000 ms", type=int)
+    options.flag("verbose", help="also print each record")
+    options.flag("enable-autocommit", help="commit periodically instead of after each poll")
+    options.value("reset-policy", help="earliest (the default), latest or none")
+    options.value("assignment-strategy", help=f"{_RANGE}; others are not supported", metavar="CLASS")
+    options.value("group-protocol", help="classic; consumer is not supported")
+    options.value("group-remote-assignor", help="not supported")
+    options.value("consumer.config", help="a file with properties of the consumer", metavar="FILE")
+    options.value("command-config", help="the same; the name in Kafka 4", metavar="FILE")
+    return options
 
 
-def _consume_all(values: Values) -> int:
+def _run_consumer(values: Values) -> int:
     values.require("topic", "group-id")
-    servers, path = _connection_of(values, "consumer.config")
+    servers, path = _parse_connection(values, "consumer.config")
     for name, served in (("assignment-strategy", _RANGE), ("group-protocol", "classic"), ("group-remote-assignor", "")):
         if (values.text(name) or served).lower() != served.lower():
             raise ToolError(f"--{name} {values.text(name)} is not supported" + (f"; {served} is" if served else ""))
@@ -170,13 +170,13 @@ def _consume_all(values: Values) -> int:
     }
     if values.has("group-instance-id"):
         properties["group.instance.id"] = values.text("group-instance-id") or ""
-    with Cluster(Settings(servers, properties)) as cluster, ending_with_sigterm():
+    with Cluster(Settings(servers, properties)) as cluster, sigterm_as_interrupt():
         _print_event("startup_complete")
         consumer = Consumer(cluster, values.text("topic"), {values.text("topic")}.__contains__, properties)
         try:
             with suppress(KeyboardInterrupt):
                 _consume(consumer, values)
-            _print_event("partitions_revoked", partitions=_shown(sorted(consumer.reader.positions)))
+            _print_event("partitions_revoked", partitions=_partition_fields(sorted(consumer.reader.positions)))
         finally:
             consumer.close()
         _print_event("shutdown_complete")
@@ -185,49 +185,52 @@ def _consume_all(values: Values) -> int:
 
 def _consume(consumer: Consumer, values: Values) -> None:
     assigned: list[TopicPartition] | None = None
-    left = values.number("max-messages", -1)
-    while left:
+    remaining = values.number("max-messages", -1)
+    while remaining:
         received = consumer.poll(_POLL_S)
         partitions = sorted(consumer.reader.positions)
         if partitions != assigned:
             if assigned is not None:
-                _print_event("partitions_revoked", partitions=_shown(assigned))
-            _print_event("partitions_assigned", partitions=_shown(partitions))
+                _print_event("partitions_revoked", partitions=_partition_fields(assigned))
+            _print_event("partitions_assigned", partitions=_partition_fields(partitions))
             assigned = partitions
-        received = received[:left] if left > 0 else received
-        left -= len(received) if left > 0 else 0
+        received = received[:remaining] if remaining > 0 else received
+        remaining -= len(received) if remaining > 0 else 0
         if received:
-            _take(consumer, received, verbose=values.has("verbose"))
+            _print_records(consumer, received, verbose=values.has("verbose"))
             if not values.has("enable-autocommit"):
-                _commit(consumer)
+                _commit_offsets(consumer)
 
 
-def _take(consumer: Consumer, received: Sequence[Received], *, verbose: bool) -> None:
+def _print_records(consumer: Consumer, received: Sequence[Received], *, verbose: bool) -> None:
     offsets: dict[TopicPartition, list[int]] = {}
     for topic, partition, record in received:
         if verbose:
-            key, value = (each and bytes(each).decode(errors="replace") for each in (record.key, record.value))
-            place = {"topic": topic, "partition": partition, "offset": record.offset}
-            _print_event("record_data", key=key, value=value, **place)
+            key, value = (data and bytes(data).decode(errors="replace") for data in (record.key, record.value))
+            position = {"topic": topic, "partition": partition, "offset": record.offset}
+            _print_event("record_data", key=key, value=value, **position)
         offsets.setdefault((topic, partition), []).append(record.offset)
-        consumer.taken[topic, partition] = record.offset + 1
+        consumer.next_offsets[topic, partition] = record.offset + 1
     summaries = [
-        {**place, "count": len(found), "minOffset": found[0], "maxOffset": found[-1]}
-        for place, found in zip(_shown(offsets), offsets.values(), strict=True)
+        {**fields, "count": len(values), "minOffset": values[0], "maxOffset": values[-1]}
+        for fields, values in zip(_partition_fields(offsets), offsets.values(), strict=True)
     ]
     _print_event("records_consumed", count=len(received), partitions=summaries)
 
 
-def _commit(consumer: Consumer) -> None:
-    taken: Mapping[TopicPartition, int] = dict(consumer.taken)
+def _commit_offsets(consumer: Consumer) -> None:
+    offsets: Mapping[TopicPartition, int] = dict(consumer.next_offsets)
     outcome: dict[str, object] = {"success": True}
     try:
         consumer.commit()
     except ApiError as error:
         outcome = {"error": error.message, "success": False}
-    places = [{**place, "offset": offset} for place, offset in zip(_shown(taken), taken.values(), strict=True)]
-    _print_event("offsets_committed", offsets=places, **outcome)
+    committed = [
+        {**fields, "offset": offset}
+        for fields, offset in zip(_partition_fields(offsets), offsets.values(), strict=True)
+    ]
+    _print_event("offsets_committed", offsets=committed, **outcome)
 
 
-def _shown(partitions: Collection[TopicPartition]) -> list[dict[str, object]]:
+def _partition_fields(partitions: Collection[TopicPartition]) -> list[dict[str, object]]:
     return [{"topic": topic, "partition": partition} for topic, partition in partitions]

@@ -17,7 +17,7 @@ from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.commands.common import StoppedError, local_broker, stopped_by_signals
+from minibroker_tools.commands.common import StoppedError, local_broker, raising_on_signals
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import flush, out, out_log
@@ -26,8 +26,8 @@ _SERVER: Final = "zookeeper-server-start"
 _LOGGER: Final = "org.apache.zookeeper.server.NIOServerCnxnFactory"
 _PORTS: Final = range(0x10000)
 _DEFAULT_PORT: Final = "2181"
-_WORD: Final = 4
-_ANSWERS: Final = {
+_COMMAND_BYTES: Final = 4
+_RESPONSES: Final = {
     b"ruok": b"imok",
     b"srvr": b"Zookeeper version: none, minibroker keeps this port open\nMode: standalone\n",
 }
@@ -35,25 +35,25 @@ _ROOT: Final = ("brokers", "cluster", "controller")
 _CONNECTED: Final = "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null"
 
 
-def options(tool: str) -> Options:
+def declare_options(tool: str) -> Options:
     """Declare the options of zookeeper-server-start or zookeeper-shell."""
     if tool == _SERVER:
-        known = Options(
+        options = Options(
             tool, "Open the port of a ZooKeeper and keep it open: zookeeper-server-start zookeeper.properties"
         )
-        known.flag("daemon", help="run in the background")
-        return known
-    known = Options(
+        options.flag("daemon", help="run in the background")
+        return options
+    options = Options(
         tool, "Show what ZooKeeper would have of the broker of this machine: zookeeper-shell HOST:PORT [ls|get PATH]"
     )
-    known.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
-    return known
+    options.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
+    return options
 
 
-def run(known: Options, arguments: Sequence[str]) -> int:
+def run(options: Options, arguments: Sequence[str]) -> int:
     """Keep the port open until a signal, or run the commands of the shell."""
-    values = known.parse(arguments)
-    return _run_server(values) if known.tool == _SERVER else _run_shell(values)
+    values = options.parse(arguments)
+    return _run_server(values) if options.tool == _SERVER else _run_shell(values)
 
 
 def _run_server(values: Values) -> int:
@@ -62,7 +62,7 @@ def _run_server(values: Values) -> int:
     if values.has("daemon"):
         start_in_background([sys.executable, "-m", "minibroker_tools", "zookeeper-server-start", values.words[0]])
         return 0
-    return _serve(_listener(values))
+    return _serve(_open_listener(values))
 
 
 def start_in_background(words: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ def start_in_background(words: Sequence[str]) -> None:
     )
 
 
-def _listener(values: Values) -> socket.socket:
+def _open_listener(values: Values) -> socket.socket:
     properties = load_properties(values.words[0])
     host, port = properties.get("clientPortAddress", ""), properties.get("clientPort", _DEFAULT_PORT)
     if not port.isdecimal() or int(port) not in _PORTS:
@@ -89,7 +89,7 @@ def _listener(values: Values) -> socket.socket:
 
 def _serve(listener: socket.socket) -> int:
     try:
-        with stopped_by_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
+        with raising_on_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             host, port = listener.getsockname()[:2]
             out_log("INFO", f"binding to port {host}/{host}:{port}", _LOGGER)
@@ -97,12 +97,12 @@ def _serve(listener: socket.socket) -> int:
             flush()
             while True:
                 for key, _ in selector.select():
-                    _take(selector, listener, key.fileobj)
+                    _handle_event(selector, listener, key.fileobj)
     except StoppedError:
         return 0
 
 
-def _take(selector: selectors.BaseSelector, listener: socket.socket, ready: object) -> None:
+def _handle_event(selector: selectors.BaseSelector, listener: socket.socket, ready: object) -> None:
     """Accept a connection, or answer a connection's command and close it."""
     if ready is listener:
         peer, _ = listener.accept()
@@ -112,7 +112,7 @@ def _take(selector: selectors.BaseSelector, listener: socket.socket, ready: obje
     selector.unregister(ready)
     with ready:
         try:
-            ready.sendall(_ANSWERS.get(ready.recv(_WORD), b""))
+            ready.sendall(_RESPONSES.get(ready.recv(_COMMAND_BYTES), b""))
         except OSError:
             return
 
@@ -126,8 +126,8 @@ def _run_shell(values: Values) -> int:
     if not values.words:
         raise UsageError("zookeeper-shell needs the address of a ZooKeeper")
     out(f"Connecting to {values.words[0]}")
-    given = values.words[1:]
-    lines: Iterable[Sequence[str]] = [given] if given else (line.split() for line in sys.stdin)
+    command = values.words[1:]
+    lines: Iterable[Sequence[str]] = [command] if command else (line.split() for line in sys.stdin)
     with Cluster(local_broker(values.words[0])) as cluster:
         cluster.metadata([])
         out(_CONNECTED)
@@ -136,25 +136,25 @@ def _run_shell(values: Values) -> int:
             if words[:1] == ["quit"]:
                 break
             if words:
-                status = _command(cluster, words)
+                status = _run_command(cluster, words)
     return status
 
 
-def _command(cluster: Cluster, words: Sequence[str]) -> int:
+def _run_command(cluster: Cluster, words: Sequence[str]) -> int:
     command, path = words[0], next((word for word in words[1:] if word.startswith("/")), "/")
     if command not in {"ls", "get"}:
         out(f"Command not found: Command not found {command}")
         return 127
     parts = [part for part in path.split("/") if part]
-    found = _children(cluster, parts) if command == "ls" else _content(cluster, parts)
-    if found is None:
+    result = _list_children(cluster, parts) if command == "ls" else _node_content(cluster, parts)
+    if result is None:
         out(f"Node does not exist: {path}")
         return 1
-    out(f"[{', '.join(found)}]" if isinstance(found, list) else found)
+    out(f"[{', '.join(result)}]" if isinstance(result, list) else result)
     return 0
 
 
-def _children(cluster: Cluster, parts: Sequence[str]) -> list[str] | None:
+def _list_children(cluster: Cluster, parts: Sequence[str]) -> list[str] | None:
     match list(parts):
         case []:
             return list(_ROOT)
@@ -167,31 +167,31 @@ def _children(cluster: Cluster, parts: Sequence[str]) -> list[str] | None:
         case ["cluster"]:
             return ["id"]
         case _:
-            return None if _content(cluster, parts) is None else []
+            return None if _node_content(cluster, parts) is None else []
 
 
-def _content(cluster: Cluster, parts: Sequence[str]) -> str | None:
+def _node_content(cluster: Cluster, parts: Sequence[str]) -> str | None:
     match list(parts):
         case ["brokers", "ids", number]:
-            return _broker(cluster, number)
+            return _broker_json(cluster, number)
         case ["brokers", "topics", name]:
-            return _topic(cluster, name)
+            return _topic_json(cluster, name)
         case ["cluster", "id"]:
-            return _json({"version": "1", "id": cluster.cluster_id or ""})
+            return _to_json({"version": "1", "id": cluster.cluster_id or ""})
         case ["controller"]:
-            return _json(
+            return _to_json(
                 {"version": 2, "brokerid": cluster.controller_id, "timestamp": "0", "kraftControllerEpoch": -1}
             )
         case _:
             return None
 
 
-def _broker(cluster: Cluster, number: str) -> str | None:
-    broker = next((each for each in cluster.brokers() if str(each.node_id) == number), None)
+def _broker_json(cluster: Cluster, number: str) -> str | None:
+    broker = next((candidate for candidate in cluster.brokers() if str(candidate.node_id) == number), None)
     if broker is None:
         return None
     protocol = cluster.settings.protocol
-    return _json(
+    return _to_json(
         {
             "listener_security_protocol_map": {protocol: protocol},
             "endpoints": [f"{protocol}://{broker.host}:{broker.port}"],
@@ -205,14 +205,14 @@ def _broker(cluster: Cluster, number: str) -> str | None:
     )
 
 
-def _topic(cluster: Cluster, name: str) -> str | None:
+def _topic_json(cluster: Cluster, name: str) -> str | None:
     try:
         (topic,) = cluster.topics([name])
     except ToolError:
         return None
-    replicas = {str(each.partition_index): each.replica_nodes for each in topic.partitions}
-    return _json({"partitions": replicas, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
+    replicas = {str(partition.partition_index): partition.replica_nodes for partition in topic.partitions}
+    return _to_json({"partitions": replicas, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
 
 
-def _json(content: object) -> str:
+def _to_json(content: object) -> str:
     return json.dumps(content, separators=(",", ":"))

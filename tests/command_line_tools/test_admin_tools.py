@@ -108,7 +108,7 @@ def test_zookeeper_of_another_container_means_a_broker_beside_it(monkeypatch: py
     outside, inside = Broker(listen="127.0.0.5:0", advertise="localhost:9"), Broker(listen="127.0.0.3:0", topics=["a"])
     with outside, inside, socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(common, "_LOCAL", f"127.0.0.1:{nobody.getsockname()[1]}")
+        monkeypatch.setattr(common, "_LOCAL_ADDRESS", f"127.0.0.1:{nobody.getsockname()[1]}")
         monkeypatch.setattr(common, "_PORTS", (outside.address[1], inside.address[1]))
         monkeypatch.setattr(common, "HOSTS_IN_COMPOSE_FILES", ("127.0.0.5", "127.0.0.3"))
         listed = ours("kafka-topics", "--zookeeper", "127.0.0.4:2181/kafka", "--list")

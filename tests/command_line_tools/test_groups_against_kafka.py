@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from minibroker_tools.commands.group_resets import duration_ms, milliseconds_of
+from minibroker_tools.commands.group_resets import parse_datetime_ms, parse_duration_ms
 from minibroker_tools.failures import ToolError
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
@@ -162,10 +162,10 @@ def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap:
 
 
 def test_dates_and_durations_are_javas() -> None:
-    assert milliseconds_of("2020-09-13T12:26:40.007") == _TIMESTAMP + 7
-    assert milliseconds_of("2020-09-13T14:26:40.000+02:00") == _TIMESTAMP
-    assert milliseconds_of("2020-09-13T14:26:40.000+0200") == _TIMESTAMP
-    assert [duration_ms(text) for text in ("PT1.5S", "P1DT1H1M", "-PT1S", "pt-1m")] == [
+    assert parse_datetime_ms("2020-09-13T12:26:40.007") == _TIMESTAMP + 7
+    assert parse_datetime_ms("2020-09-13T14:26:40.000+02:00") == _TIMESTAMP
+    assert parse_datetime_ms("2020-09-13T14:26:40.000+0200") == _TIMESTAMP
+    assert [parse_duration_ms(text) for text in ("PT1.5S", "P1DT1H1M", "-PT1S", "pt-1m")] == [
         1500,
         90_060_000,
         -1000,
@@ -173,6 +173,6 @@ def test_dates_and_durations_are_javas() -> None:
     ]
     for text in ("", "P", "PT", "P1DT", "1D", "P1Y"):
         with pytest.raises(ToolError, match="Text cannot be parsed to a Duration"):
-            duration_ms(text)
+            parse_duration_ms(text)
     with pytest.raises(ToolError, match="Unparseable date"):
-        milliseconds_of("2020-13-13T12:26:40.000")
+        parse_datetime_ms("2020-13-13T12:26:40.000")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker_tools.commands.server import processes, stop
+from minibroker_tools.commands.server import list_processes, stop_brokers
 from tests.command_line_tools.runs import ours
 from tests.patience import PATIENCE_S, eventually
 
@@ -120,15 +120,15 @@ def test_a_broker_starts_with_a_properties_file_and_overrides_and_is_stopped(tmp
         assert "PartitionCount: 3" in ours("kafka-topics", *bootstrap, "--describe", "--topic", "orders").out
 
         def mine() -> list[tuple[int, Sequence[str]]]:
-            return [each for each in processes() if each[0] == server.pid]
+            return [each for each in list_processes() if each[0] == server.pid]
 
         eventually(lambda: bool(mine()))
-        assert stop(mine()) == 0
+        assert stop_brokers(mine()) == 0
         assert server.wait(PATIENCE_S) == 0
 
 
 def test_only_brokers_are_stopped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert stop([(os.getpid(), ["python", "-m", "pytest", "minibroker", "serve"])]) == 1
+    assert stop_brokers([(os.getpid(), ["python", "-m", "pytest", "minibroker", "serve"])]) == 1
     assert capsys.readouterr().out == "No kafka server to stop\n"
 
 

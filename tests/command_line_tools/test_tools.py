@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker, Security
-from minibroker_tools.client.settings import addresses
+from minibroker_tools.client.settings import parse_addresses
 from minibroker_tools.dispatch import TOOLS
 from minibroker_tools.failures import ToolError
 from tests.command_line_tools.runs import ours
@@ -72,10 +72,10 @@ def test_every_tool_explains_itself_and_refuses_an_unknown_option(tool: str) -> 
 
 
 def test_bootstrap_servers_may_have_schemes_and_no_host() -> None:
-    assert addresses("BROKER://kafka:29092, :9092,[::1]:1") == [("kafka", 29092), ("localhost", 9092), ("::1", 1)]
+    assert parse_addresses("BROKER://kafka:29092, :9092,[::1]:1") == [("kafka", 29092), ("localhost", 9092), ("::1", 1)]
     for wrong in ("kafka", "kafka:none", "kafka:0", "kafka:99999"):
         with pytest.raises(ToolError, match=f"Invalid url in bootstrap.servers: {wrong}"):
-            addresses(wrong)
+            parse_addresses(wrong)
 
 
 def test_a_peer_that_speaks_another_protocol_ends_a_tool_with_one_line(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cli.main import main
-from minibroker_grade.catalogue import chosen
+from minibroker_grade.catalogue import select_checks
 from minibroker_grade.runner import Result, Target, run
 from tests.broker.grade.tables import PAGE
 from tests.broker.socket_client import address_of
@@ -34,7 +34,7 @@ def _skipped(kafka: RealKafka) -> set[str]:
     """The checks that do not apply; all others have to pass."""
     with_coordinators(kafka.bootstrap)
     seen: list[Result] = []
-    results = run(Target(address_of(kafka.bootstrap), str(kafka.data_dir)), chosen(), seen.append)
+    results = run(Target(address_of(kafka.bootstrap), str(kafka.data_dir)), select_checks(), seen.append)
     assert [(each.check.name, each.reason) for each in results if each.outcome in {"failed", "died"}] == []
     return {each.check.name for each in results if each.outcome == "skipped" and "--start" not in each.reason}
 
@@ -63,7 +63,7 @@ def test_kafka_is_started_killed_and_started_again_by_the_script_of_the_page(
     status = main(["grade", "--start", f"sh {tmp_path}/start-kafka.sh {{port}} {{dir}}"])
     printed, errors = capsys.readouterr()
     assert status == 0, printed + errors
-    passed = len(chosen()) - (len(_BEFORE_KIP_896) if version == jars.NEWEST else 0)
+    passed = len(select_checks()) - (len(_BEFORE_KIP_896) if version == jars.NEWEST else 0)
     assert f"{passed} of {passed}" in printed
 
 
@@ -90,7 +90,7 @@ def test_the_sources_that_checks_name_are_classes_methods_and_keys_of_kafka(kafk
     classes = _classes(kafka_libs)
     text = b"".join(classes[name] for name in _CONFIGURATIONS)
     wrong: list[str] = []
-    for check in chosen():
+    for check in select_checks():
         for source in check.source.split(", "):
             if _A_CLASS.fullmatch(source):
                 name, _, member = source.partition(".")

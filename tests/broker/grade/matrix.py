@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from minibroker import Broker
-from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.catalogue import STAGES, select_checks
 from minibroker_grade.check import Check
 from minibroker_grade.runner import Result, Target, run_check
 from tests.broker.grade.conftest import CONFIG
@@ -27,7 +27,7 @@ def checks_for(mutant: Mutant, *, whole: bool) -> list[Check]:
     """All checks for a mutant, or in a sample those of its stage."""
     others = {stage.name for stage in STAGES} - _APART
     stages = {mutant.stage, *(others if whole else ())}
-    return [check for check in chosen() if check.stage in stages and check.stage != "clients"]
+    return [check for check in select_checks() if check.stage in stages and check.stage != "clients"]
 
 
 def failing(mutant: Mutant, target: Target, checks: Iterable[Check], *limits: float) -> list[Result]:

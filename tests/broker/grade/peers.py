@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from benchmarks import kfake_program
-from minibroker_grade.catalogue import chosen
+from minibroker_grade.catalogue import select_checks
 from minibroker_grade.process import BrokerProcess, free_port
 from minibroker_grade.runner import Result, Target, run
 from tests.documented import ROOT
@@ -174,7 +174,7 @@ def graded(target: Target, stages: Mapping[str, Stage]) -> dict[str, Stage]:
     """The results of these stages, without sentences."""
     checks = [
         dataclasses.replace(each, limit=_SILENT_S) if each.name == _SILENT else each
-        for each in chosen()
+        for each in select_checks()
         if each.stage in stages and each.name not in _WITHOUT
     ]
     results: list[Result] = []

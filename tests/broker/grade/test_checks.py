@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.catalogue import STAGES, select_checks
 from minibroker_grade.check import Check
 from minibroker_grade.process import BrokerProcess, free_port
 from minibroker_grade.runner import Result, Target, run_check
@@ -19,7 +19,7 @@ from tests.broker.grade.relay import Mutant, Relay
 from tests.patience import PATIENCE_S
 
 SERVE = f"{sys.executable} -m minibroker serve --listen 127.0.0.1:{{port}} --data-dir {{dir}}"
-CHECKS = {check.name: check for check in chosen()}
+CHECKS = {check.name: check for check in select_checks()}
 _RESTART_LIMIT_S = 10.0
 _LIMIT_S = 5.0
 """For the mutants that wait."""
@@ -43,7 +43,7 @@ WAITING = frozenset(
 
 
 @pytest.mark.parametrize(
-    "check", [check for check in chosen() if "java" not in check.name], ids=lambda check: check.name
+    "check", [check for check in select_checks() if "java" not in check.name], ids=lambda check: check.name
 )
 def test_this_broker_passes(check: Check, graded: Target) -> None:
     result = run_check(graded, check)
@@ -133,5 +133,5 @@ def test_each_check_says_what_it_teaches_and_who_decides() -> None:
 
 
 def test_checks_have_names_of_their_own() -> None:
-    names = [check.name for check in chosen()]
+    names = [check.name for check in select_checks()]
     assert len(set(names)) == len(names)

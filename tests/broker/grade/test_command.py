@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from minibroker.cli.main import main
-from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.catalogue import STAGES, select_checks
 from minibroker_grade.check import Check, CheckFailedError, Stage
 from minibroker_grade.process import free_port
 from minibroker_grade.report import failure_text
@@ -58,7 +58,7 @@ def _report(name: str, target: Target) -> tuple[Result, list[str]]:
     """The result under a mutant, and the lines of its report that are marked."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     with Relay(target.address, mutant, target.data_dir) as relay:
-        check = next(check for check in chosen() if check.name == mutant.caught_by)
+        check = next(check for check in select_checks() if check.name == mutant.caught_by)
         result = run_check(Target(relay.address, target.data_dir), check)
     return result, [line for line in failure_text(result).splitlines() if line.startswith("    >")]
 

@@ -16,14 +16,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from minibroker_grade.catalogue import chosen
+from minibroker_grade.catalogue import select_checks
 from minibroker_grade.runner import Result, Target, run
 from minibroker_grade.wire import Address
 
 _PATIENCE_S = 300.0
 _SHORT_S = 0.3
 """For brokers that never answer: a slow machine changes nothing for them."""
-_CHECKS = [check for check in chosen() if check.stage != "clients"]
+_CHECKS = [check for check in select_checks() if check.stage != "clients"]
 
 Answer = Callable[[socket.socket, bytes], bool]
 """Sends what a broker answers to a request; false to close the connection."""

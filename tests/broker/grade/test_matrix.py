@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import libversion
 
 from benchmarks import kfake_program
-from minibroker_grade.catalogue import chosen
+from minibroker_grade.catalogue import select_checks
 from minibroker_grade.runner import Target, run_check
 from tests.broker.grade import peers
 from tests.broker.grade.matrix import checks_for, failing
@@ -34,7 +34,7 @@ def test_a_fault_is_caught_in_its_stage_when_all_checks_run(mutant: Mutant, grad
 
 def test_what_mutants_left_behind_fails_no_check_of_the_sound_broker(graded: Target) -> None:
     stages = {mutant.stage for mutant in _RELAYED}
-    results = [run_check(graded, check) for check in chosen() if check.stage in stages]
+    results = [run_check(graded, check) for check in select_checks() if check.stage in stages]
     assert [(each.check.name, each.reason) for each in results if each.outcome in {"failed", "died"}] == []
 
 
