@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker_grade.check import CheckFailedError, SkippedError
-from minibroker_grade.wire import Address, Exchange, Wire, frame_of
+from minibroker_grade.wire import Address, Exchange, Wire
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import ProtocolError
@@ -135,11 +135,6 @@ class Subject:
             self._versions = {api.api_key: (api.min_version, api.max_version) for api in served}
         return self._versions
 
-    @staticmethod
-    def frame_of(request: Any, version: int) -> bytes:
-        """Return the bytes of a request, for `send_bytes`."""
-        return frame_of(request, version, 0)
-
     def reaches(self, address: Address) -> bool:
         """Return whether this address accepts connections."""
         try:
@@ -233,6 +228,11 @@ class Subject:
         self.same(created, "topics[0].error_code", 0, "a topic to work with")
         self.wait_for_leaders(name, partitions)
         return name
+
+    def metadata(self, *names: str, create: bool = False) -> Any:
+        """Return the metadata of these topics, which are created only if `create` is set."""
+        topics = [MetadataRequestTopic(name=name) for name in names]
+        return self.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=create))
 
     def wait_for_leaders(self, name: str, partitions: int = 1) -> None:
         """Wait until Metadata and the partitions report a leader. In Kafka, the partitions can be slightly later."""

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -13,90 +13,80 @@ from minibroker_tools.output import err, out
 
 PROGRAM: Final = "minibroker-tools"
 
-TOOLS: Final = {
-    "kafka-topics": "topics",
-    "kafka-broker-api-versions": "broker_api_versions",
-    "kafka-cluster": "cluster",
-    "kafka-get-offsets": "get_offsets",
-    "kafka-console-producer": "console_producer",
-    "kafka-console-consumer": "console_consumer",
-    "kafka-configs": "configs",
-    "kafka-storage": "storage",
-    "kafka-consumer-groups": "consumer_groups",
-    "kafka-delete-records": "delete_records",
-    "kafka-acls": "acls",
-    "kafka-log-dirs": "log_dirs",
-    "kafka-leader-election": "leader_election",
-    "kafka-features": "features",
-    "kafka-dump-log": "dump_log",
-    "kafka-verifiable-producer": "verifiable",
-    "kafka-verifiable-consumer": "verifiable",
-    "kafka-reassign-partitions": "reassign_partitions",
-    "kafka-transactions": "transactions",
-    "kafka-groups": "groups",
-    "kafka-metadata-quorum": "metadata_quorum",
-    "kafka-client-metrics": "client_metrics",
-    "kafka-producer-perf-test": "producer_performance",
-    "kafka-consumer-perf-test": "consumer_performance",
-    "cub": "confluent",
-    "ub": "confluent",
-    "dub": "confluent",
-    "kcat": "kcat",
-    "kafkacat": "kcat",
-    "rpk": "rpk",
-    "kafka-server-start": "server",
-    "kafka-server-stop": "server",
-    "zookeeper-server-start": "zookeeper",
-    "zookeeper-shell": "zookeeper",
+TOOLS: Final[Mapping[str, Sequence[str]]] = {
+    "kafka-topics": ("topics", "kafka.admin.TopicCommand", "org.apache.kafka.tools.TopicCommand"),
+    "kafka-broker-api-versions": ("broker_api_versions", "kafka.admin.BrokerApiVersionsCommand"),
+    "kafka-cluster": ("cluster", "kafka.tools.ClusterTool", "org.apache.kafka.tools.ClusterTool"),
+    "kafka-get-offsets": ("get_offsets", "kafka.tools.GetOffsetShell", "org.apache.kafka.tools.GetOffsetShell"),
+    "kafka-console-producer": (
+        "console_producer",
+        "kafka.tools.ConsoleProducer",
+        "org.apache.kafka.tools.ConsoleProducer",
+    ),
+    "kafka-console-consumer": (
+        "console_consumer",
+        "kafka.tools.ConsoleConsumer",
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    ),
+    "kafka-configs": ("configs", "kafka.admin.ConfigCommand"),
+    "kafka-storage": ("storage", "kafka.tools.StorageTool"),
+    "kafka-consumer-groups": (
+        "consumer_groups",
+        "kafka.admin.ConsumerGroupCommand",
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    ),
+    "kafka-delete-records": (
+        "delete_records",
+        "kafka.admin.DeleteRecordsCommand",
+        "org.apache.kafka.tools.DeleteRecordsCommand",
+    ),
+    "kafka-acls": ("acls", "kafka.admin.AclCommand", "org.apache.kafka.tools.AclCommand"),
+    "kafka-log-dirs": ("log_dirs", "kafka.admin.LogDirsCommand", "org.apache.kafka.tools.LogDirsCommand"),
+    "kafka-leader-election": (
+        "leader_election",
+        "kafka.admin.LeaderElectionCommand",
+        "org.apache.kafka.tools.LeaderElectionCommand",
+    ),
+    "kafka-features": ("features", "kafka.admin.FeatureCommand", "org.apache.kafka.tools.FeatureCommand"),
+    "kafka-dump-log": ("dump_log", "kafka.tools.DumpLogSegments", "org.apache.kafka.tools.DumpLogSegments"),
+    "kafka-verifiable-producer": ("verifiable", "org.apache.kafka.tools.VerifiableProducer"),
+    "kafka-verifiable-consumer": ("verifiable", "org.apache.kafka.tools.VerifiableConsumer"),
+    "kafka-reassign-partitions": (
+        "reassign_partitions",
+        "kafka.admin.ReassignPartitionsCommand",
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    ),
+    "kafka-transactions": (
+        "transactions",
+        "kafka.tools.TransactionsCommand",
+        "org.apache.kafka.tools.TransactionsCommand",
+    ),
+    "kafka-groups": ("groups", "org.apache.kafka.tools.GroupsCommand"),
+    "kafka-metadata-quorum": ("metadata_quorum", "org.apache.kafka.tools.MetadataQuorumCommand"),
+    "kafka-client-metrics": ("client_metrics", "org.apache.kafka.tools.ClientMetricsCommand"),
+    "kafka-producer-perf-test": (
+        "producer_performance",
+        "kafka.tools.ProducerPerformance",
+        "org.apache.kafka.tools.ProducerPerformance",
+    ),
+    "kafka-consumer-perf-test": (
+        "consumer_performance",
+        "kafka.tools.ConsumerPerformance",
+        "org.apache.kafka.tools.ConsumerPerformance",
+    ),
+    "cub": ("confluent",),
+    "ub": ("confluent",),
+    "dub": ("confluent",),
+    "kcat": ("kcat",),
+    "kafkacat": ("kcat",),
+    "rpk": ("rpk",),
+    "kafka-server-start": ("server", "kafka.Kafka"),
+    "kafka-server-stop": ("server",),
+    "zookeeper-server-start": ("zookeeper", "org.apache.zookeeper.server.quorum.QuorumPeerMain"),
+    "zookeeper-shell": ("zookeeper", "org.apache.zookeeper.ZooKeeperMain"),
 }
-"""The module of each tool in `minibroker_tools.commands`."""
-
-_TOOLS_BY_CLASS: Final = {
-    "kafka.admin.ConsumerGroupCommand": "kafka-consumer-groups",
-    "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand": "kafka-consumer-groups",
-    "kafka.admin.DeleteRecordsCommand": "kafka-delete-records",
-    "org.apache.kafka.tools.DeleteRecordsCommand": "kafka-delete-records",
-    "kafka.admin.AclCommand": "kafka-acls",
-    "org.apache.kafka.tools.AclCommand": "kafka-acls",
-    "kafka.admin.LogDirsCommand": "kafka-log-dirs",
-    "org.apache.kafka.tools.LogDirsCommand": "kafka-log-dirs",
-    "kafka.admin.LeaderElectionCommand": "kafka-leader-election",
-    "org.apache.kafka.tools.LeaderElectionCommand": "kafka-leader-election",
-    "kafka.admin.FeatureCommand": "kafka-features",
-    "org.apache.kafka.tools.FeatureCommand": "kafka-features",
-    "kafka.admin.ReassignPartitionsCommand": "kafka-reassign-partitions",
-    "org.apache.kafka.tools.reassign.ReassignPartitionsCommand": "kafka-reassign-partitions",
-    "kafka.tools.TransactionsCommand": "kafka-transactions",
-    "org.apache.kafka.tools.TransactionsCommand": "kafka-transactions",
-    "org.apache.kafka.tools.GroupsCommand": "kafka-groups",
-    "kafka.tools.ProducerPerformance": "kafka-producer-perf-test",
-    "org.apache.kafka.tools.ProducerPerformance": "kafka-producer-perf-test",
-    "kafka.tools.ConsumerPerformance": "kafka-consumer-perf-test",
-    "org.apache.kafka.tools.ConsumerPerformance": "kafka-consumer-perf-test",
-    "org.apache.kafka.tools.ClientMetricsCommand": "kafka-client-metrics",
-    "org.apache.kafka.tools.MetadataQuorumCommand": "kafka-metadata-quorum",
-    "kafka.tools.DumpLogSegments": "kafka-dump-log",
-    "org.apache.kafka.tools.DumpLogSegments": "kafka-dump-log",
-    "org.apache.kafka.tools.VerifiableProducer": "kafka-verifiable-producer",
-    "org.apache.kafka.tools.VerifiableConsumer": "kafka-verifiable-consumer",
-    "kafka.Kafka": "kafka-server-start",
-    "org.apache.zookeeper.server.quorum.QuorumPeerMain": "zookeeper-server-start",
-    "org.apache.zookeeper.ZooKeeperMain": "zookeeper-shell",
-    "kafka.tools.StorageTool": "kafka-storage",
-    "kafka.admin.ConfigCommand": "kafka-configs",
-    "kafka.tools.ConsoleProducer": "kafka-console-producer",
-    "org.apache.kafka.tools.ConsoleProducer": "kafka-console-producer",
-    "kafka.tools.ConsoleConsumer": "kafka-console-consumer",
-    "org.apache.kafka.tools.consumer.ConsoleConsumer": "kafka-console-consumer",
-    "kafka.admin.TopicCommand": "kafka-topics",
-    "org.apache.kafka.tools.TopicCommand": "kafka-topics",
-    "kafka.admin.BrokerApiVersionsCommand": "kafka-broker-api-versions",
-    "kafka.tools.GetOffsetShell": "kafka-get-offsets",
-    "org.apache.kafka.tools.GetOffsetShell": "kafka-get-offsets",
-    "kafka.tools.ClusterTool": "kafka-cluster",
-    "org.apache.kafka.tools.ClusterTool": "kafka-cluster",
-}
-"""The tool for each Java class that `kafka-run-class` accepts."""
+"""The module of each tool in `minibroker_tools.commands`, and its Java classes for `kafka-run-class`."""
+_TOOLS_BY_CLASS: Final = {name: tool for tool, (_, *classes) in TOOLS.items() for name in classes}
 _INTERRUPTED_STATUS: Final = 130
 
 
@@ -132,7 +122,7 @@ def _run(words: list[str]) -> int:
 
 def run_tool(tool: str, arguments: Sequence[str]) -> int:
     """Run a tool of `TOOLS`, report a failure on standard error, and return the exit status."""
-    module = import_module(f"minibroker_tools.commands.{TOOLS[tool]}")
+    module = import_module(f"minibroker_tools.commands.{TOOLS[tool][0]}")
     options: Options = module.declare_options(tool)
     try:
         status: int = module.run(options, arguments)

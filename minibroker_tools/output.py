@@ -25,9 +25,9 @@ def log(level: str, message: str, logger: str) -> None:
     err(_log_line(level, message, logger))
 
 
-def out_log(level: str, message: str, logger: str) -> None:
-    """Write a log line to standard output in the format of Kafka's servers."""
-    out(_log_line(level, message, logger))
+def out_log(message: str, logger: str) -> None:
+    """Write a log line at level INFO to standard output in the format of Kafka's servers."""
+    out(_log_line("INFO", message, logger))
 
 
 def _log_line(level: str, message: str, logger: str) -> str:

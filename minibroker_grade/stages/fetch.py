@@ -45,12 +45,9 @@ def _fetch_in_session(b: Subject, topics: list[FetchTopic], session_id: int, epo
     return b.ask(request, version)
 
 
-def _fetch_topics(topic: str, *partitions: int, offset: int = 0) -> list[FetchTopic]:
-    fetch_partitions = [
-        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-        for partition in partitions
-    ]
-    return [FetchTopic(topic=topic, partitions=fetch_partitions)]
+def _fetch_topics(topic: str, *partitions: int) -> list[FetchTopic]:
+    requested = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in partitions]
+    return [FetchTopic(topic=topic, partitions=requested)]
 
 
 def _answered_partitions(answer: Any) -> list[int]:

@@ -21,10 +21,10 @@ _NO_TAGS: Final = b"\0"
 
 
 def _api_versions_frame(
-    header_tags: bytes = _NO_TAGS, body_tags: bytes = _NO_TAGS, name: bytes = b"\x06grade", version: bytes = b"\x021"
+    header_tags: bytes = _NO_TAGS, body_tags: bytes = _NO_TAGS, name: bytes = b"\x06grade"
 ) -> bytes:
     body = struct.pack(">hhih", ApiKey.API_VERSIONS, _FLEXIBLE_VERSION, 9, -1) + header_tags
-    body += name + version + body_tags
+    body += name + b"\x021" + body_tags
     return struct.pack(">i", len(body)) + body
 
 

@@ -6,24 +6,17 @@ from minibroker_grade.check import Stage
 from minibroker_grade.subject import Subject
 from minibroker_protocol.messages.cluster import DescribeClusterRequest
 from minibroker_protocol.messages.groups import FindCoordinatorRequest
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.primitives import ZERO_UUID
 
 STAGE: Final = Stage("metadata", "3 Metadata", "Metadata lists the brokers and the leader of each partition.")
 _SOURCE: Final = "KafkaApis.handleTopicMetadataRequest"
 
 
-def _ask_metadata(b: Subject, *names: str, create: bool = False) -> MetadataResponse:
-    topics = [MetadataRequestTopic(name=name) for name in names]
-    request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
-    answer: MetadataResponse = b.ask(request)
-    return answer
-
-
 @STAGE.check(_SOURCE, look="List at least this broker.")
 def the_brokers_are_listed(b: Subject) -> None:
     """Each broker has its id, and the host and port at which clients reach it."""
-    answer = _ask_metadata(b)
+    answer = b.metadata()
     b.holds(answer.brokers, "at least one broker", answer, "brokers")
     b.holds(answer.brokers[0].host, "a host", answer, "brokers[0].host")
     ports = [broker.port for broker in answer.brokers]
@@ -33,7 +26,7 @@ def the_brokers_are_listed(b: Subject) -> None:
 @STAGE.check("advertised.listeners", look="Advertise an address that clients can reach, not 0.0.0.0.")
 def the_advertised_address_leads_back(b: Subject) -> None:
     """After bootstrapping, a client connects to the addresses in Metadata, so a broker must listen there."""
-    answer = _ask_metadata(b)
+    answer = b.metadata()
     addresses = {(broker.host, broker.port) for broker in answer.brokers}
     for index, (host, port) in enumerate(sorted(addresses)):
         b.holds(b.reaches((host, port)), "an address that accepts connections", answer, f"brokers[{index}].port")
@@ -42,7 +35,7 @@ def the_advertised_address_leads_back(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return the id of a listed broker as the controller.")
 def the_controller_is_one_of_the_brokers(b: Subject) -> None:
     """Admin clients send changes to the controller, so its id must be among the brokers."""
-    answer = _ask_metadata(b)
+    answer = b.metadata()
     b.holds(
         answer.controller_id in {broker.node_id for broker in answer.brokers},
         "the id of a listed broker",
@@ -54,7 +47,7 @@ def the_controller_is_one_of_the_brokers(b: Subject) -> None:
 @STAGE.check("KIP-78", look="Generate an id once, and store it in meta.properties.")
 def the_cluster_has_an_id(b: Subject) -> None:
     """The cluster id is present from version 2 on and does not change."""
-    first, second = _ask_metadata(b), _ask_metadata(b)
+    first, second = b.metadata(), b.metadata()
     b.holds(first.cluster_id, "an id", first, "cluster_id")
     b.same(second, "cluster_id", first.cluster_id)
 
@@ -63,7 +56,7 @@ def the_cluster_has_an_id(b: Subject) -> None:
 def an_empty_list_asks_for_no_topic(b: Subject) -> None:
     """From version 1 on, an empty list requests only the brokers."""
     b.topic()
-    answer = _ask_metadata(b)
+    answer = b.metadata()
     b.equal(len(answer.topics), 0, "the number of topics", answer, "topics")
 
 
@@ -80,7 +73,7 @@ def null_asks_for_all_topics(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return each requested topic, with UNKNOWN_TOPIC_OR_PARTITION if it is missing.")
 def an_unknown_topic_has_error_3(b: Subject) -> None:
     """A topic that does not exist is an element with error 3 and no partitions."""
-    answer = _ask_metadata(b, b.name())
+    answer = b.metadata(b.name())
     b.same(answer, "topics[0].error_code", 3)
     b.equal(len(answer.topics[0].partitions), 0, "the number of partitions", answer, "topics[0].partitions")
 
@@ -89,22 +82,22 @@ def an_unknown_topic_has_error_3(b: Subject) -> None:
 def asking_creates_nothing_when_that_is_forbidden(b: Subject) -> None:
     """A consumer that only looks up a topic must not create it."""
     name = b.name()
-    _ask_metadata(b, name)
-    answer = _ask_metadata(b, name)
+    b.metadata(name)
+    answer = b.metadata(name)
     b.same(answer, "topics[0].error_code", 3)
 
 
 @STAGE.check("Topic.validate", look="Check names: at most 249 letters, digits, dots, underscores and minus signs.")
 def a_name_that_no_topic_can_have_has_error_17(b: Subject) -> None:
     """A name with invalid characters is rejected with INVALID_TOPIC_EXCEPTION, and no topic is created."""
-    answer = _ask_metadata(b, "grade no/topic", create=True)
+    answer = b.metadata("grade no/topic", create=True)
     b.same(answer, "topics[0].error_code", 17)
 
 
 @STAGE.check(_SOURCE, look="List each partition once, starting with 0.")
 def all_partitions_are_listed(b: Subject) -> None:
     """A topic with three partitions has partitions 0, 1 and 2, in any order."""
-    answer = _ask_metadata(b, b.topic(3))
+    answer = b.metadata(b.topic(3))
     indexes = sorted(partition.partition_index for partition in answer.topics[0].partitions)
     b.equal(indexes, [0, 1, 2], "the sorted partitions", answer, "topics[0].partitions")
 
@@ -112,7 +105,7 @@ def all_partitions_are_listed(b: Subject) -> None:
 @STAGE.check(_SOURCE, look="Return a leader among the replicas, and the in-sync replicas, for each partition.")
 def leader_replicas_and_isr_fit_together(b: Subject) -> None:
     """The leader is an in-sync replica, in-sync replicas are replicas, and replicas are brokers."""
-    answer = _ask_metadata(b, b.topic())
+    answer = b.metadata(b.topic())
     partition = answer.topics[0].partitions[0]
     path = "topics[0].partitions[0]"
     brokers = {broker.node_id for broker in answer.brokers}
@@ -139,7 +132,7 @@ def the_leader_epoch_is_told(b: Subject) -> None:
 def several_topics_are_answered_one_by_one(b: Subject) -> None:
     """Each topic has its own error, so a missing topic does not affect the others."""
     name, missing = b.topic(), b.name()
-    answer = _ask_metadata(b, name, missing)
+    answer = b.metadata(name, missing)
     errors = {topic.name: topic.error_code for topic in answer.topics}
     b.equal(errors, {name: 0, missing: 3}, "the errors by topic", answer, "topics")
 
@@ -177,7 +170,7 @@ def an_unknown_id_has_error_100(b: Subject) -> None:
 @STAGE.check("KIP-700", look="Return the same brokers in DescribeCluster as in Metadata.")
 def describecluster_knows_the_same_cluster(b: Subject) -> None:
     """Admin clients use DescribeCluster, which returns the same cluster id and brokers as Metadata."""
-    expected = _ask_metadata(b)
+    expected = b.metadata()
     answer = b.ask(DescribeClusterRequest(include_cluster_authorized_operations=False))
     b.same(answer, "cluster_id", expected.cluster_id)
     described = {(broker.broker_id, broker.host, broker.port) for broker in answer.brokers}
@@ -194,6 +187,6 @@ def the_coordinator_is_one_of_the_brokers(b: Subject) -> None:
         "a coordinator",
     )
     b.same(answer, "error_code", 0)
-    brokers = {(broker.node_id, broker.host, broker.port) for broker in _ask_metadata(b).brokers}
+    brokers = {(broker.node_id, broker.host, broker.port) for broker in b.metadata().brokers}
     coordinator = (answer.node_id, answer.host, answer.port)
     b.holds(coordinator in brokers, "the id and the address of a listed broker", answer, "node_id")

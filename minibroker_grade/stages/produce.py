@@ -22,6 +22,7 @@ from minibroker_grade.records import (
     write,
 )
 from minibroker_grade.subject import Subject
+from minibroker_grade.wire import frame_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records.builder import build_batch
@@ -82,7 +83,7 @@ def acks_0_has_no_answer(b: Subject) -> None:
     """With acks=0 the producer does not wait, and the next response belongs to the next request."""
     topic = b.topic()
     version = b.newest(ProduceRequest)
-    b.wire.send_bytes(b.frame_of(produce_request(topic, build_batch(new_records("a")), acks=0), version))
+    b.wire.send_bytes(frame_of(produce_request(topic, build_batch(new_records("a")), acks=0), version, 0))
     b.until(
         lambda: offset_of(b, topic, LATEST),
         lambda answer: answer.topics[0].partitions[0].offset == 1,

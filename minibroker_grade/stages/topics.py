@@ -12,7 +12,7 @@ from minibroker_protocol.messages.configs import (
     IncrementallyAlteredConfig,
     IncrementallyAlteredResource,
 )
-from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -43,11 +43,6 @@ def _create_topics(b: Subject, *topics: CreatableTopic, validate_only: bool = Fa
 
 def _delete_topics(b: Subject, *names: str) -> Any:
     return b.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=_TIMEOUT_MS))
-
-
-def _ask_metadata(b: Subject, name: str) -> Any:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-    return b.ask(request)
 
 
 def _describe_config(b: Subject, name: str, key: str) -> Any:
@@ -82,7 +77,7 @@ def a_topic_that_exists_has_error_36(b: Subject) -> None:
     """A second CreateTopics with the same name is rejected, and the topic is unchanged."""
     name = b.topic(2)
     b.same(_create_topics(b, _creatable_topic(name, 5)), "topics[0].error_code", 36)
-    b.equal(len(_ask_metadata(b, name).topics[0].partitions), 2, "the number of partitions")
+    b.equal(len(b.metadata(name).topics[0].partitions), 2, "the number of partitions")
 
 
 @STAGE.check("Topic.validate", look="Check the name before creating anything.")
@@ -108,7 +103,7 @@ def minus_one_asks_for_the_defaults(b: Subject) -> None:
     """From version 4 on, -1 selects the broker's default number of partitions and replicas."""
     name = b.name()
     b.same(_create_topics(b, _creatable_topic(name, -1, -1)), "topics[0].error_code", 0)
-    answer = b.until(lambda: _ask_metadata(b, name), lambda info: info.topics[0].partitions, "partitions in Metadata")
+    answer = b.until(lambda: b.metadata(name), lambda info: info.topics[0].partitions, "partitions in Metadata")
     b.holds(answer.topics[0].partitions, "at least one partition", answer, "topics[0].partitions")
 
 
@@ -117,7 +112,7 @@ def validate_only_creates_nothing(b: Subject) -> None:
     """With validate_only, a request is checked and answered as usual, but no topic is created."""
     name = b.name()
     b.same(_create_topics(b, _creatable_topic(name), validate_only=True), "topics[0].error_code", 0)
-    b.same(_ask_metadata(b, name), "topics[0].error_code", 3)
+    b.same(b.metadata(name), "topics[0].error_code", 3)
 
 
 @STAGE.check("ReplicationControlManager.createTopics", look="Process each topic independently.")
@@ -147,7 +142,7 @@ def a_bad_configuration_has_error_40(b: Subject) -> None:
     """An invalid value for a key is rejected with INVALID_CONFIG, and no topic is created."""
     name = b.name()
     b.same(_create_topics(b, _creatable_topic(name, retention_ms="soon")), "topics[0].error_code", 40)
-    b.same(_ask_metadata(b, name), "topics[0].error_code", 3)
+    b.same(b.metadata(name), "topics[0].error_code", 3)
 
 
 @STAGE.check("ConfigHelper.describeConfigs", look="Store a topic's own values, and return them in DescribeConfigs.")
@@ -198,7 +193,7 @@ def a_deleted_topic_is_gone(b: Subject) -> None:
     name = b.topic()
     b.same(_delete_topics(b, name), "responses[0].error_code", 0)
     b.until(
-        lambda: _ask_metadata(b, name),
+        lambda: b.metadata(name),
         lambda answer: answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "3 UNKNOWN_TOPIC_OR_PARTITION in Metadata",
         lambda answer: field_text("topics[0].error_code", answer.topics[0].error_code),

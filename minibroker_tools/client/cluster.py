@@ -57,7 +57,8 @@ class Cluster:
         self._any: Connection | None = None
         self._connections: dict[int, Connection] = {}
         self._brokers: dict[int, MetadataResponseBroker] = {}
-        self._controller_id = -1
+        #: The id of the controller in the latest metadata, or -1 for none.
+        self.controller_id = -1
         self.cluster_id: str | None = None
 
     def __enter__(self) -> Self:
@@ -126,18 +127,13 @@ class Cluster:
             self.look()
         return [self._brokers[node_id] for node_id in sorted(self._brokers)]
 
-    @property
-    def controller_id(self) -> int:
-        """The id of the controller in the latest metadata, or -1 for none."""
-        return self._controller_id
-
     def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> MetadataResponse:
         """Return the metadata of these topics, or of all topics for None. Each topic can have its own error."""
         requested_topics = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=requested_topics, allow_auto_topic_creation=create)
         response: MetadataResponse = checked(self.ask(request))
         self._brokers = {broker.node_id: broker for broker in response.brokers}
-        self._controller_id = response.controller_id
+        self.controller_id = response.controller_id
         self.cluster_id = response.cluster_id
         return response
 
@@ -153,7 +149,7 @@ class Cluster:
             node.broker_id: MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port)
             for node in response.brokers
         }
-        self._controller_id = response.controller_id
+        self.controller_id = response.controller_id
         self.cluster_id = response.cluster_id
 
     def topics(self, names: Sequence[str]) -> list[MetadataResponseTopic]:
@@ -174,7 +170,7 @@ class Cluster:
         """Return a connection to the controller, or to any broker if Metadata names none."""
         if not self._brokers:
             self.look()
-        return self.node(self._controller_id) if self._controller_id in self._brokers else self.any()
+        return self.node(self.controller_id) if self.controller_id in self._brokers else self.any()
 
     def coordinator(self, key: str, key_type: int = 0) -> Connection:
         """Return a connection to the coordinator of a group, or of a transactional id if `key_type` is 1."""

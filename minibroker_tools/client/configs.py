@@ -4,13 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from minibroker_protocol.messages import configs as api
-from minibroker_protocol.messages.configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementallyAlteredConfig,
-    IncrementallyAlteredResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import check_all, checked
 
@@ -54,13 +47,13 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
         ApiError: The change of a resource is refused. The first such error is raised.
     """
     for node, group in _group_by_node(list(changes)):
-        request = IncrementalAlterConfigsRequest(
+        request = api.IncrementalAlterConfigsRequest(
             resources=[
-                IncrementallyAlteredResource(
+                api.IncrementallyAlteredResource(
                     resource_type=kind,
                     resource_name=name,
                     configs=[
-                        IncrementallyAlteredConfig(
+                        api.IncrementallyAlteredConfig(
                             name=key, config_operation=_DELETE if value is None else _SET, value=value or ""
                         )
                         for key, value in changes[kind, name]
@@ -79,7 +72,9 @@ def list_resources(cluster: Cluster, kind: int) -> list[str]:
     Raises:
         ApiError: The broker returned an error.
     """
-    response: ListConfigResourcesResponse = checked(cluster.ask(ListConfigResourcesRequest(resource_types=[kind])))
+    response: api.ListConfigResourcesResponse = checked(
+        cluster.ask(api.ListConfigResourcesRequest(resource_types=[kind]))
+    )
     return sorted(
         resource.resource_name for resource in response.config_resources if resource.resource_type in {kind, 16}
     )

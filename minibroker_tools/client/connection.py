@@ -157,7 +157,7 @@ class Connection:
         check(response.error_code)
         return response
 
-    def _receive_frame(self, *, with_id: bool = True) -> memoryview:
+    def _receive_frame(self) -> memoryview:
         try:
             (length,) = struct.unpack(">i", self._receive(4))
             if not 0 <= length <= _MAX_FRAME_BYTES:
@@ -165,7 +165,7 @@ class Connection:
             data = memoryview(self._receive(length))
         except OSError as error:
             raise self._connection_error(error) from None
-        if with_id and (correlation_id := int.from_bytes(data[:4], "big")) != self._correlation_id:
+        if (correlation_id := int.from_bytes(data[:4], "big")) != self._correlation_id:
             if 0 < correlation_id < self._correlation_id:  # A signal interrupted the wait for this response.
                 return self._receive_frame()
             raise UnreachableError(f"{self} answered another request than the one that was sent")

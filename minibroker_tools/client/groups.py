@@ -9,7 +9,6 @@ from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import consumer_group
 from minibroker_protocol.messages import groups as api
-from minibroker_protocol.messages.groups import DeleteGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataResponseBroker
 from minibroker_protocol.messages.offsets import (
     OffsetDeleteRequest,
@@ -18,7 +17,7 @@ from minibroker_protocol.messages.offsets import (
     OffsetDeleteResponse,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, group_by_topic
+from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
 from minibroker_tools.failures import ApiError, ToolError, checked, error_code, error_in
 
 T = TypeVar("T")
@@ -168,7 +167,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
     """
 
     def ask() -> None:
-        request = DeleteGroupsRequest(groups_names=[group])
+        request = api.DeleteGroupsRequest(groups_names=[group])
         (result,) = cluster.coordinator(group).ask(request).results
         checked(result)
 
@@ -192,11 +191,7 @@ def delete_offsets(
     ]
     request = OffsetDeleteRequest(group_id=group, topics=topics)
     response: OffsetDeleteResponse = cluster.ask_with_retries(partial(cluster.coordinator, group), request)
-    return {
-        (topic.name, partition.partition_index): error_in(partition)
-        for topic in response.topics
-        for partition in topic.partitions
-    }
+    return {key: error_in(partition) for key, partition in by_partition(response.topics).items()}
 
 
 def attempt(work: Callable[[], T]) -> T | ApiError:

@@ -14,11 +14,16 @@ from minibroker_protocol.coordinator_records.consumer_protocol import TopicParti
 from minibroker_protocol.coordinator_records.versioned import decode_versioned, encode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.java_text import is_true, trim
-from minibroker_protocol.messages import groups as joins
-from minibroker_protocol.messages import groups as syncs
-from minibroker_protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
+from minibroker_protocol.messages import groups as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, commit_offsets, fetch_committed_offsets
+from minibroker_tools.client.offsets import (
+    EARLIEST,
+    LATEST,
+    TopicPartition,
+    by_partition,
+    commit_offsets,
+    fetch_committed_offsets,
+)
 from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.failures import ApiError, check, error_code
 
@@ -72,7 +77,7 @@ class Membership:
             joined = self._join()
             if joined is None:
                 continue
-            request = syncs.SyncGroupRequest(
+            request = api.SyncGroupRequest(
                 group_id=self._group,
                 generation_id=self._generation,
                 member_id=self._member_id,
@@ -102,7 +107,7 @@ class Membership:
         if time.monotonic() < self._next_heartbeat:
             return False
         self._next_heartbeat = time.monotonic() + _HEARTBEAT_INTERVAL_S
-        request = HeartbeatRequest(
+        request = api.HeartbeatRequest(
             group_id=self._group,
             generation_id=self._generation,
             member_id=self._member_id,
@@ -128,24 +133,24 @@ class Membership:
         """Leave the group, unless the member is static."""
         if not self._member_id or self._instance is not None:
             return
-        request = LeaveGroupRequest(
-            group_id=self._group, member_id=self._member_id, members=[MemberIdentity(member_id=self._member_id)]
+        request = api.LeaveGroupRequest(
+            group_id=self._group, member_id=self._member_id, members=[api.MemberIdentity(member_id=self._member_id)]
         )
         self._ask(request)
 
-    def _join(self) -> joins.JoinGroupResponse | None:
+    def _join(self) -> api.JoinGroupResponse | None:
         """Send one JoinGroup request. Return None if it must be repeated."""
         subscription = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), _PROTOCOL_VERSION)
-        request = joins.JoinGroupRequest(
+        request = api.JoinGroupRequest(
             group_id=self._group,
             session_timeout_ms=_SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
             member_id=self._member_id,
             group_instance_id=self._instance,
             protocol_type="consumer",
-            protocols=[joins.JoinGroupRequestProtocol(name=_ASSIGNOR, metadata=subscription)],
+            protocols=[api.JoinGroupRequestProtocol(name=_ASSIGNOR, metadata=subscription)],
         )
-        joined: joins.JoinGroupResponse = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
+        joined: api.JoinGroupResponse = self._ask(request, wait=_REBALANCE_TIMEOUT_MS / 1000)
         code = error_code(joined.error_code)
         if code is ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
@@ -158,7 +163,7 @@ class Membership:
         self._generation = joined.generation_id
         return joined
 
-    def _assign_partitions(self, joined: joins.JoinGroupResponse) -> list[syncs.SyncGroupRequestAssignment]:
+    def _assign_partitions(self, joined: api.JoinGroupResponse) -> list[api.SyncGroupRequestAssignment]:
         """Return each member's assignment, computed like Kafka's RangeAssignor: a range of partitions of each topic."""
         subscribed: dict[str, list[str]] = {}
         for member in sorted(
@@ -176,7 +181,7 @@ class Membership:
                 if indexes:
                     assignments[member_id].append(Partitions(topic=topic, partitions=indexes))
         return [
-            syncs.SyncGroupRequestAssignment(
+            api.SyncGroupRequestAssignment(
                 member_id=member_id,
                 assignment=encode_versioned(
                     ConsumerProtocolAssignment(assigned_partitions=partitions), _PROTOCOL_VERSION
@@ -223,7 +228,8 @@ class Consumer:
         reset = properties.get("auto.offset.reset", "latest")
         committed_only = properties.get("isolation.level", "read_uncommitted") == "read_committed"
         self._start = EARLIEST if reset == "earliest" else LATEST
-        self._reader = Reader(cluster, reset=reset, read_committed=committed_only)
+        #: The reader of the partitions assigned to this consumer.
+        self.reader = Reader(cluster, reset=reset, read_committed=committed_only)
         self._group = properties.get("group.id")
         self._instance = properties.get("group.instance.id") or None
         self._auto_commit = is_true(trim(properties.get("enable.auto.commit", "true")))
@@ -234,14 +240,9 @@ class Consumer:
         # The offset after the last consumed record of each partition.
         self.next_offsets: dict[TopicPartition, int] = {}
 
-    @property
-    def reader(self) -> Reader:
-        """The reader of the partitions assigned to this consumer."""
-        return self._reader
-
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read only one partition from this offset. -1 is the end of the partition and -2 its start."""
-        self._reader.assign({partition: offset})
+        self.reader.assign({partition: offset})
         self._next_refresh = float("inf")
         self._group = None
 
@@ -256,7 +257,7 @@ class Consumer:
             if self._member.must_rejoin():
                 self._commit(self._member)
                 self._rejoin(self._member)
-        return self._reader.poll(seconds)
+        return self.reader.poll(seconds)
 
     def commit(self) -> None:
         """Commit the offsets of the consumed records if the consumer is a member of a group.
@@ -291,13 +292,13 @@ class Consumer:
                 )
                 self._rejoin(self._member)
             return
-        positions = self._reader.positions
+        positions = self.reader.positions
         if set(positions) == set(partitions):
             return
         # A partition that appears later is read from its start, because all of its records are new.
         start = EARLIEST if positions or self._names else self._start
         self._names = names or self._names
-        self._reader.assign({partition: positions.get(partition, start) for partition in partitions})
+        self.reader.assign({partition: positions.get(partition, start) for partition in partitions})
 
     def _rejoin(self, member: Membership) -> None:
         member.join()
@@ -305,16 +306,15 @@ class Consumer:
             fetch_committed_offsets(self._cluster, self._group or "", member.partitions) if member.partitions else {}
         )
         self.next_offsets = {}
-        self._reader.assign({partition: committed.get(partition, self._start) for partition in member.partitions})
+        self.reader.assign({partition: committed.get(partition, self._start) for partition in member.partitions})
 
     def _find_partitions(self) -> list[TopicPartition]:
         requested_topics = None if self._topic is None else [self._topic]
         topics = self._cluster.metadata(requested_topics, create=True).topics
         return [
-            (topic.name, partition.partition_index)
-            for topic in topics
-            if topic.name and (self._topic is not None or self._matches(topic.name))
-            for partition in topic.partitions
+            (topic, index)
+            for topic, index in by_partition(topics)
+            if topic and (self._topic is not None or self._matches(topic))
         ]
 
     def _partition_counts(self, names: Iterable[str]) -> Mapping[str, int]:

@@ -4,12 +4,11 @@ ListOffsets requests go to the leaders of the partitions, the others to the coor
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import log_offsets as api
 from minibroker_protocol.messages import offsets as commits
-from minibroker_protocol.messages import offsets as fetches
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import ApiError, check_all, checked, error_in
 
@@ -37,14 +36,16 @@ def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]
     return topics
 
 
+def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
+    """Return the partitions of a response by topic name and index."""
+    return {(topic.name or "", info.partition_index): info for topic in topics for info in topic.partitions}
+
+
 def find_leaders(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the leader of each partition, -1 if the partition has none. Missing partitions are left out."""
     names = sorted({topic for topic, _ in partitions})
-    return {
-        (topic.name or "", partition.partition_index): partition.leader_id
-        for topic in cluster.metadata(names).topics
-        for partition in topic.partitions
-    }
+    topics = cluster.metadata(names).topics
+    return {key: partition.leader_id for key, partition in by_partition(topics).items()}
 
 
 def group_by_leader(
@@ -73,21 +74,19 @@ def list_offsets(
     groups, errors = group_by_leader(cluster, places)
     results = {partition: OffsetResult(-1, -1, error) for partition, error in errors.items()}
     for leader, partitions in groups.items():
-        topics: dict[str, list[api.ListOffsetsPartition]] = {}
-        for topic, index in partitions:
-            partition_request = api.ListOffsetsPartition(partition_index=index, timestamp=places[topic, index])
-            topics.setdefault(topic, []).append(partition_request)
-        request = api.ListOffsetsRequest(
-            isolation_level=isolation,
-            topics=[api.ListOffsetsTopic(name=name, partitions=requested) for name, requested in topics.items()],
-            timeout_ms=30_000,
-        )
+        topics = [
+            api.ListOffsetsTopic(
+                name=name,
+                partitions=[
+                    api.ListOffsetsPartition(partition_index=index, timestamp=places[name, index]) for index in indexes
+                ],
+            )
+            for name, indexes in group_by_topic(partitions).items()
+        ]
+        request = api.ListOffsetsRequest(isolation_level=isolation, topics=topics, timeout_ms=30_000)
         response: api.ListOffsetsResponse = cluster.node(leader).ask(request)
-        for topic_response in response.topics:
-            for result in topic_response.partitions:
-                results[topic_response.name, result.partition_index] = OffsetResult(
-                    result.offset, result.timestamp, error_in(result)
-                )
+        for key, result in by_partition(response.topics).items():
+            results[key] = OffsetResult(result.offset, result.timestamp, error_in(result))
     return results
 
 
@@ -118,25 +117,24 @@ def fetch_committed_offsets(
     if partitions is not None:
         topics = group_by_topic(partitions).items()
         group_topics = [
-            fetches.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics
+            commits.OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics
         ]
         older_topics = [
-            fetches.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics
+            commits.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics
         ]
-    request = fetches.OffsetFetchRequest(
+    request = commits.OffsetFetchRequest(
         group_id=group,
         topics=older_topics,
-        groups=[fetches.OffsetFetchRequestGroup(group_id=group, topics=group_topics)],
+        groups=[commits.OffsetFetchRequestGroup(group_id=group, topics=group_topics)],
     )
 
     def fetch() -> dict[TopicPartition, int]:
-        response: fetches.OffsetFetchResponse = checked(cluster.coordinator(group).ask(request))
+        response: commits.OffsetFetchResponse = checked(cluster.coordinator(group).ask(request))
         check_all(response.groups)
-        topic_responses = [topic for answer in response.groups for topic in answer.topics] or response.topics
+        committed = by_partition([topic for answer in response.groups for topic in answer.topics] or response.topics)
         return {
-            (topic.name, partition.partition_index): partition.committed_offset
-            for topic in topic_responses
-            for partition in topic.partitions
+            key: partition.committed_offset
+            for key, partition in committed.items()
             if partition.committed_offset >= 0 and not partition.error_code
         }
 
@@ -174,8 +172,4 @@ def commit_offsets(
         ],
     )
     response: commits.OffsetCommitResponse = cluster.coordinator(group).ask(request)
-    return {
-        (topic.name, partition.partition_index): error_in(partition)
-        for topic in response.topics
-        for partition in topic.partitions
-    }
+    return {key: error_in(partition) for key, partition in by_partition(response.topics).items()}

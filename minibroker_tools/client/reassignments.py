@@ -7,12 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import log_dirs as directories
-from minibroker_protocol.messages import log_dirs as moves
-from minibroker_protocol.messages import reassignments as alters
-from minibroker_protocol.messages import reassignments as lists
+from minibroker_protocol.messages import log_dirs
+from minibroker_protocol.messages import reassignments as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, group_by_topic
+from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_topic
 from minibroker_tools.failures import ApiError, checked, error_in
 
 _KEEP_FACTOR_VERSION: Final = 1
@@ -53,17 +51,14 @@ def list_reassignments(
     topics = None
     if partitions is not None:
         topics = [
-            lists.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+            api.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
             for name, indexes in group_by_topic(partitions).items()
         ]
-    request = lists.ListPartitionReassignmentsRequest(topics=topics)
-    response: lists.ListPartitionReassignmentsResponse = cluster.ask_with_retries(cluster.controller, request)
+    request = api.ListPartitionReassignmentsRequest(topics=topics)
+    response: api.ListPartitionReassignmentsResponse = cluster.ask_with_retries(cluster.controller, request)
     return {
-        (topic.name, partition.partition_index): Reassignment(
-            list(partition.replicas), list(partition.adding_replicas), list(partition.removing_replicas)
-        )
-        for topic in response.topics
-        for partition in topic.partitions
+        key: Reassignment(list(info.replicas), list(info.adding_replicas), list(info.removing_replicas))
+        for key, info in by_partition(response.topics).items()
     }
 
 
@@ -80,14 +75,13 @@ def alter_reassignments(
     Raises:
         ApiError: The controller refused the whole request.
     """
-    request = alters.AlterPartitionReassignmentsRequest(
+    request = api.AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=not keep_factor,
         topics=[
-            alters.ReassignableTopic(
+            api.ReassignableTopic(
                 name=name,
                 partitions=[
-                    alters.ReassignablePartition(partition_index=index, replicas=targets[name, index])
-                    for index in indexes
+                    api.ReassignablePartition(partition_index=index, replicas=targets[name, index]) for index in indexes
                 ],
             )
             for name, indexes in group_by_topic(targets).items()
@@ -96,11 +90,10 @@ def alter_reassignments(
 
     if keep_factor and cluster.any().version_for(request) < _KEEP_FACTOR_VERSION:
         return dict.fromkeys(targets, ApiError(ErrorCode.UNSUPPORTED_VERSION, _KEEP_FACTOR_UNSUPPORTED))
-    response: alters.AlterPartitionReassignmentsResponse = cluster.ask_with_retries(cluster.controller, request)
+    response: api.AlterPartitionReassignmentsResponse = cluster.ask_with_retries(cluster.controller, request)
     return {
-        (topic.name, partition.partition_index): error
-        for topic in response.responses
-        for partition in topic.partitions
+        key: error
+        for key, partition in by_partition(response.responses).items()
         if (error := error_in(partition)) is not None
     }
 
@@ -114,21 +107,17 @@ def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[R
     directories_by_replica: dict[Replica, tuple[str | None, str | None]] = {}
     for node, group in _group_by_node(replicas).items():
         topics = group_by_topic((replica.topic, replica.partition) for replica in group)
-        request = directories.DescribeLogDirsRequest(
-            topics=[
-                directories.DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()
-            ]
+        request = log_dirs.DescribeLogDirsRequest(
+            topics=[log_dirs.DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()]
         )
-        response: directories.DescribeLogDirsResponse = checked(cluster.node(node).ask(request))
+        response: log_dirs.DescribeLogDirsResponse = checked(cluster.node(node).ask(request))
         directories_by_replica |= dict.fromkeys(group, (None, None))
         for result in response.results:
-            for topic in result.topics:
-                for partition in topic.partitions:
-                    replica = Replica(node, topic.name, partition.partition_index)
-                    current, future = directories_by_replica.get(replica, (None, None))
-                    directories_by_replica[replica] = (
-                        (current, result.log_dir) if partition.is_future_key else (result.log_dir, future)
-                    )
+            for key, info in by_partition(result.topics).items():
+                replica = Replica(node, *key)
+                current, future = directories_by_replica.get(replica, (None, None))
+                moved = (current, result.log_dir) if info.is_future_key else (result.log_dir, future)
+                directories_by_replica[replica] = moved
     return directories_by_replica
 
 
@@ -139,19 +128,19 @@ def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[R
         paths: dict[str, list[TopicPartition]] = {}
         for replica in group:
             paths.setdefault(targets[replica], []).append((replica.topic, replica.partition))
-        request = moves.AlterReplicaLogDirsRequest(
+        request = log_dirs.AlterReplicaLogDirsRequest(
             dirs=[
-                moves.AlterReplicaLogDir(
+                log_dirs.AlterReplicaLogDir(
                     path=path,
                     topics=[
-                        moves.AlterReplicaLogDirTopic(name=name, partitions=indexes)
+                        log_dirs.AlterReplicaLogDirTopic(name=name, partitions=indexes)
                         for name, indexes in group_by_topic(partitions).items()
                     ],
                 )
                 for path, partitions in paths.items()
             ]
         )
-        response: moves.AlterReplicaLogDirsResponse = cluster.node(node).ask(request)
+        response: log_dirs.AlterReplicaLogDirsResponse = cluster.node(node).ask(request)
         for topic in response.results:
             for result in topic.partitions:
                 results[Replica(node, topic.topic_name, result.partition_index)] = error_in(result)

@@ -6,21 +6,16 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import describe_transactions as descriptions
-from minibroker_protocol.messages import describe_transactions as lists
-from minibroker_protocol.messages import describe_transactions as producers
-from minibroker_protocol.messages import transactions as adds
-from minibroker_protocol.messages import transactions as ends
-from minibroker_protocol.messages import transactions as inits
-from minibroker_protocol.messages import transactions as markers
+from minibroker_protocol.messages import describe_transactions as api
+from minibroker_protocol.messages import transactions as requests
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, find_leaders, group_by_leader, group_by_topic
+from minibroker_tools.client.offsets import TopicPartition, by_partition, find_leaders, group_by_leader, group_by_topic
 from minibroker_tools.failures import ApiError, check, checked, error_code
 
 _TRANSACTION_KEY_TYPE: Final = 1
 """The key type of transactional ids in FindCoordinator."""
 
-ProducerState = producers.ProducerState
+ProducerState = api.ProducerState
 _LAST_ADD_VERSION, _LAST_END_VERSION = 3, 4
 """The last AddPartitionsToTxn version with one transaction per request, and the last EndTxn version that keeps the
 producer epoch (KIP-890).
@@ -82,7 +77,7 @@ def list_transactions(
     Raises:
         ApiError: A broker returned an error, such as UNSUPPORTED_VERSION for a filter that it does not support.
     """
-    request = lists.ListTransactionsRequest(
+    request = api.ListTransactionsRequest(
         state_filters=[],
         producer_id_filters=list(producer_ids),
         duration_filter=duration,
@@ -95,7 +90,7 @@ def list_transactions(
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support the filter of durations")
         if pattern is not None and version < 2:  # noqa: PLR2004 - the version of KIP-1152
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support patterns of transactional ids")
-        response: lists.ListTransactionsResponse = cluster.ask_with_retries(
+        response: api.ListTransactionsResponse = cluster.ask_with_retries(
             partial(cluster.node, broker.node_id), request
         )
         listings += [
@@ -113,11 +108,11 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Description
     Raises:
         ApiError: The coordinator returned an error, such as TRANSACTIONAL_ID_NOT_FOUND for an unknown id.
     """
-    request = descriptions.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    request = api.DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
     def ask() -> Description:
         node = cluster.coordinator_node(transactional_id, _TRANSACTION_KEY_TYPE).node_id
-        response: descriptions.DescribeTransactionsResponse = cluster.node(node).ask(request)
+        response: api.DescribeTransactionsResponse = cluster.node(node).ask(request)
         (transaction,) = response.transaction_states
         check(transaction.error_code, _description_failure(transactional_id, error_code(transaction.error_code)))
         return Description(
@@ -166,15 +161,12 @@ def describe_producers(
     producers_by_partition: dict[TopicPartition, list[ProducerState]] = {}
     for leader, group in groups.items():
         topics = group_by_topic(group).items()
-        request = producers.DescribeProducersRequest(
-            topics=[producers.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics]
+        request = api.DescribeProducersRequest(
+            topics=[api.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics]
         )
-        response: producers.DescribeProducersResponse = cluster.node(leader).ask(request)
-        for topic in response.topics:
-            for partition in topic.partitions:
-                producers_by_partition[topic.name, partition.partition_index] = list(
-                    checked(partition).active_producers
-                )
+        response: api.DescribeProducersResponse = cluster.node(leader).ask(request)
+        for key, partition in by_partition(response.topics).items():
+            producers_by_partition[key] = list(checked(partition).active_producers)
     return producers_by_partition
 
 
@@ -188,18 +180,18 @@ def write_abort_marker(cluster: Cluster, marker: Marker) -> None:
     leader = find_leaders(cluster, [marker.partition]).get(marker.partition)
     if leader is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    request = markers.WriteTxnMarkersRequest(
+    request = requests.WriteTxnMarkersRequest(
         markers=[
-            markers.WritableTxnMarker(
+            requests.WritableTxnMarker(
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
                 transaction_result=False,
-                topics=[markers.WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
+                topics=[requests.WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
                 coordinator_epoch=marker.coordinator_epoch,
             )
         ]
     )
-    response: markers.WriteTxnMarkersResponse = cluster.node(leader).ask(request)
+    response: requests.WriteTxnMarkersResponse = cluster.node(leader).ask(request)
     (result,) = response.markers
     (outcome,) = result.topics[0].partitions
     check(outcome.error_code, _abort_failure(marker, error_code(outcome.error_code)))
@@ -248,7 +240,7 @@ class Transactions:
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self._began = 0.0
-        request = inits.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        request = requests.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
         answer = self._ask(request, last=None)
         self._id, self._epoch = answer.producer_id, answer.producer_epoch
 
@@ -263,11 +255,11 @@ class Transactions:
             self._began = time.monotonic()
         if topic_partition not in self._added:
             self._ask(
-                adds.AddPartitionsToTxnRequest(
+                requests.AddPartitionsToTxnRequest(
                     v3_and_below_transactional_id=self.transactional_id,
                     v3_and_below_producer_id=self._id,
                     v3_and_below_producer_epoch=self._epoch,
-                    v3_and_below_topics=[adds.AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
+                    v3_and_below_topics=[requests.AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
                 ),
                 last=_LAST_ADD_VERSION,
             )
@@ -294,7 +286,7 @@ class Transactions:
         """
         if not self._added:
             return
-        request = ends.EndTxnRequest(
+        request = requests.EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self._id,
             producer_epoch=self._epoch,
@@ -308,7 +300,7 @@ class Transactions:
             connection = self._cluster.coordinator(self.transactional_id, _TRANSACTION_KEY_TYPE)
             version = connection.version_for(request)
             response = checked(connection.ask(request, version=version if last is None else min(version, last)))
-            if isinstance(response, adds.AddPartitionsToTxnResponse):
+            if isinstance(response, requests.AddPartitionsToTxnResponse):
                 check(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
             return response
 

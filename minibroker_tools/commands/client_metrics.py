@@ -13,7 +13,6 @@ from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
 
-_DESCRIPTION: Final = "This tool helps to manipulate and describe client metrics configurations."
 _CLIENT_METRICS: Final = 16
 _ACTIONS: Final = ("alter", "delete", "describe", "list")
 _KEYS: Final = {"interval": "interval.ms", "metrics": "metrics", "match": "match"}
@@ -22,7 +21,7 @@ _KEYS: Final = {"interval": "interval.ms", "metrics": "metrics", "match": "match
 
 def declare_options(tool: str) -> Options:
     """Declare the options of kafka-client-metrics."""
-    options = Options(tool, _DESCRIPTION)
+    options = Options(tool, "This tool helps to manipulate and describe client metrics configurations.")
     add_connection(options)
     options.flag("alter", help="set or remove the given keys")
     options.flag("delete", help="delete a subscription")

@@ -185,10 +185,10 @@ def _bind_listeners(advertised: str) -> str:
     return ",".join(listeners)
 
 
-def _check_locally(command: str, words: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+def _check_locally(command: str, words: Sequence[str]) -> int:
     """Run a command that only checks environment variables or files."""
     if command in {"ensure", "ensure-atleast-one"} and words:
-        if any(environment.get(name) for name in words):
+        if any(os.environ.get(name) for name in words):
             return 0
         err(f"{' or '.join(words)} is required." if len(words) == 1 else f"One of {', '.join(words)} is required.")
         return 1
@@ -202,7 +202,7 @@ def _check_locally(command: str, words: Sequence[str], environment: Mapping[str,
     raise UsageError(f"{command} is not one of the commands of this tool")
 
 
-def fill_template(source: str, target: str, environment: Mapping[str, str] = os.environ) -> None:
+def fill_template(source: str, target: str) -> None:
     """Render the template `source` into the file `target`. A failure leaves `target` unchanged.
 
     Templates use Jinja syntax. `env` holds the environment variables. `env_to_props` and `parse_log4j_loggers` are
@@ -211,28 +211,25 @@ def fill_template(source: str, target: str, environment: Mapping[str, str] = os.
     Raises:
         ToolError: A file cannot be read, rendered or written. The message names the file.
     """
-    text = _render(source, environment)
+    text = _render(source)
     try:
         Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ToolError(f"template: {target} cannot be written: {error.strerror}") from None
 
 
-def _render(source: str, environment: Mapping[str, str]) -> str:
+def _render(source: str) -> str:
     try:
         import jinja2  # noqa: PLC0415 - no other tool needs it
     except ImportError:
         raise ToolError("template needs Jinja: install minibroker with its extra tools") from None
 
-    def env_to_props(prefix: str, key_prefix: str, exclude: Collection[str] = ()) -> dict[str, str]:
-        return properties_from_environment(environment, prefix, key_prefix, exclude)
-
     # The root is the loader's directory, so a template can include other templates by absolute path.
     jinja_environment = jinja2.Environment(loader=jinja2.FileSystemLoader("/"), trim_blocks=True)  # noqa: S701 - properties, not HTML
-    functions: dict[str, Any] = {"env_to_props": env_to_props, "parse_log4j_loggers": logger_levels}
+    functions: dict[str, Any] = {"env_to_props": properties_from_environment, "parse_log4j_loggers": logger_levels}
     jinja_environment.globals.update(functions)
     try:
-        return jinja_environment.get_template(os.path.realpath(source)).render(env=environment)
+        return jinja_environment.get_template(os.path.realpath(source)).render(env=os.environ)
     except jinja2.TemplateNotFound as error:
         raise ToolError(f"template: there is no file {os.path.join('/', str(error.name or source))}") from None
     except jinja2.TemplateSyntaxError as error:
@@ -242,9 +239,7 @@ def _render(source: str, environment: Mapping[str, str]) -> str:
         raise ToolError(f"template: {source}: {type(error).__name__}: {error}") from None
 
 
-def properties_from_environment(
-    environment: Mapping[str, str], prefix: str, key_prefix: str, exclude: Collection[str] = ()
-) -> dict[str, str]:
+def properties_from_environment(prefix: str, key_prefix: str, exclude: Collection[str] = ()) -> dict[str, str]:
     """Convert environment variables with a prefix to properties, except those in `exclude`.
 
     In names, a single `_` becomes a dot, `___` a dash and `__` an underscore.
@@ -252,7 +247,7 @@ def properties_from_environment(
     return {
         key_prefix
         + _SINGLE_UNDERSCORE.sub(".", name.removeprefix(prefix).lower()).replace("___", "-").replace("__", "_"): value
-        for name, value in environment.items()
+        for name, value in os.environ.items()
         if name.startswith(prefix) and name not in exclude
     }
 

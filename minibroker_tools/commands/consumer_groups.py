@@ -19,9 +19,15 @@ from minibroker_tools.client.groups import (
     is_consumer_group,
     list_groups,
 )
-from minibroker_tools.client.offsets import LATEST, TopicPartition, fetch_committed_offsets, list_offsets_at
+from minibroker_tools.client.offsets import (
+    LATEST,
+    TopicPartition,
+    by_partition,
+    fetch_committed_offsets,
+    list_offsets_at,
+)
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error
-from minibroker_tools.commands.group_resets import EXECUTION_PREFIX, reset, split_topics
+from minibroker_tools.commands.group_resets import EXECUTION_PREFIX, SCENARIOS, reset, split_topics
 from minibroker_tools.failures import ApiError, ToolError, UsageError, rewording
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, format_row, out, write
@@ -30,16 +36,6 @@ with lazy:
     from minibroker.config.names.regular_expressions import expression
 
 _ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-_SCENARIOS: Final = (
-    "to-offset",
-    "shift-by",
-    "to-datetime",
-    "by-duration",
-    "to-earliest",
-    "to-latest",
-    "to-current",
-    "from-file",
-)
 _STATES: Final = (
     "PreparingRebalance",
     "CompletingRebalance",
@@ -75,7 +71,6 @@ _COLUMNS: Final = (
     "CLIENT-ID",
 )
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-_KNOWN_STATES: Final = _REBALANCING | {"Stable", "Empty", DEAD}
 _WIDTH: Final = 15
 _INSTANCE_WIDTH: Final = 17
 _COORDINATOR_WIDTH: Final = 25
@@ -187,8 +182,9 @@ def _check_reset(values: Values) -> None:
     if not values.has("dry-run") and not values.has("execute"):
         err(_NO_ACTION)
     _require_groups(values, "reset-offsets", "[group], [all-groups]")
-    for scenario in _SCENARIOS:
-        values.exclude(scenario, *(other for other in _SCENARIOS if other != scenario))
+    scenarios = (*SCENARIOS, "from-file")
+    for scenario in scenarios:
+        values.exclude(scenario, *(other for other in scenarios if other != scenario))
 
 
 def _validate_regex(pattern: str) -> None:
@@ -288,7 +284,7 @@ def _delete_offsets(cluster: Cluster, values: Values) -> None:
     for topic in cluster.metadata(names).topics if names else ():
         if topic.error_code:
             results[topic.name or "", -1] = ApiError(topic.error_code)
-        partitions += [(topic.name or "", partition.partition_index) for partition in topic.partitions]
+        partitions += by_partition([topic])
     answer = attempt(lambda: delete_offsets(cluster, group, partitions))
     if isinstance(answer, ApiError):
         results.update(dict.fromkeys(partitions, answer))
@@ -433,7 +429,7 @@ def _describe_groups(cluster: Cluster, groups: Sequence[str]) -> list[Descriptio
 def _print_state(description: Description, rows: int) -> bool:
     """Print a message about the group's state, and return whether to print its rows."""
     group, state = description.group, description.state
-    if state not in _KNOWN_STATES:
+    if state not in _STATES:
         raise ToolError(f"Expected a valid consumer group state, but found '{state or 'Unknown'}'.")
     if state == DEAD:
         out(f"\nError: Consumer group '{group}' does not exist.")

@@ -5,7 +5,7 @@ from typing import Final
 
 from minibroker_protocol.messages import log_offsets as api
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, group_by_leader, group_by_topic
+from minibroker_tools.client.offsets import TopicPartition, by_partition, group_by_leader, group_by_topic
 from minibroker_tools.commands.common import (
     add_connection,
     cluster_of,
@@ -75,9 +75,8 @@ def _delete_records(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> d
         ]
         request = api.DeleteRecordsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
         response: api.DeleteRecordsResponse = cluster.node(leader).ask(request)
-        for topic in response.topics:
-            for result in topic.partitions:
-                results[topic.name, result.partition_index] = error_in(result) or result.low_watermark
+        for key, result in by_partition(response.topics).items():
+            results[key] = error_in(result) or result.low_watermark
     missing = starts.keys() - results.keys()
     if missing:
         raise UnreachableError(f"No broker answered for {', '.join(sorted(map(partition_name, missing)))}")

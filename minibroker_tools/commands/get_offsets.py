@@ -7,9 +7,9 @@ from typing import Final
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.java_text import to_long
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition, list_offsets
+from minibroker_tools.client.offsets import by_partition, list_offsets
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import topic_filter
+from minibroker_tools.commands.common import partition_name, topic_filter
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out
@@ -58,26 +58,20 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 def _print_offsets(cluster: Cluster, values: Values, matches: PartitionFilter, time: int) -> None:
     hides_internal = values.has("exclude-internal-topics")
     partitions = [
-        (topic.name, partition.partition_index)
-        for topic in cluster.metadata().topics
-        if topic.name and not (hides_internal and topic.name in INTERNAL_TOPICS)
-        for partition in topic.partitions
-        if matches(topic.name, partition.partition_index)
+        (topic, index)
+        for topic, index in by_partition(cluster.metadata().topics)
+        if topic and not (hides_internal and topic in INTERNAL_TOPICS) and matches(topic, index)
     ]
     if not partitions:
         raise ToolError("Could not match any topic-partitions with the specified filters")
     results = list_offsets(cluster, dict.fromkeys(partitions, time))
-    for topic, partition in sorted(partitions, key=_sort_key):
+    for topic, partition in sorted(partitions, key=partition_name):
         result = results[topic, partition]
         if isinstance(result.error, ApiError):
             reason = result.error.described
             err(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {reason}")
         elif result.offset != _UNKNOWN_OFFSET:
             out(f"{topic}:{partition}:{result.offset}")
-
-
-def _sort_key(partition: TopicPartition) -> str:
-    return f"{partition[0]}-{partition[1]}"
 
 
 def _parse_time(text: str) -> int:

@@ -13,6 +13,7 @@ from minibroker_tools.client.offsets import (
     EARLIEST,
     LATEST,
     TopicPartition,
+    by_partition,
     commit_offsets,
     fetch_committed_offsets,
     list_offsets_at,
@@ -95,10 +96,10 @@ def _new_offsets(cluster: Cluster, values: Values, group: str, plan: Mapping[str
         partitions = find_partitions(cluster, values.all("topic"))
     else:
         raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
-    scenario = next((name for name in _SCENARIOS if values.has(name)), None)
+    scenario = next((name for name in SCENARIOS if values.has(name)), None)
     if scenario is None:
         raise UsageError(_NO_SCENARIO)
-    return _SCENARIOS[scenario](cluster, values, group, partitions)
+    return SCENARIOS[scenario](cluster, values, group, partitions)
 
 
 def _to_offset(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
@@ -125,13 +126,13 @@ def _to_current(cluster: Cluster, _values: Values, group: str, partitions: Seque
     return {partition: committed[partition] if partition in committed else ends[partition] for partition in partitions}
 
 
-_SCENARIOS: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]], Offsets]]] = {
+SCENARIOS: Final[dict[str, Callable[[Cluster, Values, str, Sequence[TopicPartition]], Offsets]]] = {
     "to-offset": _to_offset,
-    "to-earliest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, EARLIEST),
-    "to-latest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, LATEST),
     "shift-by": _shift_by,
     "to-datetime": _to_datetime,
     "by-duration": _by_duration,
+    "to-earliest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, EARLIEST),
+    "to-latest": lambda cluster, _values, _group, partitions: list_offsets_at(cluster, partitions, LATEST),
     "to-current": _to_current,
 }
 
@@ -267,8 +268,4 @@ def find_partitions(cluster: Cluster, arguments: Sequence[str]) -> list[TopicPar
         UsageError: An argument is invalid.
     """
     partitions, topics = split_topics(arguments)
-    topic_metadata = cluster.topics(topics) if topics else []
-    partitions += [
-        (topic.name or "", partition.partition_index) for topic in topic_metadata for partition in topic.partitions
-    ]
-    return list(dict.fromkeys(sorted(partitions)))
+    return sorted({*partitions, *by_partition(cluster.topics(topics) if topics else ())})

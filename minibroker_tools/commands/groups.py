@@ -10,7 +10,6 @@ from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import format_row, out
 
-_DESCRIPTION: Final = "This tool helps to list groups of all types."
 _TYPES: Final = {"consumer": "Consumer", "classic": "Classic", "share": "Share", "streams": "Streams"}
 """The printed name of each type of `--group-type` and ListGroups."""
 _FILTERS: Final = ("consumer", "share", "streams")
@@ -20,7 +19,7 @@ _WIDTH: Final = 20
 
 def declare_options(tool: str) -> Options:
     """Declare the options of kafka-groups."""
-    options = Options(tool, _DESCRIPTION)
+    options = Options(tool, "This tool helps to list groups of all types.")
     add_connection(options)
     options.flag("list", help="list the groups")
     options.value("group-type", help=f"only groups of a type: {', '.join(_TYPES)}", metavar="TYPE")

@@ -7,7 +7,7 @@ from typing import Final
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponseTopic
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.offsets import TopicPartition, by_partition
 from minibroker_tools.client.reassignments import (
     Reassignment,
     Replica,
@@ -173,11 +173,7 @@ def _describe_topics(cluster: Cluster, topics: Iterable[str]) -> list[MetadataRe
 
 
 def _replicas_of(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, list[int]]:
-    return {
-        (topic.name or "", partition.partition_index): list(partition.replica_nodes)
-        for topic in topics
-        for partition in topic.partitions
-    }
+    return {key: list(partition.replica_nodes) for key, partition in by_partition(topics).items()}
 
 
 def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:

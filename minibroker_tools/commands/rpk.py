@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 from minibroker_tools.client.groups import DEAD, delete_group, describe_group, list_groups
 from minibroker_tools.client.offsets import LATEST, fetch_committed_offsets, list_offsets
 from minibroker_tools.commands.rpk_common import (
-    add_common_options,
+    add_command,
     add_port,
     cluster_of,
     parse_settings,
@@ -32,7 +32,6 @@ _OFFSET_OPTIONS: Final = ("-o", "--offset")
 _BOOLEAN_FLAG: Final = re.compile(r"(--?[a-z-]+)=(true|false)")
 _PAUSE_S: Final = 1.0
 _PATIENCE_S: Final = 5.0
-Work = Callable[[argparse.Namespace], int]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,21 +57,20 @@ class Rpk:
             ("status", _print_info),
             ("health", _watch_health),
         ):
-            add_common_options(_add_command(cluster, name, work))
+            add_command(cluster, name, work)
         health = cluster.choices["health"]
         health.add_argument("-e", "--exit-when-healthy", action="store_true", help="exit once the cluster is healthy")
         health.add_argument("-w", "--watch", action="store_true", help="print the health whenever it changes")
         self._commands = commands.choices
         topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
-        add_topic_commands(topic.add_subparsers(dest="action", required=True), _add_command)
+        add_topic_commands(topic.add_subparsers(dest="action", required=True))
         group = commands.add_parser("group", help="list, describe, delete")
-        add_group_commands(group.add_subparsers(dest="action", required=True, metavar="ACTION"), _add_command)
+        add_group_commands(group.add_subparsers(dest="action", required=True, metavar="ACTION"))
         for name in ("acl", "security"):
             words = commands.add_parser(name, help="user create, list, delete").add_subparsers(required=True)
             users = words.add_parser("user").add_subparsers(dest="action", required=True)
             for action, work in (("create", _create_user), ("list", _list_users), ("delete", _delete_user)):
-                parser = _add_command(users, action, work)
-                add_common_options(parser, has_login=False)
+                parser = add_command(users, action, work, has_login=False)
                 if action != "list":
                     parser.add_argument("user", metavar="USER")
                 if action == "create":
@@ -119,12 +117,6 @@ def run(options: Rpk, arguments: Sequence[str]) -> int:
         return 0
     work: Callable[[argparse.Namespace], int] = parsed.work
     return work(parsed)
-
-
-def _add_command(commands: Any, name: str, work: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name)
-    parser.set_defaults(work=work)
-    return parser
 
 
 def _print_version(_arguments: argparse.Namespace) -> int:
@@ -241,12 +233,11 @@ def _request_admin_api(arguments: argparse.Namespace, path: str, method: str = "
     raise ToolError(f"unable to request {subject}: {'; '.join(failures)}")
 
 
-def add_group_commands(commands: Any, add: Callable[[Any, str, Work], argparse.ArgumentParser]) -> None:
+def add_group_commands(commands: Any) -> None:
     """Add the commands of `rpk group`."""
     works = {"list": _list_groups, "ls": _list_groups, "describe": _describe_groups, "delete": _delete_groups}
     for name, work in works.items():
-        parser = add(commands, name, work)
-        add_common_options(parser)
+        parser = add_command(commands, name, work)
         if work is not _list_groups:
             parser.add_argument("groups", nargs="+", metavar="GROUP")
 

@@ -2,8 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings
@@ -14,8 +14,12 @@ _PORT: Final = 9092
 _JAAS: Final = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
 
 
-def add_common_options(parser: argparse.ArgumentParser, *, has_login: bool = True) -> None:
-    """Add the options of all commands that contact a broker or its admin API. The admin API has no login."""
+def add_command(
+    commands: Any, name: str, work: Callable[[argparse.Namespace], int], *, has_login: bool = True
+) -> argparse.ArgumentParser:
+    """Add a command that contacts a broker or its admin API. The admin API has no login."""
+    parser: argparse.ArgumentParser = commands.add_parser(name)
+    parser.set_defaults(work=work)
     option = parser.add_argument
     option("--brokers", default="", metavar="HOST:PORT,...", help="the brokers to connect to")
     option("-X", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="brokers, user, pass, ...")
@@ -26,6 +30,7 @@ def add_common_options(parser: argparse.ArgumentParser, *, has_login: bool = Tru
     option("--sasl-mechanism", default="", help="SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN")
     option("--config", default="", metavar="FILE", help="accepted")
     option("-v", "--verbose", action="store_true", help="accepted")
+    return parser
 
 
 def parse_settings(arguments: argparse.Namespace) -> dict[str, str]:

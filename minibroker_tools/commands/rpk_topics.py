@@ -4,7 +4,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,10 +14,10 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import TOPIC, alter_configs, describe_configs, is_default
 from minibroker_tools.client.groups import attempt
 from minibroker_tools.client.membership import Consumer
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets, list_offsets_at
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, by_partition, list_offsets_at
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
-from minibroker_tools.commands.rpk_common import add_common_options, cluster_of, print_columns, print_section
+from minibroker_tools.commands.rpk_common import add_command, cluster_of, print_columns, print_section
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.output import flush, out
 
@@ -28,22 +28,14 @@ _NAMED_OFFSETS: Final = {"start": EARLIEST, "oldest": EARLIEST, "end": LATEST, "
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r"}
 _FIELD: Final = re.compile(r"%[tkvpodh%]|\\[ntr]")
 
-Work = Callable[[argparse.Namespace], int]
 
-
-def add_topic_commands(
-    commands: Any,
-    add: Callable[[Any, str, Work], argparse.ArgumentParser],
-) -> None:
+def add_topic_commands(commands: Any) -> None:
     """Add the commands of `rpk topic`."""
-    parsers: dict[str, argparse.ArgumentParser] = {}
     works = {
         "create": _create, "list": _list, "ls": _list, "describe": _describe, "delete": _delete,
         "produce": _produce, "consume": _consume, "alter-config": _alter, "add-partitions": _add_partitions,
     }  # fmt: skip
-    for name, work in works.items():
-        parsers[name] = add(commands, name, work)
-        add_common_options(parsers[name])
+    parsers = {name: add_command(commands, name, work) for name, work in works.items()}
     for name in ("create", "describe", "delete", "consume", "alter-config", "add-partitions"):
         parsers[name].add_argument("topics", nargs="+", metavar="TOPIC")
     option = parsers["create"].add_argument
@@ -158,9 +150,7 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 def _print_partitions(cluster: Cluster, name: str) -> None:
     (topic,) = cluster.topics([name])
-    partitions = [(name, partition.partition_index) for partition in topic.partitions]
-    starts = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
-    ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+    starts, ends = (list_offsets_at(cluster, by_partition([topic]), at) for at in (EARLIEST, LATEST))
     print_section("PARTITIONS")
     rows = [
         (
@@ -168,8 +158,8 @@ def _print_partitions(cluster: Cluster, name: str) -> None:
             partition.leader_id,
             partition.leader_epoch,
             f"[{' '.join(map(str, partition.replica_nodes))}]",
-            starts[name, partition.partition_index].offset,
-            ends[name, partition.partition_index].offset,
+            starts[name, partition.partition_index],
+            ends[name, partition.partition_index],
         )
         for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
     ]
@@ -298,10 +288,9 @@ def _read_partitions(cluster: Cluster, arguments: argparse.Namespace) -> Iterato
     if match is None:
         raise ToolError(f"--offset {arguments.offset}: it is not one of start, end, N, +N, -N, START:STOP")
     partitions = [
-        (topic.name or "", partition_metadata.partition_index)
-        for topic in cluster.topics(arguments.topics)
-        for partition_metadata in topic.partitions
-        if not arguments.partitions or partition_metadata.partition_index in arguments.partitions
+        (topic, index)
+        for topic, index in by_partition(cluster.topics(arguments.topics))
+        if not arguments.partitions or index in arguments.partitions
     ]
     first_offsets = list_offsets_at(cluster, partitions, EARLIEST)
     end_offsets = list_offsets_at(cluster, partitions, LATEST)

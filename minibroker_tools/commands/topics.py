@@ -1,7 +1,7 @@
 """kafka-topics: creates, lists, describes, alters and deletes topics (`org.apache.kafka.tools.TopicCommand`)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -11,6 +11,7 @@ from minibroker_protocol.messages.metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
     TopicRequest,
 )
 from minibroker_protocol.messages.topics import (
@@ -268,21 +269,6 @@ def _find_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
     return names
 
 
-class _Partition(NamedTuple):
-    number: int
-    leader: int
-    replicas: list[int]
-    isr: list[int]
-    elr: list[int] | None
-    last_known_elr: list[int] | None
-
-
-class _Topic(NamedTuple):
-    name: str
-    topic_id: bytes
-    partitions: list[_Partition]
-
-
 def describe(cluster: Cluster, values: Values, names: Sequence[str]) -> None:
     """Print the topics with these names as selected by the options."""
     if not names:
@@ -296,7 +282,7 @@ def describe(cluster: Cluster, values: Values, names: Sequence[str]) -> None:
 
 
 def _describe_topic(
-    topic: _Topic,
+    topic: Any,
     configs: Sequence[ConfigEntry],
     alive: set[int],
     moves: dict[TopicPartition, Reassignment],
@@ -305,89 +291,65 @@ def _describe_topic(
     overrides = [f"{entry.name}={java_text(entry.value)}" for entry in configs if not is_default(entry)]
     min_isr = next((int(entry.value or 1) for entry in configs if entry.name == "min.insync.replicas"), 1)
 
-    def replicas_of(partition: _Partition) -> int:
-        move = moves.get((topic.name, partition.number))
-        if move is None or not {*move.adding, *move.removing} & set(partition.replicas):
-            return len(partition.replicas)
+    def replicas_of(partition: Any) -> int:
+        move = moves.get((topic.name, partition.partition_index))
+        if move is None or not {*move.adding, *move.removing} & set(partition.replica_nodes):
+            return len(partition.replica_nodes)
         return len(move.replicas) - len(move.adding)
 
-    reports: dict[str, Callable[[_Partition], bool]] = {
-        "under-replicated-partitions": lambda partition: replicas_of(partition) > len(partition.isr),
-        "under-min-isr-partitions": lambda partition: partition.leader < 0 or len(partition.isr) < min_isr,
-        "at-min-isr-partitions": lambda partition: len(partition.isr) == min_isr,
-        "unavailable-partitions": lambda partition: partition.leader not in alive,
+    reports: dict[str, Callable[[Any], bool]] = {
+        "under-replicated-partitions": lambda partition: replicas_of(partition) > len(partition.isr_nodes),
+        "under-min-isr-partitions": lambda partition: partition.leader_id < 0 or len(partition.isr_nodes) < min_isr,
+        "at-min-isr-partitions": lambda partition: len(partition.isr_nodes) == min_isr,
+        "unavailable-partitions": lambda partition: partition.leader_id not in alive,
     }
+    partitions = sorted(topic.partitions, key=lambda partition: int(partition.partition_index))
     requested_reports = [report for name, report in reports.items() if values.has(name)]
     overridden_only = values.has("topics-with-overrides")
     if not requested_reports and (overrides or not overridden_only):
         topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {uuid_text(topic.topic_id)}"
         out(
             f"Topic: {topic.name}{topic_id}\tPartitionCount: {len(topic.partitions)}"
-            f"\tReplicationFactor: {replicas_of(topic.partitions[0])}\tConfigs: {','.join(overrides)}"
+            f"\tReplicationFactor: {replicas_of(partitions[0])}\tConfigs: {','.join(overrides)}"
         )
     if overridden_only:
         return
-    for partition in topic.partitions:
+    for partition in partitions:
         if not requested_reports or any(report(partition) for report in requested_reports):
-            _print_partition(topic.name, partition, moves.get((topic.name, partition.number)))
+            _print_partition(topic.name, partition, moves.get((topic.name, partition.partition_index)))
 
 
-def _print_partition(topic: str, partition: _Partition, move: Reassignment | None) -> None:
-    leader = "none" if partition.leader < 0 else partition.leader
+def _print_partition(topic: str, partition: Any, move: Reassignment | None) -> None:
+    leader = "none" if partition.leader_id < 0 else partition.leader_id
     line = (
-        f"\tTopic: {topic}\tPartition: {partition.number}\tLeader: {leader}"
-        f"\tReplicas: {join_commas(partition.replicas)}\tIsr: {join_commas(partition.isr)}"
+        f"\tTopic: {topic}\tPartition: {partition.partition_index}\tLeader: {leader}"
+        f"\tReplicas: {join_commas(partition.replica_nodes)}\tIsr: {join_commas(partition.isr_nodes)}"
     )
     if move is not None:
         line += f"\tAdding Replicas: {join_commas(move.adding)}\tRemoving Replicas: {join_commas(move.removing)}"
-    elr = "N/A" if partition.elr is None else join_commas(partition.elr)
-    last_known = "N/A" if partition.last_known_elr is None else join_commas(partition.last_known_elr)
-    out(f"{line}\tElr: {elr}\tLastKnownElr: {last_known}")
+    if hasattr(partition, "last_known_elr"):
+        elr, last_known = partition.eligible_leader_replicas or (), partition.last_known_elr or ()
+        out(f"{line}\tElr: {join_commas(elr)}\tLastKnownElr: {join_commas(last_known)}")
+    else:
+        out(f"{line}\tElr: N/A\tLastKnownElr: N/A")
 
 
-def _describe_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[_Topic]:
+def _describe_topics(cluster: Cluster, names: Sequence[str], page: int) -> list[Any]:
+    """Return the topics of DescribeTopicPartitions, or of Metadata if the broker does not serve it."""
     if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in cluster.any().versions:
-        return [
-            _Topic(topic.name or "", topic.topic_id, _sorted_partitions(topic.partitions, has_elr=False))
-            for topic in cluster.topics(names)
-        ]
-    return _describe_in_pages(cluster, names, page)
-
-
-def _describe_in_pages(cluster: Cluster, names: Sequence[str], page: int) -> list[_Topic]:
-    topics_by_name: dict[str, _Topic] = {}
+        return list(cluster.topics(names))
+    topics: dict[str | None, DescribeTopicPartitionsResponseTopic] = {}
     cursor: Cursor | None = None
     while True:
-        topics = [TopicRequest(name=name) for name in sorted(names)]
-        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=page, cursor=cursor)
+        requested = [TopicRequest(name=name) for name in sorted(names)]
+        request = DescribeTopicPartitionsRequest(topics=requested, response_partition_limit=page, cursor=cursor)
         response: DescribeTopicPartitionsResponse = cluster.ask(request)
         for topic in map(checked, response.topics):
-            name = topic.name or ""
-            described = topics_by_name.setdefault(name, _Topic(name, topic.topic_id, []))
-            described.partitions.extend(_sorted_partitions(topic.partitions, has_elr=True))
+            if topics.setdefault(topic.name, topic) is not topic:
+                topics[topic.name].partitions.extend(topic.partitions)
         cursor = response.next_cursor
         if cursor is None:
-            return list(topics_by_name.values())
-
-
-def _sorted_partitions(partitions: Sequence[Any], *, has_elr: bool) -> list[_Partition]:
-    """Return the partitions sorted by index.
-
-    Args:
-        partitions: The partitions of a response.
-        has_elr: Whether the response includes eligible leader replicas.
-    """
-    return [
-        _Partition(
-            partition.partition_index,
-            partition.leader_id,
-            partition.replica_nodes,
-            partition.isr_nodes,
-            partition.eligible_leader_replicas or [] if has_elr else None,
-            partition.last_known_elr or [] if has_elr else None,
-        )
-        for partition in sorted(partitions, key=lambda partition: int(partition.partition_index))
-    ]
+            return list(topics.values())
 
 
 def _ongoing_reassignments(cluster: Cluster) -> dict[TopicPartition, Reassignment]:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.offsets import TopicPartition, by_partition
 from minibroker_tools.client.transactions import (
     Description,
     Marker,
@@ -262,12 +262,8 @@ def _partitions_to_search(cluster: Cluster, values: Values, node: int | None) ->
     topic = values.text("topic")
     with _explaining_failures("Failed to list topics" if topic is None else "Failed to describe 1 topics"):
         topics = cluster.metadata().topics if topic is None else cluster.topics([topic])
-    return [
-        (info.name or "", partition.partition_index)
-        for info in topics
-        for partition in info.partitions
-        if node is None or node in partition.replica_nodes
-    ]
+    partitions = by_partition(topics).items()
+    return [key for key, partition in partitions if node is None or node in partition.replica_nodes]
 
 
 def _find_unended(cluster: Cluster, candidates: Sequence[_OpenTransaction]) -> list[_OpenTransaction]:

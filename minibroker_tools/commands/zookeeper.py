@@ -92,8 +92,8 @@ def _serve(listener: socket.socket) -> int:
         with raising_on_signals(signal.SIGINT, signal.SIGTERM), listener, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             host, port = listener.getsockname()[:2]
-            out_log("INFO", f"binding to port {host}/{host}:{port}", _LOGGER)
-            out_log("INFO", "No ZooKeeper runs here: the port is open for scripts that wait for it", _LOGGER)
+            out_log(f"binding to port {host}/{host}:{port}", _LOGGER)
+            out_log("No ZooKeeper runs here: the port is open for scripts that wait for it", _LOGGER)
             flush()
             while True:
                 for key, _ in selector.select():
