@@ -1,4 +1,4 @@
-"""Our tools and Kafka's, run on one broker with the same words, and what Kafka's print on each broker."""
+"""Compares our tools with Kafka's on one broker, and the output of Kafka's tools on both brokers."""
 
 import re
 import uuid
@@ -14,25 +14,25 @@ _CHANGING: Final = (
     (re.compile(r"(TopicId: |Cluster ID: )\S+"), r"\1#"),
     (re.compile(r"\b\d{13}\b"), "#"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
-    (re.compile(r",file\.delete\.delay\.ms=1000"), ""),  # the Kafka of the tests deletes files soon
+    (re.compile(r",file\.delete\.delay\.ms=1000"), ""),  # The tests' Kafka deletes files soon.
     (re.compile(r" +"), " "),
 )
 _DURATION: Final = re.compile(r"(\b\d{13} *\t)\d+")
-"""The time since a transaction began, which `kafka-transactions describe` prints behind the time when it did."""
+"""The age of a transaction, which `kafka-transactions describe` prints after the start time."""
 _ROWS: Final = {"--reset-offsets", "--delete-offsets"}
-"""Kafka 3.9 prints the rows of these into one line, in any order; 4.x and ours do not."""
+"""Options for which Kafka 3.9 prints all rows on one line, in any order. Kafka 4 and our tools use one line per row."""
 _OTHERWISE_HERE: Final = {
     "--replication-factor 7": "more replicas than brokers are refused only where the configuration asks for it",
     "remove-controller -i 9": "the voters of this broker are fixed, as with kraft.version 0",
     "kafka-features": "a refused update is explained in the words of Kafka 4",
 }
-"""Parts of calls that this broker answers in another way than Kafka 3.9, and why."""
+"""Parts of calls that this broker answers differently from Kafka 3.9, with the reason."""
 _printed: Final[dict[tuple[type, Sequence[str], int], Run]] = {}
-"""The output of Kafka's tools on the first broker that they were compared on, by the calls and the number of one."""
+"""The output of Kafka's tools on the first broker, by the calls and the index of a call."""
 
 
 def until_known(bootstrap: str, words: Sequence[str], ran: Run) -> None:
-    """Wait until the broker knows of a change: Kafka's controller answers before its brokers have heard."""
+    """Wait until the broker knows of a change. Kafka's controller responds before its brokers apply the change."""
     if ran.status or not {"--create", "--delete"} & set(words) or "--topic" not in words:
         return
     topic, exists = words[words.index("--topic") + 1], "--create" in words
@@ -47,11 +47,12 @@ def compare(
     name: str | None = None,
     prepare: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run both families of tools with the same words; {B} is the broker, {} a name that each family has for itself.
+    """Run both tool families with the same arguments and compare their output.
 
-    Each family has topics and groups of its own, so both start from nothing. With a `name` they share these, and
-    `prepare` makes the state in which each begins. Lists show what other tests left; their lines count only where the
-    name stands in them. Kafka's tools have to print the same on the other broker, too.
+    {B} is replaced by the broker, and {} by a name. By default each family has its own name, and therefore its own
+    topics and groups. With `name` both families share it, and `prepare` restores the initial state for each of them.
+    Lists can show leftovers of other tests, so only their lines with the name are compared. Kafka's tools must print
+    the same on both brokers.
     """
     run = uuid.uuid4().hex[:8]
     for number, call in enumerate(calls):
@@ -78,7 +79,7 @@ def _without_what_varies(ran: Run, words: Sequence[str], bootstrap: str, own: st
         lines = [pattern.sub(replacement, line) for line in lines]
     in_columns = bootstrap.replace(":", " ")
     lines = [line.replace(in_columns, "{B}") for line in lines]
-    if words[0] == "kafka-acls":  # Kafka keeps rules in no order
+    if words[0] == "kafka-acls":  # Kafka stores ACLs without an order.
         lines.sort()
     if _ROWS & set(words):
         lines = sorted(cell for line in lines for cell in line.replace(".{}", ". {}").split())

@@ -1,4 +1,4 @@
-"""The two brokers that the tools are compared on."""
+"""The two brokers on which the tools are compared."""
 
 from collections.abc import Iterator
 

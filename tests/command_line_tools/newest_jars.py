@@ -1,4 +1,4 @@
-"""The classes of Kafka's tools, and those of the newest Kafka in a JVM that lives as long as the tests need it."""
+"""The classes of Kafka's tools, and a JVM that runs those of the newest Kafka."""
 
 import re
 from base64 import b64decode, b64encode
@@ -30,7 +30,7 @@ KAFKA_TOOLS: Final = {
 """The classes of Kafka 3.9's tools."""
 _SOURCE: Final = Path(__file__).with_name("ToolOracle.java")
 _OF_LOG4J: Final = re.compile(r"^log4j:.*\n", re.MULTILINE)
-"""It complains once in a JVM."""
+"""Log4j prints a warning once per JVM."""
 _MOVED: Final = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -40,24 +40,24 @@ _MOVED: Final = {
     "kafka-streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
     "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
-"""Tools that are new since Kafka 3.9, or have classes in other packages."""
+"""Tools added after Kafka 3.9, or moved to other packages."""
 
 
 class Answer(NamedTuple):
-    """Both outputs of a tool in one text, and its exit status."""
+    """The combined output of a tool, and its exit status."""
 
     text: str
     status: int
 
 
 class NewestTools(LineOracle):
-    """Kafka's newest tools."""
+    """The tools of the newest Kafka, in their own JVM."""
 
     def __init__(self, libs: Path) -> None:
         super().__init__(_SOURCE, libs, heap="256m")
 
     def run(self, tool: str, *arguments: str) -> Answer:
-        """Run a tool of Kafka by its name."""
+        """Run a Kafka tool by its name."""
         words = (_MOVED.get(tool) or KAFKA_TOOLS[tool], *arguments)
         answer = self.ask(*(b64encode(word.encode()).decode() for word in words))
         status, _, text = answer.partition("\t")

@@ -1,4 +1,4 @@
-"""Runs of a tool, ours in this process and Kafka's in the JVM of the tests: lines and exit status."""
+"""Runs our tools in this process and Kafka's tools in the tests' JVM, and returns output lines and exit status."""
 
 import io
 import re
@@ -17,21 +17,21 @@ _EXIT: Final = re.compile(r"exit status (\d+)")
 _LOGGED: Final = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\] (ERROR|WARN|INFO) ")
 _USAGE: Final = re.compile(r"^(Option( \(\* = required\))? +Description|usage: )", re.MULTILINE)
 _REFUSED: Final = "IllegalStateException: "
-"""The oracle puts it before all that a tool printed which ended with an exit or an exception."""
+"""The prefix of the oracle for the output of a tool that exited or raised an exception."""
 _UNCAUGHT: Final = re.compile(r"^\w*(Option|Argument)\w*Exception: ", re.MULTILINE)
-"""Java puts it before jopt-simple's messages where a tool lets them pass."""
+"""Java's prefix for jopt-simple messages that a tool does not catch."""
 _TRACE: Final = re.compile(r"^\s*(\S+Exception|Caused by|Suppressed): ")
 
 
 class Run(NamedTuple):
-    """Lines of both outputs, without logging, stack traces and usage; and the exit status."""
+    """The lines of both outputs, without logging, stack traces and usage, and the exit status."""
 
     lines: tuple[str, ...]
     status: int
 
 
 class Printed(NamedTuple):
-    """Both outputs of one of our tools, and its exit status."""
+    """The two outputs of one of our tools, and its exit status."""
 
     out: str
     err: str
@@ -50,7 +50,7 @@ def ours(*words: str, stdin: bytes = b"") -> Printed:
 
 
 def our_run(tool: str, *arguments: str) -> Run:
-    """Run one of our tools as a `Run`."""
+    """Run one of our tools and return its result as a `Run`."""
     printed = ours(tool, *arguments)
     return Run(_lines(printed.out + printed.err), printed.status)
 
@@ -62,7 +62,7 @@ def kafkas_run(oracle: Oracle | NewestTools, tool: str, *arguments: str) -> Run:
         return Run(_lines(answer.text), answer.status)
     printed = oracle.attempt(KAFKA_TOOLS[tool], *arguments)
     text = _UNCAUGHT.sub("", printed.removeprefix(_REFUSED))
-    status = _EXIT.search(text)  # the first one counts: a tool's own handler may call exit again
+    status = _EXIT.search(text)  # Only the first status counts, because a tool's exit handler can call exit again.
     uncaught = int(printed.startswith(_REFUSED))
     return Run(_lines(text), int(status[1]) if status else uncaught)
 

@@ -1,4 +1,4 @@
-"""Records, rules, directories, leaders and features: our tools print what Kafka's do, on both brokers."""
+"""Our tools for records, ACLs, log directories, leaders and features print the same as Kafka's, on both brokers."""
 
 import json
 import re
@@ -128,7 +128,7 @@ def test_features_are_described_and_refused(oracle: Oracle, bootstrap: str) -> N
 
 
 def _without_what_grows(line: str) -> list[str]:
-    """Return the words of a line about the quorum, with "#" for offsets and times, which grow meanwhile."""
+    """Return the words of a quorum line, with "#" for offsets and times, which change between two runs."""
     words = re.sub(r"(?<=[\s:])\d{2,}\b|(?<=(?:Ms|rk):) +-?\d+", "#", line).split()
     is_replica = words[:1] != [] and words[0].isdecimal()
     return [*words[:2], "#", *words[3:]] if is_replica else words

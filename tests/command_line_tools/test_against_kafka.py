@@ -1,4 +1,4 @@
-"""Our tools print what Kafka's own print, with the same exit status, on Apache Kafka and on this broker."""
+"""Our tools print the same as Kafka's and have the same exit status, on Apache Kafka and on this broker."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""The tools beside those of the newest Kafka 4.x: where they print the same, and the form where they do not."""
+"""Our tools and those of the newest Kafka 4: commands with the same output, and commands with different text."""
 
 import json
 import re
@@ -120,7 +120,7 @@ _SAME = (
     "kafka-client-metrics --list",
     "kafka-topics --bootstrap-server {B} --delete --topic {}",
 )  # fmt: skip
-"""Commands that print the same, on Kafka 4 and on this broker."""
+"""Commands that print the same on Kafka 4 and on this broker."""
 _WITHOUT_A_BROKER = (
     *(
         f"kafka-features --bootstrap-server a:1 version-mapping --release-version {release}"
@@ -146,7 +146,7 @@ _WITHOUT_A_BROKER = (
     ),
     "kafka-consumer-groups --bootstrap-server a:1 --validate-regex a --group b",
 )  # fmt: skip
-"""Commands that ask no broker."""
+"""Commands that do not contact a broker."""
 _OF_CONTROLLERS = (
     "kafka-cluster cluster-id --bootstrap-controller {B}",
     "kafka-cluster list-endpoints --bootstrap-controller {B}",
@@ -156,7 +156,7 @@ _OF_CONTROLLERS = (
     "kafka-features --bootstrap-controller {B} upgrade --feature share.version=9",
     "kafka-features --bootstrap-controller {B} describe --node-id -1",
 )
-"""Commands to a controller of KRaft."""
+"""Commands for a KRaft controller."""
 _OTHER_FORM = {
     "kafka-topics --version": (jars.NEWEST, "3.9.1"),
     "kafka-topics --bootstrap-server {B} --describe --topic none": ("'none'", "'Optional[none]'"),
@@ -178,7 +178,7 @@ _OTHER_FORM = {
         ", --validate-regex", "--reset-offsets, --delete-offsets",
     ),
 }  # fmt: skip
-"""Commands whose text Kafka 4 has changed: a part of its text, and of ours, which is that of Kafka 3.9."""
+"""Commands whose text changed in Kafka 4: a part of Kafka 4's text, and a part of ours, which is Kafka 3.9's."""
 
 
 _FEATURES = (
@@ -215,16 +215,16 @@ _FEATURES = (
     ),
     "upgrade --release-version 4.4 --dry-run",
 )  # fmt: skip
-"""Changes of features by Kafka's own tool. At the end all are at their highest levels."""
+"""Feature changes with Kafka's own tool. They leave all features at their highest levels."""
 
 
 class _ByController(RealKafka):
-    """A Kafka that says where its controller listens."""
+    """A Kafka that records the address of its controller."""
 
     controller = ""
 
     def listeners(self, port: int, controller: int) -> dict[str, str]:
-        """The addresses of broker and controller."""
+        """Return the addresses of the broker and the controller."""
         self.controller = f"127.0.0.1:{controller}"
         return super().listeners(port, controller)
 
@@ -272,7 +272,7 @@ def test_clients_are_told_of_the_apis_and_features_of_kafka_4(
 
 
 def _advertised(bootstrap: str, version: int) -> tuple[dict[int, tuple[int, int]], list[tuple[str, int, int]]]:
-    """The APIs that ApiVersions names with their versions, and the features: those that can be, those that are."""
+    """Return the version range of each API in ApiVersions, and the supported and finalized features."""
     with SocketClient(address_of(bootstrap)) as client:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         answer = client.ask(request, version)

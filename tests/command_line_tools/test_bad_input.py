@@ -1,4 +1,4 @@
-"""Bad input of every tool: a broker that cannot be reached, and conflicting options."""
+"""Bad input for every tool: an unreachable broker, and conflicting options."""
 
 import socket
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _UNREACHABLE: Final = {
     "kafka-client-metrics": f"--list {_CONFIG}",
     "kafka-console-consumer": "--topic a --consumer.config {C}",
 }
-"""Tools that end with status 1 when no broker can be reached, with their options."""
+"""Tools that end with status 1 if no broker can be reached, with their options."""
 _UNREACHABLE_OTHERWISE: Final = {
     "kafka-console-producer": "--topic a --bootstrap-server {A} --max-block-ms 200",
     "kafka-console-producer.sh": "--topic a --bootstrap-server {A} --producer-property max.block.ms=200",
@@ -43,7 +43,7 @@ _UNREACHABLE_OTHERWISE: Final = {
     "ub": "kafka-ready 1 0.2 -b {A}",
     "kcat": "-b {A} -L -m 1",
 }
-"""The same of tools whose time has another option."""
+"""Tools with a different option for the timeout."""
 _CONFLICTING: Final = {
     "kafka-topics": ("--bootstrap-server a:1 --list --delete", "Command must include exactly one action"),
     "kafka-configs": ("--bootstrap-server a:1 --describe --alter", "Command must include exactly one action"),
@@ -68,7 +68,7 @@ _CONFLICTING: Final = {
 @pytest.fixture
 def nobody() -> Iterator[str]:
     with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # bound, and not listening: the port refuses
+        bound.bind(("127.0.0.1", 0))  # The socket is bound but does not listen, so the port refuses connections.
         yield f"127.0.0.1:{bound.getsockname()[1]}"
 
 
@@ -89,7 +89,7 @@ def test_an_unreachable_broker_ends_the_tool_with_the_address_that_was_tried(
 @pytest.mark.parametrize("tool", one_in(2, sorted(_UNREACHABLE_OTHERWISE)))
 def test_an_unreachable_broker_ends_the_tool_within_the_time_of_its_own_option(tool: str, nobody: str) -> None:
     printed = ours(tool, *_UNREACHABLE_OTHERWISE[tool].replace("{A}", nobody).split(), stdin=b"line\n")
-    assert printed.status == (tool != "kafka-consumer-groups")  # whose status is 0 in Kafka, too
+    assert printed.status == (tool != "kafka-consumer-groups")  # Kafka's tool also returns 0.
     assert f"{nobody}: Connection refused" in printed.out + printed.err
     assert "Traceback" not in printed.out + printed.err
 

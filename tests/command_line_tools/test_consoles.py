@@ -1,4 +1,4 @@
-"""kafka-console-producer and kafka-console-consumer on this broker, and on records of other clients."""
+"""kafka-console-producer and kafka-console-consumer on this broker, also with records of other clients."""
 
 import socket
 import uuid
@@ -32,7 +32,7 @@ def produce(broker: str, topic: str, text: bytes, *options: str) -> Printed:
 
 
 def consume(broker: str, topic: str, *options: str) -> Printed:
-    ends = () if "--timeout-ms" in options else ("--timeout-ms", "30000")  # a record that never comes fails the test
+    ends = () if "--timeout-ms" in options else ("--timeout-ms", "30000")  # A missing record fails the test.
     return ours("kafka-console-consumer", "--bootstrap-server", broker, "--topic", topic, *options, *ends)
 
 

@@ -1,4 +1,4 @@
-"""The commands of docs/tools.md run, and the page names every tool."""
+"""The commands of docs/tools.md work, and the page lists every tool."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ PAGE = "docs/tools.md"
 
 
 def test_the_commands_of_the_page_succeed() -> None:
-    _, commands = [block.text for block in blocks(PAGE) if block.language == "sh"]  # the first installs them
+    _, commands = [block.text for block in blocks(PAGE) if block.language == "sh"]  # The first command installs them.
     printed: list[Printed] = []
     with Broker() as broker:
         for line in commands.splitlines():

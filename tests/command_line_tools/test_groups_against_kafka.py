@@ -1,4 +1,4 @@
-"""kafka-consumer-groups prints, plans and commits what Kafka's own tool does, on Apache Kafka and on this broker."""
+"""kafka-consumer-groups prints, plans and commits the same as Kafka's tool, on Apache Kafka and on this broker."""
 
 import uuid
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tests.patience import eventually
 
 _GROUPS = "kafka-consumer-groups --bootstrap-server {B} --timeout 60000"
 _TIMESTAMP = 1_600_000_000_000
-"""Of the first record of each partition, in ms: 2020-09-13T12:26:40Z. The others follow second by second."""
+"""The timestamp of each partition's first record, 2020-09-13T12:26:40Z. The others follow one second apart."""
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_groups_with_members_are_listed_and_described(
             f"{_GROUPS} --reset-offsets --group {{}} --topic {{}} --to-earliest --execute",
             name=name,
         )
-        if bootstrap == minibroker:  # Kafka has groups of other tests, some with assignments that no tool can read
+        if bootstrap == minibroker:  # Kafka has groups of other tests, some with assignments that no tool can decode.
             everything = our_run(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
             assert sum(line.startswith(name) for line in everything.lines) == 2, everything
 

@@ -1,4 +1,4 @@
-"""kcat's common forms, beside kcat itself."""
+"""The common modes of kcat, compared with kcat itself."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def real() -> tuple[str, dict[str, str]]:
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    """A topic with one partition of five records."""
+    """Create a topic with one partition and five records."""
     name = f"t{uuid.uuid4().hex[:8]}"
     client = Librdkafka(bootstrap)
     client.create_topic(name, 1)
@@ -198,7 +198,7 @@ def test_logins_and_certificates_have_librdkafkas_names(tmp_path: Path) -> None:
 
 def test_wrong_command_lines_and_silent_brokers_end_with_a_message() -> None:
     with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound, and not listening: the port refuses
+        nobody.bind(("127.0.0.1", 0))  # The socket is bound but does not listen, so the port refuses connections.
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
         silent = ours("kcat", "-b", address, "-L", "-m", "1")
         assert (silent.status, address in silent.err) == (1, True)

@@ -1,4 +1,4 @@
-"""kafka-producer-perf-test and kafka-consumer-perf-test print figures in the form of Kafka's tools."""
+"""kafka-producer-perf-test and kafka-consumer-perf-test print statistics in the format of Kafka's tools."""
 
 import re
 import uuid
@@ -11,12 +11,12 @@ from tests.kafka.oracle import Oracle
 from tests.patience import eventually
 
 _ONE = ("--transaction-duration-ms", "90000")
-"""All in one transaction."""
+"""Options that put all records into one transaction."""
 _DIGITS = re.compile(r"\d+")
 
 
 def form(text: str) -> str:
-    """The text with N for each number."""
+    """Return the text with N for each number."""
     return _DIGITS.sub("N", text)
 
 
@@ -84,14 +84,14 @@ def test_records_are_sent_in_transactions(bootstrap: str) -> None:
     topic = topic_on(bootstrap)
     sends = ("--topic", topic, "--num-records", "40", "--record-size", "1000", "--bootstrap-server", bootstrap)
     name = f"{topic}-id"
-    # Four batches for so low a throughput, of which the second ends when the first transaction's time is over.
+    # The low throughput gives four batches. The second one ends when the duration of the first transaction is over.
     for rate, more in (("130", ("--transactional-id", name, "--transaction-duration-ms", "1")), ("-1", _ONE)):
         sent = ours("kafka-producer-perf-test", *sends, "--throughput", rate, *more)
         assert (sent.status, sent.out.startswith("40 records sent, ")) == (0, True), sent.err
     reads = ("-b", bootstrap, "-C", "-t", topic, "-e", "-q", "-X", "isolation.level=read_committed", "-f", "%o\n")
     offsets = [int(line) for line in ours("kcat", *reads).out.split()]
     assert len(offsets) == 80
-    assert offsets[39] > 40  # markers of several transactions are between them
+    assert offsets[39] > 40  # Markers of several transactions are between them.
     assert offsets[79] - offsets[40] == 39
     describe = ("kafka-transactions", "--bootstrap-server", bootstrap, "describe", "--transactional-id", name)
     eventually(lambda: "CompleteCommit" in ours(*describe).out)

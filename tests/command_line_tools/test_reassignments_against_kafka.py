@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions prints what Kafka's tool does, on both brokers and on three nodes of ours."""
+"""kafka-reassign-partitions prints the same as Kafka's tool, on both brokers and on three minibroker nodes."""
 
 import json
 import uuid
@@ -139,7 +139,7 @@ def test_replicas_move_between_nodes_and_throttles_come_and_go(
         for number, replicas in enumerate(([2, 3], [3, 1]))
     ]
     for path in plans:
-        # Both families begin with the replicas where they are to go.
+        # Both tool families start with the replicas already at their target.
         assert (
             our_run(*f"{_TOOL} --execute --reassignment-json-file {path}".replace("{B}", three_nodes).split()).status
             == 0

@@ -1,4 +1,4 @@
-"""Tools that start, stop or stand in for servers."""
+"""Tools that start, stop or replace servers."""
 
 import json
 import os

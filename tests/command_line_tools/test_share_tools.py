@@ -1,4 +1,4 @@
-"""The newest Kafka's own tools for share groups, line by line on that Kafka and on this broker."""
+"""The newest Kafka's own tools for share groups print the same lines on that Kafka and on this broker."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ _CALLS: Final = (
     "--list --describe",
 )
 _MEANINGS: Final = "This server does not host this topic-partition.", "This broker has no such topic or partition."
-"""The meaning of an error code in Kafka's words and in ours, which is also for those who read the documentation."""
+"""The meaning of an error code in Kafka's words and in ours. Ours is also used in the documentation."""
 _STATES: Final = "share.coordinator.state.topic"
 _SETTINGS: Final = {
     f"{_STATES}.replication.factor": "1",
@@ -61,7 +61,7 @@ _SETTINGS: Final = {
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
 }
-"""Of both brokers: a member has its partitions soon."""
+"""The settings of both brokers, with which members get their partitions soon."""
 
 _CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 _READ: Final = "read"
@@ -70,13 +70,13 @@ _SHOWN: Final = " ".join(
     f"--formatter-property print.{each}=true" for each in ("delivery", "offset", "partition", "key", "headers")
 )
 _MODES: Final = one_in(3, ["sync", "async", "auto"])
-"""In the last two the consumer hears of its acknowledgements with a poll that waits for five seconds."""
-_CONSUMERS: Final = (  # what one has released or left in hand comes again to the next
+"""Acknowledgement modes. In the last two, a poll that waits five seconds returns the results."""
+_CONSUMERS: Final = (  # Records that one consumer has released or not acknowledged are delivered to the next.
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --release {_SHOWN}",
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --reject {_SHOWN}",
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 5 {_SHOWN}",
 )
-"""Classes and arguments, each for a process of its own: they count in static fields, and end the JVM."""
+"""Classes and arguments of consumers. Each runs in its own process, because they use static fields and end the JVM."""
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +101,14 @@ def minibroker() -> Iterator[str]:
 
 
 def _printed(tools: NewestTools, bootstrap: str) -> list[tuple[str, str, int]]:
-    """The calls with their texts and statuses."""
+    """Return the calls with their output and status."""
     client = Librdkafka(bootstrap)
     client.create_topic(_TOPIC, 2)
     client.produce(_TOPIC, [Message(b"value", partition=0)] * 5)
     found: list[tuple[str, str, int]] = []
     for call in _CALLS:
         answer = tools.run("kafka-share-groups", "--bootstrap-server", bootstrap, *call.split())
-        # Stack traces have frames of the JVM's own, which change as it warms up.
+        # Stack traces have JVM-internal frames, which change as the JVM warms up.
         lines = [line for line in answer.text.splitlines() if not line.startswith(("log4j:WARN", "\t"))]
         text = "\n".join(lines).replace(bootstrap, "BOOTSTRAP").replace(*_MEANINGS)
         found.append((call, text, answer.status))
@@ -122,7 +122,7 @@ def test_kafka_share_groups_prints_the_same_here_and_there(libs: Path, kafka: st
 
 
 def _consumed(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]]:
-    """The runs of consumers with their lines and statuses."""
+    """Return the output lines and status of each consumer run."""
     client = Librdkafka(bootstrap)
     client.create_topic(_READ, 1)
     client.produce(_READ, [Message(b"value %d" % number, b"key", headers=(("h", b"1"),)) for number in range(7)])
@@ -139,7 +139,7 @@ def _consumed(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]
 
 
 def _steady(line: str) -> str:
-    """A line without its time, and with offsets in their order, which Kafka keeps in a set."""
+    """Return a line without its time and with sorted offsets, which Kafka stores in a set."""
     if not line.startswith("{"):
         return line
     event = json.loads(line)
@@ -156,7 +156,7 @@ def test_share_consumers_of_the_shell_print_the_same_here_and_there(libs: Path, 
 
 
 def _verified(tools: NewestTools, bootstrap: str, mode: str) -> tuple[list[str], int]:
-    """The events of a consumer that acknowledges in a mode, and its status."""
+    """Return the events and the status of a consumer with this acknowledgement mode."""
     topic = f"{mode}-verified"
     client = Librdkafka(bootstrap)
     client.create_topic(topic, 1)

@@ -1,4 +1,4 @@
-"""Kafka 4.4's own `kafka-streams-groups`, line by line on Kafka 4.4 and on this broker."""
+"""Kafka 4.4's own `kafka-streams-groups` prints the same lines on Kafka 4.4 and on this broker."""
 
 import re
 from collections.abc import Iterator
@@ -90,7 +90,7 @@ def ours() -> Iterator[str]:
 
 
 def _printed(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list[tuple[str, list[str], int]]:
-    """The calls with their lines, sorted since tools print in the order of hash maps, and their statuses."""
+    """Return the calls with their output and status. The lines are sorted, because tools print in hash map order."""
     found: list[tuple[str, list[str], int]] = []
     for call in calls:
         tool, *words = call.split()
@@ -98,14 +98,14 @@ def _printed(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list
         text = answer.text.replace(bootstrap, "BROKER")
         for pattern, name in _VARYING:
             text = pattern.sub(name, text)
-        # Stack traces have frames of the JVM's own, which change as it warms up.
+        # Stack traces have JVM-internal frames, which change as the JVM warms up.
         lines = [re.sub(" +", " ", each).strip() for each in text.splitlines() if not each.startswith("\t")]
         found.append((call, sorted(each for each in lines if each), answer.status))
     return found
 
 
 def _streams(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[str], int]]:
-    """The lines about a group with two members, and when they are gone."""
+    """Return the lines about a group with two members, and after they have left."""
     world = StreamsWorld(address_of(bootstrap), _GROUP)
     with closing(world):
         world.create(t=2)

@@ -1,4 +1,4 @@
-"""The tools over TLS, with Kafka's client properties in a file."""
+"""The tools over TLS, configured with a file of Kafka's client properties."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ _USERS = {"alice": "a secret"}
 
 
 def file_of(directory: Path, properties: Mapping[str, str], **changes: str | None) -> str:
-    """A properties file; a change to None leaves a property out. Underscores stand for dots."""
+    """Write a properties file. A change to None removes a property. Underscores stand for dots."""
     named = {key.replace("_", "."): value for key, value in changes.items()}
     merged = {"default.api.timeout.ms": "20000", **properties, **named}
     path = directory / "client.properties"

@@ -1,4 +1,4 @@
-"""kafka-transactions prints what Kafka's tool does, on both brokers."""
+"""kafka-transactions prints the same as Kafka's tool, on both brokers."""
 
 import re
 import uuid
@@ -26,7 +26,7 @@ def topic(bootstrap: str) -> str:
 
 
 def begun(bootstrap: str, transactional_id: str, topic: str) -> rdkafka.Producer:
-    """A producer that has written a record into a transaction."""
+    """Return a producer that has written a record in a transaction."""
     producer = rdkafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(TIMEOUT)
     producer.begin_transaction()
@@ -39,7 +39,7 @@ def test_transactions_are_described_and_aborted(oracle: Oracle, bootstrap: str, 
     done = begun(bootstrap, f"{topic}-done", topic)
     done.commit_transaction(TIMEOUT)
     words = _TOOL.replace("{B}", bootstrap).split()
-    # Kafka answers before it has written the markers.
+    # Kafka responds before it has written the markers.
     eventually(lambda: "CompleteCommit" in ours(*words, "describe", "--transactional-id", f"{topic}-done").out)
     producer = begun(bootstrap, f"{topic}-open", topic)
     compare(

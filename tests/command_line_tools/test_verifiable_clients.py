@@ -1,4 +1,4 @@
-"""kafka-verifiable-producer and -consumer, and kafka-dump-log."""
+"""kafka-verifiable-producer, kafka-verifiable-consumer and kafka-dump-log."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_S
 
 
 def events(text: str) -> list[dict[str, Any]]:
-    """The events of an output without their times."""
+    """Parse the events of an output, without their timestamps."""
     found = [json.loads(line) for line in text.splitlines()]
     assert all(event.pop("timestamp") > 0 for event in found)
     return found

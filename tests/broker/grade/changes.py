@@ -1,4 +1,4 @@
-"""Changes of messages, for mutants: a path leads to a field in all elements of the arrays on its way."""
+"""Message changes for mutants. A path leads to a field in all elements of the arrays along it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ def _holders(message: Any, path: str) -> Iterator[tuple[Any, str]]:
 
 
 def put(path: str, value: Any) -> Change:
-    """A field always has this value."""
+    """Return a change that sets a field to this value."""
 
     def change(message: Any, request: Any) -> None:
         for holder, name in _holders(message, path):
@@ -26,7 +26,7 @@ def put(path: str, value: Any) -> Change:
 
 
 def swap(path: str, old: Any, new: Any) -> Change:
-    """One value becomes another one."""
+    """Return a change that replaces one value of a field with another."""
 
     def change(message: Any, request: Any) -> None:
         for holder, name in _holders(message, path):
@@ -37,7 +37,7 @@ def swap(path: str, old: Any, new: Any) -> Change:
 
 
 def shift(path: str, by: int) -> Change:
-    """A number is off by so much, unless it stands for nothing."""
+    """Return a change that adds `by` to a number unless it is negative, which stands for no value."""
 
     def change(message: Any, request: Any) -> None:
         for holder, name in _holders(message, path):
@@ -49,7 +49,7 @@ def shift(path: str, by: int) -> Change:
 
 
 def lose(path: str, which: Callable[[Any], object] | None = None) -> Change:
-    """An array loses its last element, or those of some kind."""
+    """Return a change that removes an array's last element, or the elements for which `which` is true."""
 
     def change(message: Any, request: Any) -> None:
         for holder, name in _holders(message, path):
@@ -61,7 +61,7 @@ def lose(path: str, which: Callable[[Any], object] | None = None) -> Change:
 
 
 def double(path: str) -> Change:
-    """An array has its last element twice."""
+    """Return a change that repeats an array's last element."""
 
     def change(message: Any, request: Any) -> None:
         for holder, name in _holders(message, path):
@@ -72,7 +72,7 @@ def double(path: str) -> Change:
 
 
 def made(path: str, make: Callable[[Any], Any]) -> Change:
-    """A field is made of what it was."""
+    """Return a change that computes a field's value from its old value."""
 
     def change(message: Any, request: Any) -> None:
         for holder, name in _holders(message, path):
@@ -82,12 +82,12 @@ def made(path: str, make: Callable[[Any], Any]) -> Change:
 
 
 def asked(change: Change) -> Callable[[Any], None]:
-    """The same for a request."""
+    """Convert a change of a response to a change of a request."""
     return lambda request: change(request, request)
 
 
 def flipped(at: int, by: int = 1) -> Callable[[Any], Any]:
-    """Records with one byte of their first batch changed."""
+    """Return a change of records that flips bits in one byte of their first batch."""
 
     def change(records: Any) -> Any:
         changed = bytearray(records or b"")
@@ -99,30 +99,30 @@ def flipped(at: int, by: int = 1) -> Callable[[Any], Any]:
 
 
 def codec_of(records: Any) -> int:
-    """The codec of the first batch of records in format 2; 0 for other ones."""
+    """Return the codec of the first batch if it has format v2, otherwise 0."""
     data = bytes(records or b"")
     return data[22] & 7 if len(data) > 61 and data[16] == 2 else 0
 
 
 def of_codec(codec: int, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A change of records whose first batch has this codec."""
+    """Limit a change of records to those whose first batch has this codec."""
     return lambda records: change(records) if codec_of(records) == codec else records
 
 
 def first_batch(records: Any) -> Any:
-    """The first batch of records."""
+    """Return the first batch of records."""
     data = bytes(records or b"")
     return data[: 12 + int.from_bytes(data[8:12], "big")]
 
 
 def without_first_batch(records: Any) -> Any:
-    """The records behind the first batch."""
+    """Return the records after the first batch."""
     data = bytes(records or b"")
     return data[12 + int.from_bytes(data[8:12], "big") :]
 
 
 def signed(change: Callable[[bytearray], None]) -> Callable[[Any], Any]:
-    """A change of the first batch, with the checksum that fits."""
+    """Return a change of the first batch that also updates its checksum."""
     from crc32c import crc32c  # noqa: PLC0415 - one mutant needs it
 
     def changed(records: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The mutants of the stage about compaction."""
+"""Mutants for the compaction stage."""
 
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ _RECORDS: Final = "responses.partitions.records"
 
 
 def _renumbered(message: Any, request: Any) -> None:
-    """Offsets without gaps, from the asked one on."""
+    """Change the offsets so that they start at the requested offset, without gaps."""
     for topic, asked_topic in zip(message.responses, request.topics, strict=False):
         for partition, place in zip(topic.partitions, asked_topic.partitions, strict=False):
             data = bytearray(partition.records or b"")
@@ -31,7 +31,7 @@ def _refused_in_gaps(message: Any, request: Any) -> None:
 
 
 def _without_tombstones(records: Any) -> Any:
-    """Batches of one record with a key of one byte and no value are left out."""
+    """Remove batches with a single record that has a one-byte key and no value."""
     data = bytes(records or b"")
     kept = b""
     while len(data) > 12:

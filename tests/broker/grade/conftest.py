@@ -1,4 +1,4 @@
-"""One broker for all checks of the grader."""
+"""A broker shared by all checks of the grader."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "log.cleaner.backoff.ms": "200",
-    "minibroker.client.workarounds.enable": "false",  # a check measures the wait of a fetch
+    "minibroker.client.workarounds.enable": "false",  # One check measures how long a fetch waits.
 }
 
 

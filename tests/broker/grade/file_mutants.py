@@ -1,4 +1,4 @@
-"""The mutants of the stage about files: what is on the disk is changed behind the broker's back."""
+"""Mutants for the files stage, which change files on disk without the broker's knowledge."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ _FIRST: Final = "0" * 20
 
 
 def _bytes(name: str, at: int, data: bytes) -> Callable[[str], None]:
-    """Bytes of a file of the partition are overwritten, once they are there."""
+    """Return a change that overwrites bytes of a partition's file as soon as the file has them."""
 
     def change(directory: str) -> None:
         path = os.path.join(directory, name)
@@ -26,7 +26,7 @@ def _bytes(name: str, at: int, data: bytes) -> Callable[[str], None]:
 
 
 def _more(name: str, data: bytes) -> Callable[[str], None]:
-    """A file of the partition gets bytes at its end; it is made if it is not there."""
+    """Return a change that appends bytes to a partition's file, creating it if necessary."""
 
     def change(directory: str) -> None:
         with open(os.path.join(directory, name), "ab") as file:
@@ -42,7 +42,7 @@ def _without_id(directory: str) -> None:
 
 
 def _cut(directory: str) -> None:
-    """Each first segment of the checks' topics loses its last byte."""
+    """Remove the last byte of the first segment of each topic created by the checks."""
     for name in os.listdir(directory):
         path = os.path.join(directory, name, f"{_FIRST}.log")
         if name.startswith("grade-") and os.path.exists(path) and os.path.getsize(path):
@@ -50,7 +50,7 @@ def _cut(directory: str) -> None:
 
 
 def _without(part: str) -> Callable[[str], None]:
-    """The directory loses what has this in its name."""
+    """Return a change that removes files and directories whose name contains this part."""
 
     def change(directory: str) -> None:
         for name in os.listdir(directory):

@@ -1,4 +1,4 @@
-"""The mutants of the stages about topics and Produce."""
+"""Mutants for the topics and produce stages."""
 
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ _DATA: Final = "topic_data.partition_data"
 
 
 def _refused(codec: int) -> Change:
-    """UNSUPPORTED_COMPRESSION_TYPE for batches with this codec."""
+    """Return a change that rejects batches with this codec with UNSUPPORTED_COMPRESSION_TYPE."""
     refuse = put(f"{_PRODUCED}.error_code", 76)
 
     def change(message: Any, request: Any) -> None:

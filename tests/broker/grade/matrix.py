@@ -1,4 +1,4 @@
-"""Mutants against all checks, and the table of stages in docs/grade.md: `python -m tests.broker.grade.matrix`."""
+"""Runs mutants against all checks, and writes a table of docs/grade.md: `python -m tests.broker.grade.matrix`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -15,25 +15,25 @@ from tests.broker.grade.tables import PAGE, replaced
 
 _LIMIT_S = 6.0
 _SECOND_LIMIT_S = 30.0
-"""For a check that has come to its limit: a busy machine is no fault of the mutant."""
+"""The limit for repeating a check that has reached its first limit, which can happen on a busy machine."""
 _APART = {"compaction", "clients"}
-"""Stages that wait for the cleaner, or start programs: they run against their own mutants alone."""
+"""Stages that wait for the cleaner or start programs. They run only against their own mutants."""
 
 Row = tuple[Mutant, list[Result]]
 """A mutant with the checks that fail on it."""
 
 
 def checks_for(mutant: Mutant, *, whole: bool) -> list[Check]:
-    """All checks for a mutant, or in a sample those of its stage."""
+    """Return the checks to run against a mutant: all of them if `whole`, otherwise those of its stage."""
     others = {stage.name for stage in STAGES} - _APART
     stages = {mutant.stage, *(others if whole else ())}
     return [check for check in select_checks() if check.stage in stages and check.stage != "clients"]
 
 
 def failing(mutant: Mutant, target: Target, checks: Iterable[Check], *limits: float) -> list[Result]:
-    """The checks that fail on a mutant of the broker at this address.
+    """Return the checks that fail on a mutant of the broker at this address.
 
-    Each has so many seconds; one that comes to its limit is run again with the next one.
+    Each check has the first limit in seconds. A check that reaches its limit is repeated with the next limit.
     """
     first, *further = limits
     with Relay(target.address, mutant, target.data_dir) as relay:
@@ -48,7 +48,7 @@ def failing(mutant: Mutant, target: Target, checks: Iterable[Check], *limits: fl
 
 
 def table(rows: Sequence[Row]) -> str:
-    """For the mutants of each stage: how many of them each stage catches."""
+    """Return a table of how many mutants of each stage are caught by each stage."""
     names = [stage.name for stage in STAGES if stage.name not in _APART]
     lines = ["| mutants of | " + " | ".join(f"`{name}`" for name in names) + " |", "|---" * (len(names) + 1) + "|"]
     for name in names:
@@ -59,7 +59,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def run(done: Callable[[Row], None]) -> list[Row]:
-    """All mutants of the relay against all checks; `done` gets each row as it comes."""
+    """Run all mutants of the relay against all checks, and pass each row to `done` immediately."""
     rows: list[Row] = []
     with Broker(config=CONFIG) as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")

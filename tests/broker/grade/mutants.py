@@ -1,4 +1,4 @@
-"""All mutants, and those of the first stages."""
+"""All mutants, and the definitions of those for the first stages."""
 
 import struct
 from typing import Final

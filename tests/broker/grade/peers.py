@@ -1,4 +1,4 @@
-"""Two brokers of others, and their results: those of the page, and those of a run."""
+"""Two brokers by other authors, with their results on the page and in a run."""
 
 import dataclasses
 import signal
@@ -17,7 +17,7 @@ from tests.documented import ROOT
 
 _SILENT = "versions/an-impossible-length-ends-the-connection"
 _SILENT_S = 2.0
-"""Both brokers leave the connection open until the check's limit. A shorter limit fails them on any machine, too."""
+"""The limit of the check in which both brokers leave the connection open. They also fail it with a short limit."""
 _WITHOUT = {"clients/the-java-client-produces-and-consumes", "clients/the-java-client-runs-a-transaction"}
 
 
@@ -25,9 +25,9 @@ class Stage(NamedTuple):
     """The results of one stage.
 
     Attributes:
-        run: the number of checks that were not skipped.
-        failed: the checks that failed, without the name of the stage.
-        findings: sentences on them.
+        run: The number of checks that were not skipped.
+        failed: The failed checks, without the name of the stage.
+        findings: Sentences that describe the failures.
     """
 
     run: int
@@ -138,7 +138,7 @@ MOCK: Mapping[str, Stage] = {
 
 
 def table(stages: Mapping[str, Stage]) -> str:
-    """The table of the page."""
+    """Return the table for the page."""
     rows = [
         f"| `{name}` | {each.run - len(each.failed)} of {each.run} | {each.findings}{' ' if each.findings else ''}|"
         for name, each in stages.items()
@@ -148,7 +148,11 @@ def table(stages: Mapping[str, Stage]) -> str:
 
 @contextmanager
 def kfake() -> Generator[Target]:
-    """kfake, which the grader starts again when it has ended. NoKfakeError where Go cannot build it."""
+    """Run kfake. The grader restarts it after it has ended.
+
+    Raises:
+        NoKfakeError: Go cannot build kfake.
+    """
     program = kfake_program.find()
     with tempfile.TemporaryDirectory(prefix="minibroker-kfake-") as directory:
         address = ("127.0.0.1", free_port())
@@ -159,7 +163,7 @@ def kfake() -> Generator[Target]:
 
 @contextmanager
 def mock() -> Generator[Target]:
-    """The mock broker of librdkafka, in a process of its own."""
+    """Run librdkafka's mock broker in its own process."""
     command = [sys.executable, "-m", "benchmarks.mock_cluster"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -171,7 +175,7 @@ def mock() -> Generator[Target]:
 
 
 def graded(target: Target, stages: Mapping[str, Stage]) -> dict[str, Stage]:
-    """The results of these stages, without sentences."""
+    """Return the results of these stages, without findings."""
     checks = [
         dataclasses.replace(each, limit=_SILENT_S) if each.name == _SILENT else each
         for each in select_checks()

@@ -1,4 +1,4 @@
-"""The mutants of the stages about Fetch and ListOffsets."""
+"""Mutants for the fetch and list-offsets stages."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""A broken broker: ours behind a relay that puts one fault into its requests or responses."""
+"""A broken broker: minibroker behind a relay that injects one fault into requests or responses."""
 
 import os
 import socket
@@ -25,14 +25,15 @@ class Mutant:
     """A broker with one fault.
 
     Attributes:
-        name: the fault in words.
-        api: the API whose messages are changed.
-        response, request: change a decoded message in place; a response's function also gets its request.
-        frame: changes the bytes of a response, None instead of them closes the connection.
-        raw: changes the bytes of any request, whatever its API.
-        files: changes the files in a partition's directory, each time that records were produced.
-        restart: changes the data directory between a kill and the next start.
-        caught_by: the check that has to fail.
+        name: A description of the fault.
+        api: The API whose messages are changed.
+        response: Changes a decoded response in place. It also gets the request.
+        request: Changes a decoded request in place.
+        frame: Changes the bytes of a response. None closes the connection instead.
+        raw: Changes the bytes of any request, regardless of its API.
+        files: Changes the files in a partition's directory after each Produce request.
+        restart: Changes the data directory between a kill and the next start.
+        caught_by: The check that must fail.
     """
 
     name: str
@@ -51,12 +52,12 @@ class Mutant:
 
 
 def caught(mutants: Mapping[str, Sequence[Mutant]]) -> tuple[Mutant, ...]:
-    """Return the mutants that are listed by the checks that have to fail."""
+    """Return the mutants in this mapping from the check that must fail to its mutants."""
     return tuple(replace(mutant, caught_by=check) for check, each in mutants.items() for mutant in each)
 
 
 class Relay:
-    """Listens on a port of its own as long as it is entered."""
+    """A context manager that relays connections from its own port."""
 
     def __init__(self, target: Address, mutant: Mutant, data_dir: str | None = None) -> None:
         self._target = target
@@ -100,7 +101,7 @@ class Relay:
                     return
 
     def _pass(self, frame: bytes, client: socket.socket, server: socket.socket) -> bool:
-        """Relay a request and its response; False when the connection has to end."""
+        """Relay a request and its response. Return False if the connection must be closed."""
         if len(frame) < 14:
             server.sendall(frame)
             return False

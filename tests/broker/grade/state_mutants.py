@@ -1,4 +1,4 @@
-"""The mutants of the stages about groups and transactions."""
+"""Mutants for the groups and transactions stages."""
 
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ def _tell_members(message: Any, request: Any) -> None:
 
 
 def _without_offset_1(message: Any, request: Any) -> None:
-    """No read_committed: everything up to the high watermark, and nothing aborted."""
+    """Ignore read_committed: return all records up to the high watermark, and no aborted transactions."""
     for topic in message.responses:
         for partition in topic.partitions:
             partition.last_stable_offset = partition.high_watermark

@@ -1,4 +1,4 @@
-"""The tables of docs/grade.md: `python -m tests.broker.grade.tables` writes them."""
+"""The tables of docs/grade.md. `python -m tests.broker.grade.tables` writes them."""
 
 from pathlib import Path
 
@@ -10,26 +10,26 @@ PAGE = Path(__file__).parents[3] / "docs" / "grade.md"
 
 
 def stages() -> str:
-    """The stages with the number of their checks."""
+    """Return the table of stages with their number of checks."""
     rows = [f"| `{stage.name}` | {len(stage.checks)} | {stage.about} |" for stage in STAGES]
     return "\n".join(["| stage | checks | about |", "|---|---|---|", *rows])
 
 
 def mutants() -> str:
-    """The mutants with the check that catches each of them."""
+    """Return the table of mutants with the check that catches each of them."""
     rows = [f"| {mutant.name} | `{mutant.caught_by}` |" for mutant in MUTANTS]
     return "\n".join([f"| the {len(MUTANTS)} faults | caught by |", "|---|---|", *rows])
 
 
 def replaced(page: str, name: str, table: str) -> str:
-    """The page with this table between the marks of its name."""
+    """Return the page with this table between the markers of its name."""
     head, begin, rest = page.partition(f"<!-- {name} -->\n")
     _, end, tail = rest.partition(f"<!-- end of {name} -->")
     return f"{head}{begin}{table}\n{end}{tail}"
 
 
 def with_tables(page: str) -> str:
-    """The page with the tables that follow from the code as they have to be."""
+    """Return the page with up-to-date versions of all tables derived from the code."""
     tables = {
         "stages": stages(),
         "kfake": peers.table(peers.KFAKE),

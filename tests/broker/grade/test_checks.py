@@ -1,4 +1,4 @@
-"""The checks of the grader: a sound broker passes them, and each broken one fails the check that is about its fault."""
+"""A correct broker passes all checks, and each broken broker fails the check for its fault."""
 
 import re
 import sys
@@ -22,7 +22,7 @@ SERVE = f"{sys.executable} -m minibroker serve --listen 127.0.0.1:{{port}} --dat
 CHECKS = {check.name: check for check in select_checks()}
 _RESTART_LIMIT_S = 10.0
 _LIMIT_S = 5.0
-"""For the mutants that wait."""
+"""The limit for mutants that make a check wait."""
 WAITING = frozenset(
     {
         "CreateTopics answers and does nothing",
@@ -39,7 +39,7 @@ WAITING = frozenset(
         "one partition, whatever is asked",
     }
 )
-"""Mutants under which a check waits until its limit for what never comes. All others are caught by what they answer."""
+"""Mutants that make a check wait until its limit. All other mutants are caught by their responses."""
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_this_broker_passes(check: Check, graded: Target) -> None:
 
 @pytest.fixture(scope="module")
 def waited(graded: Target) -> Mapping[str, Result]:
-    """The results under the mutants that wait, which do so at the same time, since each takes its whole limit."""
+    """Return the results for mutants that make a check wait. They run in parallel, as each takes its whole limit."""
     mutants = [mutant for mutant in MUTANTS if mutant.name in WAITING]
     with ThreadPoolExecutor(len(WAITING)) as pool:
         futures = {mutant.name: pool.submit(_graded_with, mutant, graded, limit=_LIMIT_S) for mutant in mutants}
@@ -86,13 +86,13 @@ def _graded_with(mutant: Mutant, graded: Target, *, limit: float) -> Result:
 
 
 def _assert_caught(result: Result) -> None:
-    assert result.outcome in {"failed", "died"}, result.reason  # died: a slow machine does not answer in time either
+    assert result.outcome in {"failed", "died"}, result.reason  # A slow machine can miss the limit and look dead.
     assert list(result.failure) == ["sent", "came", "expected", "why", "byte", "look"]
     assert all(result.failure.values())
 
 
 class _Forgetful(BrokerProcess):
-    """A broker whose directory is changed between its lives."""
+    """A broker whose directory is changed between its runs."""
 
     forget: Callable[[str], None] | None = None
     lives = 0

@@ -1,4 +1,4 @@
-"""The command `minibroker grade`, and its page."""
+"""The command `minibroker grade` and its documentation page."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def test_a_failure_is_told_in_order_with_fields_bytes_and_the_first_that_differs
 
 
 def _report(name: str, target: Target) -> tuple[Result, list[str]]:
-    """The result under a mutant, and the lines of its report that are marked."""
+    """Return the result for a mutant, and the marked lines of its report."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     with Relay(target.address, mutant, target.data_dir) as relay:
         check = next(check for check in select_checks() if check.name == mutant.caught_by)

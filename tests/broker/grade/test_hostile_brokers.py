@@ -1,4 +1,4 @@
-"""Brokers that die, are silent, talk nonsense or are slow: the grader ends, and names what it saw."""
+"""The grader ends and reports brokers that die, are silent or slow, or send garbage."""
 
 import json
 import random
@@ -22,11 +22,11 @@ from minibroker_grade.wire import Address
 
 _PATIENCE_S = 300.0
 _SHORT_S = 0.3
-"""For brokers that never answer: a slow machine changes nothing for them."""
+"""The limit for brokers that never answer. A slow machine does not affect their results."""
 _CHECKS = [check for check in select_checks() if check.stage != "clients"]
 
 Answer = Callable[[socket.socket, bytes], bool]
-"""Sends what a broker answers to a request; false to close the connection."""
+"""Sends a broker's answer to a request, and returns False to close the connection."""
 
 
 def _silent(client: socket.socket, request: bytes) -> bool:
@@ -66,7 +66,7 @@ def _noise(client: socket.socket, request: bytes) -> bool:
 
 
 def _noise_behind_versions(client: socket.socket, request: bytes) -> bool:
-    """Every API in every version, and noise for all but ApiVersions."""
+    """Serve all APIs in all versions, and answer everything except ApiVersions with noise."""
     if request[4:6] != b"\0\x12":
         return _noise(client, request)
     rows = b"".join(struct.pack(">hhh", key, 0, 20) for key in range(93))
@@ -83,7 +83,7 @@ def _request(client: socket.socket) -> bytes:
 
 @contextmanager
 def _broker(answer: Answer, *, requests: int | None = None) -> Generator[Address]:
-    """A broker that answers so; it ends after so many requests."""
+    """Run a broker with this answer function. It ends after this many requests."""
     sockets = [socket.create_server(("127.0.0.1", 0))]
     left = iter(range(requests)) if requests is not None else None
 
@@ -175,7 +175,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""A program that becomes another one, which hears SIGINT: a shell lets its background jobs ignore it."""
+"""A program that enables SIGINT and replaces itself with another program. Shells ignore SIGINT in background jobs."""
 
 
 @pytest.mark.parametrize(

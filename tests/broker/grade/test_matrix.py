@@ -1,7 +1,4 @@
-"""Mutants against all checks of their stage.
-
-The tables of docs/grade.md on the brokers of others: a run gives the same results.
-"""
+"""Mutants against all checks of their stage, and brokers by other authors against the tables of docs/grade.md."""
 
 import pytest
 from confluent_kafka import libversion
@@ -22,7 +19,7 @@ _RELAYED = [mutant for mutant in MUTANTS if mutant.restart is None and mutant.st
 
 
 _LIMIT_S = 1.0
-"""A check that a slow machine makes fail is one more; the one about the fault fails on any machine."""
+"""A slow machine can only make additional checks fail. The check for the fault fails on any machine."""
 
 
 @pytest.mark.parametrize("mutant", one_in(27, _RELAYED), ids=lambda mutant: mutant.name)

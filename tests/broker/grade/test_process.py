@@ -1,4 +1,4 @@
-"""The broker that `minibroker grade --start` begins: whatever ends the grader ends it, too."""
+"""The broker started by `minibroker grade --start` ends with the grader, whatever ends the grader."""
 
 import os
 import select
@@ -24,14 +24,14 @@ with open(pipe, "w") as alive:
     while True:
         signal.pause()
 """
-"""A broker that answers nothing, so that the grader waits for it; it holds a pipe open as long as it lives."""
+"""A broker that never answers, so that the grader waits for it. It keeps a pipe open until it ends."""
 
 Start = Callable[[str], subprocess.Popen[bytes]]
 
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[int]:
-    """The end of a pipe that tells of the broker: a line when it listens, and the end of file when it has ended."""
+    """Return the read end of a pipe. The broker writes a line when it listens, and closes the pipe when it ends."""
     os.mkfifo(tmp_path / "pipe")
     reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     yield reading
@@ -40,7 +40,7 @@ def pipe(tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture
 def grader(tmp_path: Path, pipe: int) -> Iterator[Start]:
-    """Starts a grader, and returns when the broker of this kind listens."""
+    """Start a grader, and return once the broker of this kind listens."""
     started: list[subprocess.Popen[bytes]] = []
     (tmp_path / "broker.py").write_text(_SILENT)
 
@@ -79,7 +79,7 @@ def test_the_broker_that_a_script_has_started_ends_with_the_script(grader: Start
 def test_a_second_signal_kills_a_broker_that_does_not_end(grader: Start, pipe: int) -> None:
     running = grader("deaf")
     running.terminate()
-    while not select.select([pipe], [], [], 0.1)[0]:  # one that comes before the first was handled is the same one
+    while not select.select([pipe], [], [], 0.1)[0]:  # Signals that arrive together count as one.
         running.terminate()
     assert _next(pipe) == b""
     assert running.wait(_PATIENCE_S) == 128 + signal.SIGTERM
