@@ -110,7 +110,7 @@ def values_of(records: Sequence[Record]) -> list[str]:
     return [bytes(record.value or b"").decode() for record in records]
 
 
-def offset_of(b: Subject, topic: str, timestamp: int, version: int | None = None, *, committed: bool = False) -> Any:
+def list_offsets(b: Subject, topic: str, timestamp: int, version: int | None = None, *, committed: bool = False) -> Any:
     """Return the ListOffsets response for partition 0."""
     partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     request = ListOffsetsRequest(
@@ -126,4 +126,4 @@ def check_values(b: Subject, answer: Any, values: Sequence[str]) -> None:
 
 def check_end(b: Subject, topic: str, offset: int) -> None:
     """Check that the log end offset of partition 0 is `offset`."""
-    b.same(offset_of(b, topic, LATEST), OFFSET, offset)
+    b.same(list_offsets(b, topic, LATEST), OFFSET, offset)

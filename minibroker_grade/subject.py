@@ -68,7 +68,7 @@ class Subject:
         self._wires.append(wire)
         return wire
 
-    def left(self) -> float:
+    def remaining_s(self) -> float:
         """Return the seconds until the check's time limit."""
         return max(self.deadline - time.monotonic(), 0.001)
 
@@ -93,7 +93,7 @@ class Subject:
         """
         version = self.newest(request.__class__) if version is None else version
         if key_of(request.__class__) != ApiKey.API_VERSIONS:
-            self.need(key_of(request.__class__), version)
+            self.require(key_of(request.__class__), version)
         wire = wire or self.wire
         wire.send(request, version)
         return wire.receive()
@@ -116,7 +116,7 @@ class Subject:
             )
         return version
 
-    def need(self, key: ApiKey, version: int) -> None:
+    def require(self, key: ApiKey, version: int) -> None:
         """Check that the broker serves this version of an API.
 
         Raises:
@@ -145,7 +145,7 @@ class Subject:
 
     def same(self, response: Any, path: str, expected: Any, note: str = "") -> None:
         """Check that the field at this path has the expected value."""
-        value = self.at(response, path)
+        value = self.value_at(response, path)
         if value != expected:
             why = f" ({note})" if note else ""
             raise CheckFailedError(
@@ -155,7 +155,7 @@ class Subject:
     def holds(self, truth: object, expected: str, response: Any = None, path: str = "", *, actual: str = "") -> None:
         """Check a condition on the field at this path. `actual` describes the actual value."""
         if not truth:
-            raise CheckFailedError(expected, actual or field_text(path, self.at(response, path)), response, path)
+            raise CheckFailedError(expected, actual or field_text(path, self.value_at(response, path)), response, path)
 
     def equal(self, value: object, expected: object, subject: str, response: Any = None, path: str = "") -> None:
         """Check a value computed from a response."""
@@ -171,7 +171,7 @@ class Subject:
         except ProtocolError as error:
             raise CheckFailedError(expected, str(error), response, path) from None
 
-    def at(self, response: Any, path: str) -> Any:
+    def value_at(self, response: Any, path: str) -> Any:
         """Return the value at this path.
 
         Raises:

@@ -97,7 +97,7 @@ class Wire:
             BrokenAnswerError: The broker has closed the connection.
         """
         self._number += 1
-        self.send_frame(frame_of(request, version, self._number), request, version)
+        self.send_frame(encode_request(request, version, self._number), request, version)
 
     def send_bytes(self, data: bytes, *, is_request: bool = False) -> None:
         """Send raw bytes. They are recorded only if they are a request without a response.
@@ -262,7 +262,7 @@ def _decode_response(exchange: Exchange, request: object) -> Any:
     return response
 
 
-def frame_of(request: object, version: int, correlation_id: int) -> bytes:
+def encode_request(request: object, version: int, correlation_id: int) -> bytes:
     """Return a request's bytes with its length prefix and header."""
     body = bytearray(_HEADER.pack(key_of(request.__class__), version, correlation_id))
     body += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()

@@ -142,9 +142,9 @@ class Options:
             ToolError: The command line is invalid, or has `--version`. The exit status is 0 for `--version`.
         """
         try:
-            namespace, remaining = self._parser.parse_known_args(self._joined(arguments))
+            namespace, remaining = self._parser.parse_known_args(self._join_values(arguments))
         except argparse.ArgumentError as error:
-            raise ToolError(_message(error)) from None
+            raise ToolError(_error_message(error)) from None
         values: dict[str, Any] = {name.replace("_", "-"): value for name, value in vars(namespace).items()}
         unknown = [word for word in remaining if word.startswith("-") and word != "-"]
         if unknown:
@@ -165,7 +165,7 @@ class Options:
         forms = [form for name in names for form in (f"--{name}", f"-{name}")]
         self._parser.add_argument(*forms, dest=names[0].replace("-", "_"), **settings)
 
-    def _joined(self, arguments: Sequence[str]) -> list[str]:
+    def _join_values(self, arguments: Sequence[str]) -> list[str]:
         """Join each option that takes a value with its value into one `--name=value` argument."""
         joined: list[str] = []
         remaining = iter(arguments)
@@ -189,7 +189,7 @@ class Options:
         return matches[0] if start and len(matches) == 1 else None
 
 
-def _message(error: argparse.ArgumentError) -> str:
+def _error_message(error: argparse.ArgumentError) -> str:
     name = (error.argument_name or "").partition("/")[0].lstrip("-")
     if "expected" in error.message:
         return f"Option {name} requires an argument"

@@ -128,7 +128,7 @@ def _run(b: Subject, command: list[str], *, transactional: bool) -> None:
     arguments = [*command, f"{b.address[0]}:{b.address[1]}", topic, group, name]
     try:
         process = subprocess.run(  # noqa: S603 - one of the programs above
-            arguments, capture_output=True, text=True, timeout=b.left(), check=False, errors="replace"
+            arguments, capture_output=True, text=True, timeout=b.remaining_s(), check=False, errors="replace"
         )
     except subprocess.TimeoutExpired as error:
         text = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else ""

@@ -12,8 +12,8 @@ from minibroker_grade.records import (
     batches_in,
     check_end,
     fetch,
+    list_offsets,
     new_records,
-    offset_of,
     records_in,
     send,
 )
@@ -53,7 +53,7 @@ def _produce_rounds(b: Subject, topic: str) -> None:
 def _fetch_all(b: Subject, topic: str) -> list[Record]:
     """Return all records of a topic, across segment boundaries."""
     records: list[Record] = []
-    end: int = offset_of(b, topic, LATEST).topics[0].partitions[0].offset
+    end: int = list_offsets(b, topic, LATEST).topics[0].partitions[0].offset
     offset = 0
     while offset < end:
         answer = fetch(b, topic, offset)
@@ -95,7 +95,7 @@ def offsets_stay_as_they_were(b: Subject) -> None:
     records = _wait_until_cleaned(b, topic)
     b.equal([record.offset for record in records], [3, 4, 5, 6, 7], "the offsets")
     check_end(b, topic, 8)
-    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
+    b.same(list_offsets(b, topic, EARLIEST), OFFSET, 0)
 
 
 @STAGE.check(_SOURCE, look="Return the next batch for an offset that no longer exists.", limit=_LIMIT_S)

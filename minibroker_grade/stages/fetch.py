@@ -273,7 +273,7 @@ def topics_are_fetched_by_id(b: Subject) -> None:
     """From version 13 on, Fetch identifies topics by id."""
     topic = b.topic()
     write(b, topic, "a")
-    b.need(ApiKey.FETCH, 13)
+    b.require(ApiKey.FETCH, 13)
     metadata = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch_topic = FetchTopic(topic_id=metadata.topics[0].topic_id, partitions=[partition])
@@ -284,7 +284,7 @@ def topics_are_fetched_by_id(b: Subject) -> None:
 @STAGE.check("KIP-516", look="Return UNKNOWN_TOPIC_ID for the partitions of an unknown id.")
 def an_unknown_id_has_error_100(b: Subject) -> None:
     """For the id of a deleted topic, each partition has UNKNOWN_TOPIC_ID."""
-    b.need(ApiKey.FETCH, 13)
+    b.require(ApiKey.FETCH, 13)
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch_topic = FetchTopic(topic_id=b"\x21" * 16, partitions=[partition])
     b.same(b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[fetch_topic]), 13), _ERROR, 100)

@@ -16,7 +16,7 @@ from minibroker_grade.records import (
     TIME,
     check_end,
     fetch,
-    offset_of,
+    list_offsets,
     produce,
     records_in,
     values_of,
@@ -286,8 +286,8 @@ def records_outlive_a_stop(b: Subject) -> None:
     write(b, topic, "a", "b")
     _restart_broker(b, topic, kill=False)
     check_end(b, topic, 2)
-    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
-    b.same(offset_of(b, topic, TIME + 1), OFFSET, 1)
+    b.same(list_offsets(b, topic, EARLIEST), OFFSET, 0)
+    b.same(list_offsets(b, topic, TIME + 1), OFFSET, 1)
 
 
 @STAGE.check("KIP-516, MetadataImage", look="Persist topic ids, partitions and configurations.", limit=_RESTART_S)

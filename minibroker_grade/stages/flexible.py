@@ -29,7 +29,7 @@ def _api_versions_frame(
 
 
 def _ask_api_versions(b: Subject, frame: bytes) -> None:
-    b.need(ApiKey.API_VERSIONS, _FLEXIBLE_VERSION)
+    b.require(ApiKey.API_VERSIONS, _FLEXIBLE_VERSION)
     b.wire.send_frame(frame, ApiVersionsRequest(), _FLEXIBLE_VERSION)
     b.same(b.wire.receive(), "error_code", 0)
 
@@ -73,7 +73,7 @@ def unknown_tags_in_the_body_are_skipped(b: Subject) -> None:
 )
 def a_software_name_with_forbidden_letters_is_refused(b: Subject) -> None:
     """The client's software name becomes part of a metric. An invalid name is rejected with INVALID_REQUEST."""
-    b.need(ApiKey.API_VERSIONS, _FLEXIBLE_VERSION)
+    b.require(ApiKey.API_VERSIONS, _FLEXIBLE_VERSION)
     b.wire.send_frame(_api_versions_frame(name=b"\x05a b!"), ApiVersionsRequest(), _FLEXIBLE_VERSION)
     b.same(b.wire.receive(), "error_code", 42)
 
@@ -81,7 +81,7 @@ def a_software_name_with_forbidden_letters_is_refused(b: Subject) -> None:
 @STAGE.check(_KIP, look="Use header version 1, with tagged fields after the id, for all other flexible responses.")
 def other_flexible_responses_have_tags_in_their_header(b: Subject) -> None:
     """From its first flexible version on, an API uses response header version 1."""
-    b.need(ApiKey.METADATA, _METADATA_VERSION)
+    b.require(ApiKey.METADATA, _METADATA_VERSION)
     answer = b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)
     b.equal(b.exchanges[-1].received[8], 0, "the number of tagged fields in the header", answer)
 
@@ -89,7 +89,7 @@ def other_flexible_responses_have_tags_in_their_header(b: Subject) -> None:
 @STAGE.check(_KIP, look="Write the length plus one as an unsigned varint. From 128 on it takes two bytes.")
 def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
     """Lengths are varints: a name of 200 characters has a length of two bytes."""
-    b.need(ApiKey.METADATA, _METADATA_VERSION)
+    b.require(ApiKey.METADATA, _METADATA_VERSION)
     name = b.name().ljust(200, "n")
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
     answer = b.ask(request, _METADATA_VERSION)
@@ -100,7 +100,7 @@ def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
 @STAGE.check(_KIP, look="Write the number of elements plus one. 0 is null.")
 def a_compact_array_may_need_two_bytes_of_length(b: Subject) -> None:
     """Array lengths are also varints: the length of 130 topics takes two bytes."""
-    b.need(ApiKey.METADATA, _METADATA_VERSION)
+    b.require(ApiKey.METADATA, _METADATA_VERSION)
     topics = [MetadataRequestTopic(name=f"grade-no-such-{index}") for index in range(130)]
     answer = b.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), _METADATA_VERSION)
     b.equal(len(answer.topics), 130, "the number of topics", answer, "topics")
@@ -109,7 +109,7 @@ def a_compact_array_may_need_two_bytes_of_length(b: Subject) -> None:
 @STAGE.check(_KIP, look="A compact string or array of length 0 is null, and one of length 1 is empty.")
 def null_and_empty_differ(b: Subject) -> None:
     """A null array requests all topics, an empty array none."""
-    b.need(ApiKey.METADATA, _METADATA_VERSION)
+    b.require(ApiKey.METADATA, _METADATA_VERSION)
     topic = b.topic()
     answer = b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)
     b.equal(len(answer.topics), 0, "the number of topics", answer, "topics")
@@ -121,14 +121,14 @@ def null_and_empty_differ(b: Subject) -> None:
 def the_client_id_keeps_its_old_form(b: Subject) -> None:
     """Request header version 2 adds tagged fields. Its client id still has an int16 length and can be null."""
     _ask_api_versions(b, _api_versions_frame())
-    b.need(ApiKey.METADATA, _METADATA_VERSION)
+    b.require(ApiKey.METADATA, _METADATA_VERSION)
     b.ask(MetadataRequest(topics=[]), _METADATA_VERSION)
 
 
 @STAGE.check("KIP-584", look="Write the features as tagged fields 0, 1 and 2 of ApiVersions 3.")
 def tagged_fields_of_the_answer_can_be_read(b: Subject) -> None:
     """Features are tagged fields in the order of their tags. Older clients skip unknown tags."""
-    b.need(ApiKey.API_VERSIONS, _FLEXIBLE_VERSION)
+    b.require(ApiKey.API_VERSIONS, _FLEXIBLE_VERSION)
     answer = b.ask(ApiVersionsRequest(client_software_name="grade", client_software_version="1"), _FLEXIBLE_VERSION)
     for index, feature in enumerate(answer.supported_features):
         b.holds(

@@ -10,8 +10,8 @@ from minibroker_grade.records import (
     PRODUCE_ERROR,
     TIME,
     check_end,
+    list_offsets,
     new_records,
-    offset_of,
     send,
     write,
 )
@@ -51,7 +51,7 @@ def _produce_at(b: Subject, topic: str, *times: int) -> None:
 def an_empty_partition_begins_and_ends_at_0(b: Subject) -> None:
     """The special timestamps -2 and -1 request the start and the end."""
     topic = b.topic()
-    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
+    b.same(list_offsets(b, topic, EARLIEST), OFFSET, 0)
     check_end(b, topic, 0)
 
 
@@ -61,7 +61,7 @@ def the_end_is_behind_the_last_record(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a", "b", "c")
     check_end(b, topic, 3)
-    b.same(offset_of(b, topic, EARLIEST), OFFSET, 0)
+    b.same(list_offsets(b, topic, EARLIEST), OFFSET, 0)
 
 
 @STAGE.check(_SOURCE, look="Return timestamp -1 for start and end.")
@@ -69,8 +69,8 @@ def start_and_end_have_no_time(b: Subject) -> None:
     """For -1 and -2 the response has no record timestamp."""
     topic = b.topic()
     write(b, topic, "a")
-    b.same(offset_of(b, topic, LATEST), _TIME, -1)
-    b.same(offset_of(b, topic, EARLIEST), _TIME, -1)
+    b.same(list_offsets(b, topic, LATEST), _TIME, -1)
+    b.same(list_offsets(b, topic, EARLIEST), _TIME, -1)
 
 
 @STAGE.check("KIP-79", look="Find the first record at or after the timestamp.")
@@ -78,10 +78,10 @@ def a_time_finds_the_first_record_at_or_after_it(b: Subject) -> None:
     """The response has the first record with this timestamp or a later one, and that record's timestamp."""
     topic = b.topic()
     _produce_at(b, topic, TIME, TIME + 100, TIME + 200)
-    answer = offset_of(b, topic, TIME + 100)
+    answer = list_offsets(b, topic, TIME + 100)
     b.same(answer, OFFSET, 1)
     b.same(answer, _TIME, TIME + 100)
-    answer = offset_of(b, topic, TIME + 101)
+    answer = list_offsets(b, topic, TIME + 101)
     b.same(answer, OFFSET, 2)
     b.same(answer, _TIME, TIME + 200)
 
@@ -91,7 +91,7 @@ def a_time_finds_a_record_within_a_batch(b: Subject) -> None:
     """The offset is that of the record, not the base offset of its batch."""
     topic = b.topic()
     write(b, topic, "a", "b", "c", "d")
-    answer = offset_of(b, topic, TIME + 2)
+    answer = list_offsets(b, topic, TIME + 2)
     b.same(answer, OFFSET, 2)
     b.same(answer, _TIME, TIME + 2)
 
@@ -101,7 +101,7 @@ def a_time_after_all_records_finds_nothing(b: Subject) -> None:
     """If no record is late enough, offset and timestamp are -1 and the error is 0."""
     topic = b.topic()
     write(b, topic, "a")
-    answer = offset_of(b, topic, TIME + 10**9)
+    answer = list_offsets(b, topic, TIME + 10**9)
     b.same(answer, _ERROR, 0)
     b.same(answer, OFFSET, -1)
     b.same(answer, _TIME, -1)
@@ -112,8 +112,8 @@ def times_may_go_back(b: Subject) -> None:
     """Producers choose the timestamps, so a later record can have an earlier timestamp."""
     topic = b.topic()
     _produce_at(b, topic, TIME + 500, TIME, TIME + 900)
-    b.same(offset_of(b, topic, TIME + 100), OFFSET, 0)
-    b.same(offset_of(b, topic, TIME + 600), OFFSET, 2)
+    b.same(list_offsets(b, topic, TIME + 100), OFFSET, 0)
+    b.same(list_offsets(b, topic, TIME + 600), OFFSET, 2)
 
 
 @STAGE.check("KIP-734", look="Keep the largest timestamp of each segment with its offset.")
@@ -121,7 +121,7 @@ def minus_3_finds_the_largest_time(b: Subject) -> None:
     """From version 7 on, -3 requests the record with the largest timestamp."""
     topic = b.topic()
     _produce_at(b, topic, TIME, TIME + 900, TIME + 100)
-    answer = offset_of(b, topic, -3, 7)
+    answer = list_offsets(b, topic, -3, 7)
     b.same(answer, OFFSET, 1)
     b.same(answer, _TIME, TIME + 900)
 
@@ -129,7 +129,7 @@ def minus_3_finds_the_largest_time(b: Subject) -> None:
 @STAGE.check("KafkaApis.handleListOffsetRequest", look="Return UNKNOWN_TOPIC_OR_PARTITION for each partition.")
 def an_unknown_topic_has_error_3(b: Subject) -> None:
     """Each partition has its own error."""
-    b.same(offset_of(b, b.name(), LATEST), _ERROR, 3)
+    b.same(list_offsets(b, b.name(), LATEST), _ERROR, 3)
 
 
 @STAGE.check("KIP-107, ReplicaManager.deleteRecords", look="Advance the log start offset, and return it.")
@@ -140,7 +140,7 @@ def deleterecords_moves_the_start(b: Subject) -> None:
     answer = _delete_records(b, topic, 2)
     b.same(answer, _ERROR, 0)
     b.same(answer, "topics[0].partitions[0].low_watermark", 2)
-    b.same(offset_of(b, topic, EARLIEST), OFFSET, 2)
+    b.same(list_offsets(b, topic, EARLIEST), OFFSET, 2)
     check_end(b, topic, 3)
 
 

@@ -12,8 +12,8 @@ from minibroker_grade.records import (
     TIME,
     check_end,
     fetch,
+    list_offsets,
     new_records,
-    offset_of,
     produce,
     produce_request,
     records_in,
@@ -22,7 +22,7 @@ from minibroker_grade.records import (
     write,
 )
 from minibroker_grade.subject import Subject
-from minibroker_grade.wire import frame_of
+from minibroker_grade.wire import encode_request
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records.builder import build_batch
@@ -83,9 +83,9 @@ def acks_0_has_no_answer(b: Subject) -> None:
     """With acks=0 the producer does not wait, and the next response belongs to the next request."""
     topic = b.topic()
     version = b.newest(ProduceRequest)
-    b.wire.send_bytes(frame_of(produce_request(topic, build_batch(new_records("a")), acks=0), version, 0))
+    b.wire.send_bytes(encode_request(produce_request(topic, build_batch(new_records("a")), acks=0), version, 0))
     b.until(
-        lambda: offset_of(b, topic, LATEST),
+        lambda: list_offsets(b, topic, LATEST),
         lambda answer: answer.topics[0].partitions[0].offset == 1,
         "offset 1 as the end",
     )

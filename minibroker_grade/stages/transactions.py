@@ -21,8 +21,8 @@ from minibroker_grade.records import (
     check_end,
     check_values,
     fetch,
+    list_offsets,
     new_records,
-    offset_of,
     produce,
     records_in,
     send,
@@ -328,7 +328,7 @@ def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "before")
     _Transaction(b, topic).write("open")
-    b.same(offset_of(b, topic, LATEST, committed=True), "topics[0].partitions[0].offset", 1)
+    b.same(list_offsets(b, topic, LATEST, committed=True), "topics[0].partitions[0].offset", 1)
     check_end(b, topic, 2)
 
 

@@ -115,7 +115,7 @@ class Cluster:
 
     def _broker(self, node_id: int) -> MetadataResponseBroker:
         if node_id not in self._brokers:
-            self.look()
+            self.refresh()
         broker = self._brokers.get(node_id)
         if broker is None:
             raise ToolError(f"Timed out waiting for a node assignment: no broker has the id {node_id}")
@@ -124,7 +124,7 @@ class Cluster:
     def brokers(self) -> list[MetadataResponseBroker]:
         """Return the brokers, sorted by id."""
         if not self._brokers:
-            self.look()
+            self.refresh()
         return [self._brokers[node_id] for node_id in sorted(self._brokers)]
 
     def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> MetadataResponse:
@@ -137,7 +137,7 @@ class Cluster:
         self.cluster_id = response.cluster_id
         return response
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Fetch the brokers, the controller and the cluster id. A KRaft controller returns the controllers."""
         connection = self.any()
         if ApiKey.METADATA in connection.versions or ApiKey.DESCRIBE_CLUSTER not in connection.versions:
@@ -169,7 +169,7 @@ class Cluster:
     def controller(self) -> Connection:
         """Return a connection to the controller, or to any broker if Metadata names none."""
         if not self._brokers:
-            self.look()
+            self.refresh()
         return self.node(self.controller_id) if self.controller_id in self._brokers else self.any()
 
     def coordinator(self, key: str, key_type: int = 0) -> Connection:
@@ -188,7 +188,7 @@ class Cluster:
             response = self.any().ask(request)
             coordinator = checked(response.coordinators[0] if response.coordinators else response)
             if coordinator.node_id not in self._brokers:
-                self.look()
+                self.refresh()
             return self._broker(coordinator.node_id)
 
         return self.retry(find)

@@ -296,7 +296,7 @@ class Transactions:
         self._added.clear()
 
     def _ask(self, request: object, *, last: int | None) -> Any:
-        def once() -> Any:
+        def send() -> Any:
             connection = self._cluster.coordinator(self.transactional_id, _TRANSACTION_KEY_TYPE)
             version = connection.version_for(request)
             response = checked(connection.ask(request, version=version if last is None else min(version, last)))
@@ -305,4 +305,4 @@ class Transactions:
             return response
 
         self._cluster.restart_timeout()
-        return self._cluster.retry(once)
+        return self._cluster.retry(send)

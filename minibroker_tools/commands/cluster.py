@@ -57,7 +57,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         if values.words[0] == "list-endpoints":
             _list_endpoints(cluster, controllers=values.has("bootstrap-controller"), fenced=values.has(_FENCED_OPTION))
             return 0
-        cluster.look()
+        cluster.refresh()
         if cluster.cluster_id is None:
             out("No cluster ID found. The Kafka version is probably too old.")
         else:

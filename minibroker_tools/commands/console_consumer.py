@@ -239,7 +239,7 @@ class DefaultFormatter:
         def text(name: str, default: str) -> bytes:
             return properties.get(name, default).encode()
 
-        def reads(name: str) -> Deserialize | None:
+        def find(name: str) -> Deserialize | None:
             return find_deserializer(properties[name]) if name in properties else None
 
         self._timestamp, self._partition = flag("print.timestamp"), flag("print.partition")
@@ -247,8 +247,8 @@ class DefaultFormatter:
         self._key, self._value = flag("print.key"), flag("print.value", default=True)
         self._between, self._end = text("key.separator", "\t"), text("line.separator", "\n")
         self._between_headers, self._null = text("headers.separator", ","), text("null.literal", "null")
-        self._read_key, self._read_value = reads("key.deserializer"), reads("value.deserializer")
-        self._read_header = reads("headers.deserializer")
+        self._read_key, self._read_value = find("key.deserializer"), find("value.deserializer")
+        self._read_header = find("headers.deserializer")
 
     def write(self, received: Received, out: BinaryIO) -> None:
         """Write the selected parts of a record, joined by the key separator."""

@@ -64,7 +64,9 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     properties.setdefault("client.id", "console-producer")
     if values.has("max-block-ms"):
         properties["max.block.ms"] = str(values.number("max-block-ms", 0))
-    reader = LineReader.of({**load_properties(values.text("reader-config")), **key_values(values.all("property"))})
+    reader = LineReader.from_properties(
+        {**load_properties(values.text("reader-config")), **key_values(values.all("property"))}
+    )
     codec, acks = _choose_codec(values, properties), _choose_acks(values, properties)
     topic = values.text("topic") or ""
     settings = Settings(servers, properties)
@@ -94,7 +96,7 @@ class LineReader(NamedTuple):
     null_marker: str | None = None
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> "LineReader":
+    def from_properties(cls, properties: Mapping[str, str]) -> "LineReader":
         """Create a reader from the properties on the command line.
 
         Raises:

@@ -121,7 +121,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     if values.has("validate-regex"):
         _validate_regex(values.text("validate-regex") or "")
         return 0
-    states, types = _states(values), _types(values)
+    states, types = _parse_states(values), _parse_types(values)
     try:
         with cluster_of(values, timeout=values.number("timeout", 5000) / 1000) as cluster:
             if values.has("list"):
@@ -200,12 +200,12 @@ def _print_error(message: str) -> None:
     out(f"\nError: {message}")
 
 
-def _states(values: Values) -> list[str]:
+def _parse_states(values: Values) -> list[str]:
     text = values.text("state") if values.has("list") else None
     return [] if text is None else _parse_choices(text, _STATES, f"Invalid state list '{text}'. Valid states are: ")
 
 
-def _types(values: Values) -> list[str]:
+def _parse_types(values: Values) -> list[str]:
     text = values.text("type")
     return [] if text is None else _parse_choices(text, _TYPES, f"Invalid types list '{text}'. Valid types are: ")
 

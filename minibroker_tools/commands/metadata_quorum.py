@@ -105,7 +105,7 @@ def _describe_quorum(cluster: Cluster) -> api.DescribeQuorumResponse:
 
 
 def _print_status(cluster: Cluster, response: api.DescribeQuorumResponse) -> None:
-    cluster.look()
+    cluster.refresh()
     quorum = response.topics[0].partitions[0]
     leader = next((replica for replica in quorum.current_voters if replica.replica_id == quorum.leader_id), None)
     end = 0 if leader is None else leader.log_end_offset

@@ -145,7 +145,7 @@ def test_separators_that_are_equal_are_refused() -> None:
         ({"null.marker": "\t"}, "null.marker and key.separator may not be equal"),
     ):
         with pytest.raises(ToolError, match=message):
-            LineReader.of(properties)
+            LineReader.from_properties(properties)
 
 
 def test_wrong_command_lines_of_the_consoles_end_with_one_message(broker: str, topic: str) -> None:
