@@ -1,13 +1,13 @@
-"""Loading of the partitions of a coordinator's topic.
+"""Loading of the partitions of a coordinator's topic, for the store of the coordinator.
 
 A partition is replayed before its coordinator serves requests for it. A small partition is replayed immediately, and a
 larger one in steps. Requests wait for these steps, or get COORDINATOR_LOAD_IN_PROGRESS if the replay would take long.
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED
@@ -16,6 +16,7 @@ from minibroker.cluster.routing.slices import ForEach, steps_of
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records.batch import Batch
 
 _MAX_AWAITED_BYTES: Final = 4 << 20
@@ -27,31 +28,34 @@ This holds even if requests could wait for several steps.
 """
 _RETRY_MS: Final = 5_000
 """The pause before an unreadable partition is read again."""
-_MAX_WARNINGS: Final = 100
+_MAX_WARNINGS: Final = 1000
 _logger = logging.getLogger(__name__)
 
 
-class PartitionReplay(Protocol):
-    """The state restored from the records of a partition."""
-
-    def read(self, batches: Iterable[Batch]) -> None:
-        """Load batches in log order."""
-        ...
-
-    def finish(self) -> ForEach[None]:
-        """Return the work that decodes the loaded records."""
-        ...
-
-
-class SkippedRecords:
-    """Warnings about damaged records of a partition. Each is logged only once, to save disk space."""
+class PartitionReplay:
+    """The state restored from the records of the partition `name`. Unreadable records are logged and skipped."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._warnings: set[str] = set()
 
-    def add(self, warning: str) -> None:
-        """Log a warning about a skipped record."""
+    def read(self, batches: Iterable[Batch]) -> None:
+        """Load batches in log order."""
+        for batch in batches:
+            try:
+                self._read(batch)
+            except DecodeError as error:
+                self._warn(f"a batch cannot be read: {error}")
+
+    def _read(self, batch: Batch) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> ForEach[None]:
+        """Return the work that decodes the loaded records."""
+        raise NotImplementedError
+
+    def _warn(self, warning: str) -> None:
+        """Log a warning about a skipped record once, so that a damaged file does not fill the disk."""
         if warning not in self._warnings and len(self._warnings) < _MAX_WARNINGS:
             self._warnings.add(warning)
             _logger.warning("%s: %s; passed over", self._name, warning)
@@ -71,34 +75,21 @@ class _LoadingPartition(Generic[R]):
 
 
 class PartitionLoader(Generic[R]):
-    """The loader of the partitions of one coordinator's topic.
-
-    Args:
-        make_replay: Returns the replay of the partition with the given name.
-        on_loaded: Called with each loaded partition and its replay.
-        on_topic_lost: Called when the topic was deleted, which invalidates everything loaded.
-        is_loaded_in_steps: Whether requests run the steps of `awaited` first, instead of replaying in a single step.
+    """The base of the coordinators' stores, which loads the partitions of a coordinator's topic.
 
     Attributes:
+        log: The coordinator's topic.
         is_closed: Whether loading has stopped for good.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        log: CoordinatorLog,
-        make_replay: Callable[[str], R],
-        on_loaded: Callable[[int, R], None],
-        on_topic_lost: Callable[[], None],
-        *,
-        is_loaded_in_steps: bool = False,
-    ) -> None:
+    _is_loaded_in_steps: ClassVar[bool] = False
+    """Whether requests run the steps of `awaited` first, instead of replaying in a single step."""
+    _known_keys: Container[str] = ()
+    """Keys whose partitions are known to be loaded."""
+
+    def __init__(self, core: Core, log: CoordinatorLog) -> None:
         self._core = core
-        self._log = log
-        self._make_replay = make_replay
-        self._on_loaded = on_loaded
-        self._on_topic_lost = on_topic_lost
-        self._is_awaited = is_loaded_in_steps
+        self.log = log
         self._topic: Topic | None = log.topic
         self._loaded: set[int] = set()
         self._loading: dict[int, _LoadingPartition[R]] = {}
@@ -106,14 +97,30 @@ class PartitionLoader(Generic[R]):
         self._unread: list[int] = []
         self.is_closed = False
 
+    def _make_replay(self, name: str) -> R:
+        """Return the replay of the partition with the given name."""
+        raise NotImplementedError
+
+    def _use_replay(self, partition: int, replay: R) -> None:
+        """Use the finished replay of a partition."""
+        raise NotImplementedError
+
+    def _on_topic_lost(self) -> None:
+        """Remove all state, because the topic was deleted."""
+        raise NotImplementedError
+
+    def _drop_partition(self, partition: int) -> None:
+        """Remove the state of a partition, because another node coordinates it now."""
+        raise NotImplementedError
+
     def update_topic(self) -> None:
         """Update the state after the topic was created or deleted."""
-        topic = self._log.topic
+        topic = self.log.topic
         if topic is self._topic:
             return
         previous, self._topic = self._topic, topic
         if previous is None:  # The topic has just been created, and is empty.
-            self._loaded.update(range(self._log.partition_count))
+            self._loaded.update(range(self.log.partition_count))
             return
         self._loaded.clear()
         self._loading.clear()
@@ -124,44 +131,40 @@ class PartitionLoader(Generic[R]):
     @property
     def is_loading(self) -> bool:
         """Whether any partition is being replayed or queued for it."""
+        self.update_topic()
         return bool(self._loading or self._unread)
 
     def is_loaded(self, partition: int) -> bool:
-        """Return whether a partition is loaded."""
-        return partition in self._loaded
+        """Return whether a partition of the current topic is loaded."""
+        self.update_topic()
+        return self._topic is not None and partition in self._loaded
 
     def replay_of(self, partition: int) -> R | None:
         """Return the ongoing replay of a partition, or None."""
         loading = self._loading.get(partition)
         return None if loading is None else loading.replay
 
-    def readiness(self, key: str, node: Node | None, known: Container[str] = ()) -> ErrorCode:
+    def readiness(self, key: str, node: Node | None = None) -> ErrorCode:
         """Return NONE if requests for a key can be served, and start to load its partition if necessary.
 
         Args:
             key: A group id, a transactional id or a share-partition's coordinator key.
             node: The node that got the request. Without a node, any coordinator will do.
-            known: Keys whose partitions are known to be loaded.
 
         Returns:
             NONE, COORDINATOR_LOAD_IN_PROGRESS during a long replay, COORDINATOR_NOT_AVAILABLE if the partition is
             unreadable, or NOT_COORDINATOR if `node` does not coordinate the key, or no node does.
         """
-        misplaced = self._log.coordinator_error(key, node)
+        misplaced = self.log.coordinator_error(key, node)
         if misplaced:
             return misplaced
         self.update_topic()
-        return ErrorCode.NONE if key in known else self._load(self._log.partition_of(key))
-
-    def has_loaded(self, partition: int) -> bool:
-        """Return whether a partition of the current topic is loaded."""
-        self.update_topic()
-        return self._topic is not None and partition in self._loaded
+        return ErrorCode.NONE if key in self._known_keys else self._load(self.log.partition_of(key))
 
     def _load(self, partition: int) -> ErrorCode:
         if self._topic is None or partition in self._loaded:
             return ErrorCode.NONE
-        limit = _MAX_SINGLE_STEP_BYTES if self._is_awaited else _MAX_AWAITED_BYTES
+        limit = _MAX_SINGLE_STEP_BYTES if self._is_loaded_in_steps else _MAX_AWAITED_BYTES
         loading = self._get_or_begin(partition, limit)
         if loading is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -179,10 +182,10 @@ class PartitionLoader(Generic[R]):
         All waiting requests share the steps of one replay. Yields nothing if the partition is too large to wait for, or
         if there is nothing to load. `readiness` returns which case it is.
         """
-        if self._log.coordinator_error(key, node):
+        if self.log.coordinator_error(key, node):
             return
         self.update_topic()
-        partition = self._log.partition_of(key)
+        partition = self.log.partition_of(key)
         if self._topic is None or partition in self._loaded:
             return
         loading = self._get_or_begin(partition, _MAX_AWAITED_BYTES)
@@ -209,16 +212,20 @@ class PartitionLoader(Generic[R]):
             self._unread = self._unloaded_partitions()
             self._load_queued(self._unread)
 
-    def reload(self, partition: int) -> None:
-        """Forget that a partition was loaded, because another node coordinates it now, and load it again.
+    def leader_moved(self, partition: int) -> None:
+        """Drop the state of a partition, because another node coordinates it now, and load it again.
+
+        The log is replayed although both nodes are in this process. Waiting requests get an error, as in Kafka.
 
         Loading begins in the next turn of the event loop, together with all other partitions moved by then. When a node
         goes down, many partitions move, and each would otherwise begin with its own time slice.
         """
+        # Before the reload, so that no request sees the old coordinator's state while the log is being read.
+        self._drop_partition(partition)
         self._loaded.discard(partition)
         self._loading.pop(partition, None)
         self._failed.pop(partition, None)
-        if self._log.is_offline(partition):
+        if self.log.is_offline(partition):
             return
         if self._unread:
             self._unread.append(partition)
@@ -240,7 +247,7 @@ class PartitionLoader(Generic[R]):
 
     def _unloaded_partitions(self) -> list[int]:
         count = 0 if self._topic is None else len(self._topic.partitions)
-        return [index for index in range(count) if index not in self._loaded and not self._log.is_offline(index)]
+        return [index for index in range(count) if index not in self._loaded and not self.log.is_offline(index)]
 
     def _load_queued(self, unread: list[int]) -> None:
         self._core.chores.run(self._load_in_turn(unread), unread.clear)
@@ -261,9 +268,9 @@ class PartitionLoader(Generic[R]):
         return self._failed.get(partition, now_ms) > now_ms
 
     def _begin(self, partition: int) -> _LoadingPartition[R]:
-        loading = self._loading[partition] = _LoadingPartition(self._make_replay(f"{self._log.name}-{partition}"))
+        loading = self._loading[partition] = _LoadingPartition(self._make_replay(f"{self.log.name}-{partition}"))
         try:
-            loading.size = self._log.size(partition)
+            loading.size = self.log.size(partition)
         except MAPPED as error:
             loading.error = error
         else:
@@ -272,7 +279,7 @@ class PartitionLoader(Generic[R]):
 
     def _replay(self, partition: int, loading: _LoadingPartition[R]) -> Iterator[None]:
         try:
-            for batches in self._log.replay(partition):
+            for batches in self.log.replay(partition):
                 if self.is_closed or self._loading.get(partition) is not loading:
                     return
                 loading.replay.read(batches)
@@ -287,9 +294,9 @@ class PartitionLoader(Generic[R]):
         del self._loading[partition]
         if loading.error is not None:
             if partition not in self._failed:
-                _logger.error("%s-%d cannot be read: %s", self._log.name, partition, loading.error)
+                _logger.error("%s-%d cannot be read: %s", self.log.name, partition, loading.error)
             self._failed[partition] = self._core.clock.monotonic_ms() + _RETRY_MS
             return
         self._failed.pop(partition, None)
         self._loaded.add(partition)
-        self._on_loaded(partition, loading.replay)
+        self._use_replay(partition, loading.replay)

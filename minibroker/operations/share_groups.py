@@ -101,7 +101,7 @@ async def states_loaded(services: Services, group_id: str) -> None:
 
     def look() -> bool | None:
         keys = _keys(services, services.groups.store.find(group_id)).values()
-        return None if any(store.readiness(key) is loading for key in keys) else True
+        return None if any(store.state_readiness(key) is loading for key in keys) else True
 
     await until(look, lambda: f"the states of share group {group_id!r} are still being loaded", DEFAULT_TIMEOUT)
 

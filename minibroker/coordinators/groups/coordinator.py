@@ -62,7 +62,7 @@ class GroupCoordinator:
         self._core = core
         self._share_states = share_states
         self._forgotten = forgotten
-        self.store = GroupStore(core, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
+        self.store = GroupStore(core, self._on_loaded, self._on_forgotten)
         self.rebalances = Rebalances(core, self.store)
         rules = Rules.of(is_before)
         self.consumers = ConsumerGroups(core, self.store, self.rebalances, authorizer, forgotten, rules)
@@ -106,9 +106,6 @@ class GroupCoordinator:
             self.shares.close()
         if "streams" in self.__dict__:
             self.streams.close()
-
-    def _make_group(self, group_id: str) -> Group:
-        return Group(group_id, self._core.clock)
 
     def _groups_like(self, group: AnyModernGroup) -> ModernGroups[Any]:
         """Return the coordinator of a group."""

@@ -4,8 +4,7 @@ Later records overwrite most earlier ones, so keys and values stay bytes until a
 are decoded.
 """
 
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +18,7 @@ from minibroker.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.partition_loader import PartitionReplay
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -56,8 +56,6 @@ _GROUP_CREATING_KEYS: Final = (
 """The keys that create a group. Records of a group without any of them are ignored."""
 _SHARE_KEYS: Final = {key for key, _ in SHARE_GROUP_RECORDS}
 _STREAMS_KEYS: Final = {key for key, _ in STREAMS_GROUP_RECORDS}
-_MAX_WARNINGS: Final = 1000
-_logger = logging.getLogger(__name__)
 
 
 class _LatestRecord(NamedTuple):
@@ -67,29 +65,20 @@ class _LatestRecord(NamedTuple):
     value: bytes | None
 
 
-class Replay:
+class Replay(PartitionReplay):
     """The state restored from the records of a partition.
 
     Unreadable records and records of unknown types are logged and skipped.
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        super().__init__(name)
         self._latest: dict[bytes, _LatestRecord] = {}
         self._pending: dict[int, dict[bytes, _LatestRecord]] = {}
-        self._warnings: set[str] = set()
         #: All groups, with the record and the offsets of each. Groups without members may have no record.
         self.groups: dict[str, tuple[GroupMetadataValue | None, GroupOffsets]] = {}
         #: The records of modern groups, in any order.
         self.modern_groups: dict[str, list[Change]] = {}
-
-    def read(self, batches: Iterable[Batch]) -> None:
-        """Load batches in log order."""
-        for batch in batches:
-            try:
-                self._read(batch)
-            except DecodeError as error:
-                self._warn(f"a batch cannot be read: {error}")
 
     def _read(self, batch: Batch) -> None:
         target = self._latest
@@ -177,30 +166,19 @@ class Replay:
         if earlier is None or earlier.log_offset < offset.log_offset:
             offsets.commit(entry)
 
-    def _warn(self, warning: str) -> None:
-        """Log a warning once, so that a damaged file does not fill the disk."""
-        if warning not in self._warnings:
-            if len(self._warnings) < _MAX_WARNINGS:
-                _logger.warning("%s: %s; passed over", self._name, warning)
-            self._warnings.add(warning)
-
 
 class GroupReplay(Replay):
     """The replay of a loading partition: its groups, and the transactions that have ended during the replay."""
 
-    def __init__(self, make_group: Callable[[str], Group], clock: Clock, name: str) -> None:
+    def __init__(self, clock: Clock, name: str) -> None:
         super().__init__(name)
-        self._make_group = make_group
         self._clock = clock
         self.created: list[AnyGroup] = []
         self.ended: list[tuple[int, bool]] = []  # (producer id, whether committed)
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records, and create the groups in `created`."""
-        return ForEach((super().finish(),), lambda work: work, self._make_all)
-
-    def _make_all(self, _: object) -> ForEach[None]:
-        return ForEach(self.groups.items(), self._make)
+        return ForEach((super().finish(),), lambda work: work, lambda _: ForEach(self.groups.items(), self._make))
 
     def _make(self, group: tuple[str, tuple[GroupMetadataValue | None, GroupOffsets]]) -> None:
         group_id, (value, offsets) = group
@@ -208,7 +186,7 @@ class GroupReplay(Replay):
         if changes is not None:
             self.created.append(self._restored(group_id, changes, offsets))
             return
-        new_group = self._make_group(group_id)
+        new_group = Group(group_id, self._clock)
         new_group.offsets = offsets
         if value is not None:
             new_group.restore(value)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.logs.error_mapping import MAPPED
-from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import ForEach, Steps, drain, steps_of
 from minibroker.config.releases import is_before
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
@@ -42,41 +41,23 @@ _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """The sequence number that Kafka gives to all batches of offsets. Nothing reads it."""
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-_APPEND_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-}
-"""Kafka's error for clients after a failed append (`GroupMetadataManager.appendForGroup`)."""
 _logger = logging.getLogger(__name__)
 
 
-def _nothing(_: AnyGroup) -> None:
-    pass
-
-
-class GroupStore:
+class GroupStore(PartitionLoader[GroupReplay]):
     """All groups and their offsets.
 
     Args:
-        make_group: Creates an empty classic group with the given id.
         on_loaded: Called with each group restored by a replay.
         on_forgotten: Called with each group that was removed or moved away, so that waiting clients get an error.
     """
 
+    _is_loaded_in_steps = True
+
     def __init__(
-        self,
-        core: Core,
-        make_group: Callable[[str], Group],
-        on_loaded: Callable[[AnyGroup], None] = _nothing,
-        on_forgotten: Callable[[AnyGroup], None] = _nothing,
+        self, core: Core, on_loaded: Callable[[AnyGroup], None], on_forgotten: Callable[[AnyGroup], None]
     ) -> None:
-        self._core = core
-        self._make_group = make_group
-        self._on_loaded = on_loaded
-        self._on_forgotten = on_forgotten
-        self.log = CoordinatorLog(
+        log = CoordinatorLog(
             core,
             CONSUMER_OFFSETS,
             partitions=core.config.integer("offsets.topic.num.partitions"),
@@ -88,16 +69,12 @@ class GroupStore:
             },
             codec=CompressionCodec(core.config.integer("offsets.topic.compression.codec")),
         )
-        self._loader = PartitionLoader(
-            core,
-            self.log,
-            partial(GroupReplay, make_group, core.clock),
-            self._on_replayed,
-            self._on_topic_lost,
-            is_loaded_in_steps=True,
-        )
-        self._registry = GroupRegistry(self.log)
+        super().__init__(core, log)
+        self._on_loaded = on_loaded
+        self._on_forgotten = on_forgotten
+        self._registry = GroupRegistry(log)
         self._groups: Final = self._registry.by_id
+        self._known_keys = self._groups
         self._deleted_topics: dict[int, set[str]] = {}  # Topics deleted before their partition was loaded.
         self._retention_ms = core.config.integer("offsets.retention.minutes") * _MINUTE_MS
         interval_ms = core.config.integer("offsets.retention.check.interval.ms")
@@ -117,7 +94,7 @@ class GroupStore:
         """Return the group, created as an empty classic group if it is unknown. Callers check `readiness` first."""
         group = self._groups.get(group_id)
         if group is None:
-            group = self._make_group(group_id)
+            group = Group(group_id, self._core.clock)
             self._registry.add(group)
         return group
 
@@ -139,7 +116,7 @@ class GroupStore:
             return group
         if isinstance(group, ShareGroup):
             raise TypeError(f"group {group_id} is a share group")
-        classic = self._make_group(group_id)
+        classic = Group(group_id, self._core.clock)
         classic.offsets = group.offsets
         code = self.replace(classic, self.tombstones(group))
         if code:
@@ -155,54 +132,29 @@ class GroupStore:
         """Return a copy of the groups in all loaded partitions."""
         return tuple(self._groups.values())
 
-    def classic_groups(self) -> Iterable[Group]:
-        """Return the classic groups in all loaded partitions."""
-        return [group for group in self._groups.values() if isinstance(group, Group)]
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether partitions are still loading, so that `groups` is incomplete."""
-        return self._loader.is_loading
-
     # Loading
 
-    def readiness(self, group_id: str, node: Node | None = None) -> ErrorCode:
-        """Return NONE if requests for a group can be served, or an error of `PartitionLoader.readiness`."""
-        return self._loader.readiness(group_id, node, self._groups)  # Groups exist only in loaded partitions.
+    def _make_replay(self, name: str) -> GroupReplay:
+        return GroupReplay(self._core.clock, name)
 
-    def awaited(self, group_id: str, node: Node | None) -> Iterator[None]:
-        """Load a group in steps, for a request that can wait. See `PartitionLoader.awaited`."""
-        return self._loader.awaited(group_id, node)
-
-    def load_all(self) -> None:
-        """Load all partitions in the background, one after another."""
-        self._loader.load_all()
-
-    def leader_moved(self, partition: int) -> None:
-        """Reload a partition, because another node coordinates its groups now.
-
-        The log is replayed although both nodes are in this process. Waiting requests of members get an error, as in
-        Kafka.
-        """
-        # Before the reload, so that no request sees the old coordinator's groups while the log is being read.
+    def _drop_partition(self, partition: int) -> None:
         for group in self._registry.take(partition):
             self._on_forgotten(group)
-        self._loader.reload(partition)
 
     def _on_topic_lost(self) -> None:
         self._deleted_topics.clear()
         for group in self._registry.take_all():
             self._on_forgotten(group)
 
-    def _on_replayed(self, partition: int, loading: GroupReplay) -> None:
-        groups = [group for group in loading.created if group.group_id not in self._groups]
+    def _use_replay(self, partition: int, replay: GroupReplay) -> None:
+        groups = [group for group in replay.created if group.group_id not in self._groups]
         self._registry.add_all(groups)
         for group in groups:
             for producer_id in group.offsets.pending:
                 self._registry.open(producer_id, group.group_id)
         self._core.chores.run(steps_of(ForEach(groups, self._resume)), lambda: None)
         # The replay has not read the markers that were written meanwhile.
-        for producer_id, committed in loading.ended:
+        for producer_id, committed in replay.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         deleted_topics = self._deleted_topics.pop(partition, None)
         # The log still has offsets of deleted topics, because tombstones are written only to loaded partitions.
@@ -211,7 +163,7 @@ class GroupStore:
 
     def _resume(self, group: AnyGroup) -> None:
         """Report that a group was loaded, unless it has been removed meanwhile."""
-        if not self._loader.is_closed and self._groups.get(group.group_id) is group:
+        if not self.is_closed and self._groups.get(group.group_id) is group:
             self._on_loaded(group)
 
     # Writing
@@ -255,7 +207,7 @@ class GroupStore:
         try:
             if records:
                 self.log.append(self.log.partition_of(group_id), records)
-                self._loader.update_topic()
+                self.update_topic()
         except CoordinatorLogError as error:
             return _write_error(group_id, error)
         return ErrorCode.NONE
@@ -300,8 +252,8 @@ class GroupStore:
             )
             first = self.log.append_batch(self.log.partition_of(group_id), batch)
         except CoordinatorLogError as error:
-            return commit_error(error.code)
-        self._loader.update_topic()
+            return _commit_error(error)
+        self.update_topic()
         written = ((key, offset.at(first)) for key, offset in all_offsets)
         if producer_id == NO_PRODUCER_ID:
             group.offsets.commit(written)
@@ -351,7 +303,7 @@ class GroupStore:
 
     def complete_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
         """End the producer's transaction after its marker was written to a partition of `__consumer_offsets`."""
-        loading = self._loader.replay_of(partition)
+        loading = self.replay_of(partition)
         if loading is not None:
             loading.ended.append((producer_id, commit))
             return
@@ -362,12 +314,12 @@ class GroupStore:
 
     def topics_deleted(self, names: Iterable[str]) -> ForEach[None]:
         """Remove the offsets of deleted topics, or all groups if `__consumer_offsets` was deleted."""
-        self._loader.update_topic()
+        self.update_topic()
         if self.log.topic is None:
             return ForEach((), self._resume)
         deleted = set(names)
         for partition in range(self.log.partition_count):
-            if not self._loader.is_loaded(partition):
+            if not self.is_loaded(partition):
                 self._deleted_topics.setdefault(partition, set()).update(deleted)
         return self._forget_topics(deleted, self.groups())
 
@@ -429,10 +381,10 @@ class GroupStore:
             try:
                 for batch in self.log.tombstone_batches(keys):
                     self.log.append(self.partition_of(group_id), [NewRecord(key, None, now_ms) for key in batch])
-                    self._loader.update_topic()
+                    self.update_topic()
             except CoordinatorLogError as error:
                 _logger.error("The deletions of group %s cannot be written down: %s", group_id, error)  # noqa: TRY400 - the message is enough
-                return commit_error(error.code)
+                return _commit_error(error)
             group.offsets.remove(removed)
             if is_last:
                 if goes:
@@ -445,22 +397,13 @@ class GroupStore:
         self._registry.discard(group)
         self._on_forgotten(group)
 
-    def close(self) -> None:
-        """Stop loading."""
-        self._loader.close()
-
 
 def _write_error(group_id: str, error: CoordinatorLogError) -> ErrorCode:
     if error.code in _TOO_LARGE:
         _logger.error("Group %s cannot be stored: %s", group_id, error)
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return _coordinator_code(error.code)
+    return error.client_code
 
 
-def commit_error(code: ErrorCode) -> ErrorCode:
+def _commit_error(error: CoordinatorLogError) -> ErrorCode:
     """Return the error for a client whose offsets could not be written (`maybeConvertOffsetCommitError`)."""
-    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else _coordinator_code(code)
-
-
-def _coordinator_code(code: ErrorCode) -> ErrorCode:
-    return _APPEND_ERRORS.get(code, code)
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error.code in _TOO_LARGE else error.client_code

@@ -207,7 +207,7 @@ class ShareCoordinator:
                 self.store.log.ensure()
             except TopicError:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return self.store.readiness(key, node)
+        return self.store.state_readiness(key, node)
 
     def _existence(self, key: SharePartitionKey) -> ErrorCode:
         if key.partition < 0:

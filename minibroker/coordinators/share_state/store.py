@@ -6,7 +6,7 @@ records below the oldest live snapshot are deleted periodically, as in Kafka.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import ForEach, steps_of
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.partition_loader import PartitionLoader, SkippedRecords
+from minibroker.coordinators.partition_loader import PartitionLoader, PartitionReplay
 from minibroker.coordinators.share_state.state import (
     MAX_BATCHES,
     Change,
@@ -75,14 +75,13 @@ class _Location(NamedTuple):
     update_key: bytes
 
 
-class ShareStateStore:
-    """The states of all share-partitions. Callers check `readiness` first."""
+class ShareStateStore(PartitionLoader["_Replay"]):
+    """The states of all share-partitions. Callers check `state_readiness` first."""
 
     def __init__(self, core: Core) -> None:
-        self._core = core
         config = core.config
         self._updates_per_snapshot = config.integer("share.coordinator.snapshot.update.records.per.snapshot")
-        self.log = CoordinatorLog(
+        log = CoordinatorLog(
             core,
             SHARE_GROUP_STATE,
             partitions=config.integer("share.coordinator.state.topic.num.partitions"),
@@ -96,17 +95,17 @@ class ShareStateStore:
             },
             codec=CompressionCodec(config.integer("share.coordinator.state.topic.compression.codec")),
         )
-        self._loader = PartitionLoader(core, self.log, _Replay, self._on_replayed, self._on_topic_lost)
+        super().__init__(core, log)
         self._states: dict[int, dict[SharePartitionKey, StoredState]] = {}
         self._ends: dict[int, int] = {}  # The offset of the latest record by partition.
         self._locations: dict[SharePartitionKey, _Location] = {}  # Only states that have changed since the start.
 
-    def readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
-        """Return NONE if requests for a share-partition can be served, or an error of `PartitionLoader.readiness`."""
+    def state_readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
+        """Return NONE if requests for a share-partition can be served, or an error of `readiness`."""
         location = self._locations.get(key)
-        if location is not None and self._core.cluster.is_single and self._loader.has_loaded(location.partition):
+        if location is not None and self._core.cluster.is_single and self.is_loaded(location.partition):
             return ErrorCode.NONE
-        return self._loader.readiness(key.text, node)
+        return self.readiness(key.text, node)
 
     def get(self, key: SharePartitionKey) -> StoredState | None:
         """Return the state of a share-partition, or None."""
@@ -190,7 +189,7 @@ class ShareStateStore:
 
     def _append(self, partition: int, records: Sequence[NewRecord]) -> int:
         offset = self.log.append(partition, records)
-        self._loader.update_topic()
+        self.update_topic()
         return offset
 
     def _now(self) -> int:
@@ -268,57 +267,46 @@ class ShareStateStore:
 
     # Loading
 
-    def load_all(self) -> None:
-        """Load all partitions, one after another."""
-        self._loader.load_all()
+    def _make_replay(self, name: str) -> "_Replay":
+        return _Replay(name)
 
-    def leader_moved(self, partition: int) -> None:
-        """Reload a partition, because another node coordinates it now."""
+    def _drop_partition(self, partition: int) -> None:
         for key in self._states.pop(partition, {}):
             self._locations.pop(key, None)
-        self._loader.reload(partition)
-
-    def close(self) -> None:
-        """Stop loading."""
-        self._loader.close()
 
     def _on_topic_lost(self) -> None:
         self._states.clear()
         self._ends.clear()
         self._locations.clear()
 
-    def _on_replayed(self, partition: int, loading: "_Replay") -> None:
-        self._states[partition] = loading.states
-        self._ends[partition] = loading.end
+    def _use_replay(self, partition: int, replay: "_Replay") -> None:
+        self._states[partition] = replay.states
+        self._ends[partition] = replay.end
 
 
-class _Replay:
-    """The replay of a partition. Unreadable records are logged and skipped."""
+class _Replay(PartitionReplay):
+    """The replay of a partition."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self._raw: dict[bytes, tuple[int, list[bytes]]] = {}  # (snapshot offset, [snapshot, *updates])
-        self._warnings = SkippedRecords(name)
         self.states: dict[SharePartitionKey, StoredState] = {}
         self.end = -1
 
-    def read(self, batches: Iterable[Batch]) -> None:
-        """Load batches in log order. A snapshot replaces all earlier records of its share-partition."""
-        for batch in batches:
-            try:
-                for record in batch:
-                    self.end = record.offset
-                    key = record.key or b""
-                    kind, partition = key[:2], key[2:]
-                    if kind == _SNAPSHOT and record.value is None:
-                        self._raw.pop(partition, None)
-                    elif kind == _SNAPSHOT and record.value is not None:
-                        self._raw[partition] = record.offset, [record.value]
-                    elif kind == _UPDATE and record.value is not None and partition in self._raw:
-                        self._raw[partition][1].append(record.value)
-                    else:
-                        self._warnings.add(f"the record at offset {record.offset} has no use")
-            except DecodeError as error:
-                self._warnings.add(f"a batch cannot be read: {error}")
+    def _read(self, batch: Batch) -> None:
+        for record in batch:
+            self.end = record.offset
+            key = record.key or b""
+            kind, partition = key[:2], key[2:]
+            if kind == _SNAPSHOT and record.value is None:
+                self._raw.pop(partition, None)
+            elif kind == _SNAPSHOT and record.value is not None:
+                # A snapshot replaces all earlier records of its share-partition.
+                self._raw[partition] = record.offset, [record.value]
+            elif kind == _UPDATE and record.value is not None and partition in self._raw:
+                self._raw[partition][1].append(record.value)
+            else:
+                self._warn(f"the record at offset {record.offset} has no use")
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records into `states`, one update at a time."""
@@ -331,14 +319,14 @@ class _Replay:
             key = SharePartitionKey(raw_key.group_id, bytes(raw_key.topic_id), raw_key.partition)
             stored = StoredState(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
         except DecodeError as error:
-            self._warnings.add(f"a record cannot be read: {error}")
+            self._warn(f"a record cannot be read: {error}")
             return None
 
         def apply(update: bytes) -> bool:
             try:
                 stored.put(changed(stored.state, change_in(decode_versioned(ShareUpdateValue, update))))
             except DecodeError as error:
-                self._warnings.add(f"a record cannot be read: {error}")
+                self._warn(f"a record cannot be read: {error}")
                 return False
             return True
 

@@ -10,10 +10,9 @@ from itertools import takewhile
 
 from minibroker.cluster.core import Core
 from minibroker.cluster.features import TRANSACTION_VERSION
-from minibroker.cluster.node import Node
 from minibroker.cluster.routing.slices import ForEach
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.partition_loader import PartitionLoader, SkippedRecords
+from minibroker.coordinators.partition_loader import PartitionLoader, PartitionReplay
 from minibroker.coordinators.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
@@ -25,7 +24,7 @@ from minibroker_protocol.records.record import NewRecord
 _logger = logging.getLogger(__name__)
 
 
-class TransactionStore:
+class TransactionStore(PartitionLoader["_Replay"]):
     """The transactional ids of all loaded partitions.
 
     Args:
@@ -33,9 +32,7 @@ class TransactionStore:
     """
 
     def __init__(self, core: Core, on_loaded: Callable[[int], None]) -> None:
-        self._core = core
-        self._on_loaded = on_loaded
-        self.log = CoordinatorLog(
+        log = CoordinatorLog(
             core,
             TRANSACTION_STATE,
             partitions=core.config.integer("transaction.state.log.num.partitions"),
@@ -48,7 +45,8 @@ class TransactionStore:
                 "unclean.leader.election.enable": "false",
             },
         )
-        self._loader = PartitionLoader(core, self.log, _Replay, self._on_replayed, self._on_topic_lost)
+        super().__init__(core, log)
+        self._on_loaded = on_loaded
         self._transactions: dict[int, dict[str, Transaction]] = {}
 
     # Transactional ids
@@ -63,14 +61,8 @@ class TransactionStore:
 
     def all(self) -> list[Transaction]:
         """Return the transactional ids in all loaded partitions."""
-        self._loader.update_topic()
+        self.update_topic()
         return [transaction for transactions in self._transactions.values() for transaction in transactions.values()]
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether partitions are still loading, so that `all` is incomplete."""
-        self._loader.update_topic()
-        return self._loader.is_loading
 
     def save(self, transaction: Transaction) -> ErrorCode:
         """Write a state to the log, after which it takes effect. Callers check `readiness` first."""
@@ -87,7 +79,7 @@ class TransactionStore:
         except CoordinatorLogError as error:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - a disk error needs no traceback
             return error.client_code
-        self._loader.update_topic()
+        self.update_topic()
         # Only after the append: a state that the disk refused must not take effect.
         self._transactions.setdefault(partition, {})[transaction.transactional_id] = transaction
         return ErrorCode.NONE
@@ -115,7 +107,7 @@ class TransactionStore:
 
         def remove(part: tuple[int, dict[bytes, Transaction], list[bytes]]) -> None:
             partition, by_key, batch = part
-            self._loader.update_topic()
+            self.update_topic()
             # A producer may have returned between two batches, so its transactional id must be kept.
             keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
             now_ms = self._core.clock.now_ms()
@@ -133,62 +125,41 @@ class TransactionStore:
 
     # Loading
 
-    def readiness(self, transactional_id: str, node: Node | None = None) -> ErrorCode:
-        """Return NONE if requests for a transactional id can be served, or an error of `PartitionLoader.readiness`."""
-        return self._loader.readiness(transactional_id, node)
+    def _make_replay(self, name: str) -> "_Replay":
+        return _Replay(name)
 
-    def load_all(self) -> None:
-        """Load all partitions, one after another. `is_loading` is true until this is done."""
-        self._loader.load_all()
-
-    def leader_moved(self, partition: int) -> None:
-        """Reload a partition, because another node coordinates its transactional ids now."""
+    def _drop_partition(self, partition: int) -> None:
         # States that are only in memory are lost with the old coordinator. The new one must know only the log.
         self._transactions.pop(partition, None)
-        self._loader.reload(partition)
-
-    def retry_failed(self) -> None:
-        """Try again to load unreadable partitions, if any."""
-        self._loader.retry_failed()
-
-    def close(self) -> None:
-        """Stop loading."""
-        self._loader.close()
 
     def _on_topic_lost(self) -> None:
         self._transactions.clear()
 
-    def _on_replayed(self, index: int, loading: "_Replay") -> None:
-        self._transactions[index] = loading.transactions
-        self._on_loaded(index)
+    def _use_replay(self, partition: int, replay: "_Replay") -> None:
+        self._transactions[partition] = replay.transactions
+        self._on_loaded(partition)
 
 
-class _Replay:
+class _Replay(PartitionReplay):
     """The replay of a partition.
 
-    Later records overwrite most earlier ones, so keys and values stay bytes until all are read. Unreadable records are
-    logged and skipped.
+    Later records overwrite most earlier ones, so keys and values stay bytes until all are read.
     """
 
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self._latest: dict[bytes, bytes] = {}
-        self._warnings = SkippedRecords(name)
         self.transactions: dict[str, Transaction] = {}
 
-    def read(self, batches: Iterable[Batch]) -> None:
-        """Load batches in log order."""
-        for batch in batches:
-            try:
-                for record in batch:
-                    if record.key is None:
-                        self._warnings.add(f"the record at offset {record.offset} has no key")
-                    elif record.value is None:
-                        # Compaction may have removed the records that this tombstone deletes.
-                        self._latest.pop(record.key, None)
-                    else:
-                        self._latest[record.key] = record.value
-            except DecodeError as error:
-                self._warnings.add(f"a batch cannot be read: {error}")
+    def _read(self, batch: Batch) -> None:
+        for record in batch:
+            if record.key is None:
+                self._warn(f"the record at offset {record.offset} has no key")
+            elif record.value is None:
+                # Compaction may have removed the records that this tombstone deletes.
+                self._latest.pop(record.key, None)
+            else:
+                self._latest[record.key] = record.value
 
     def finish(self) -> ForEach[None]:
         """Decode the loaded records into `transactions`, one record at a time."""
@@ -199,4 +170,4 @@ class _Replay:
             key = decode_versioned(TransactionLogKey, record[0]).transactional_id
             self.transactions[key] = transaction_of(key, decode_versioned(TransactionLogValue, record[1]))
         except (DecodeError, ValueError) as error:
-            self._warnings.add(f"a record cannot be read: {error}")
+            self._warn(f"a record cannot be read: {error}")

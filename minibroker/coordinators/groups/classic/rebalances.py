@@ -154,12 +154,11 @@ class Rebalances:
             timer.cancel()
         self._join_waits.clear()
         self._sync_waits.clear()
-        for group in self._store.classic_groups():
-            for deadline in group.pending.values():
-                deadline.cancel()
-            for member in group.members.values():
-                if member.session is not None:
-                    member.session.cancel()
+        for group in self._store.groups():
+            if isinstance(group, Group):
+                for deadline in (*group.pending.values(), *(member.session for member in group.members.values())):
+                    if deadline is not None:
+                        deadline.cancel()
 
     # Waiting for JoinGroup
 
