@@ -13,17 +13,17 @@ def parse_address(text: str, source: str) -> tuple[str, int]:
     Raises:
         ValueError: The address is invalid. The message names `source`.
     """
-    scheme, is_url, rest = text.partition("://")
+    scheme, is_url, after_scheme = text.partition("://")
     if is_url and scheme:
-        raise ValueError(f"{source}: {text!r} is not HOST:PORT; leave out {scheme + is_url!r}{_and_path(rest)}")
+        raise ValueError(f"{source}: {text!r} is not HOST:PORT; leave out {scheme + is_url!r}{_and_path(after_scheme)}")
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > LAST_PORT:
         raise ValueError(f"{source}: {text!r} is not HOST:PORT, with a port of 0 to {LAST_PORT}")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - ":9092" means all interfaces
 
 
-def _and_path(rest: str) -> str:
-    _, slash, path = rest.partition("/")
+def _and_path(after_scheme: str) -> str:
+    _, slash, path = after_scheme.partition("/")
     return f" and {slash + path!r}" if slash else ""
 
 

@@ -14,7 +14,7 @@ with lazy:
     from minibroker.config import names
 
 # Broker keys for the same setting in different units, in order of precedence (`brokerConfigSynonyms`).
-_SAME_THING = {
+_SYNONYMS = {
     name: tuple(same for same, _ in key.synonyms)
     for key in TOPIC_KEYS.values()
     if len(key.synonyms) > 1
@@ -22,7 +22,7 @@ _SAME_THING = {
 }
 
 _MIB: Final = 1024 * 1024
-_NUMBERS: Final = ("node.id", "broker.id")
+_BROKER_ID_KEYS: Final = ("node.id", "broker.id")
 _WAIT: Final = "replica.fetch.wait.max.ms"
 _LAG: Final = "replica.lag.time.max.ms"
 _SOCKET_TIMEOUT: Final = "replica.socket.timeout.ms"
@@ -54,8 +54,8 @@ Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
 """A key to report, the condition on the values, and the error message."""
 
 
-def _names_something(listed: str) -> bool:
-    return any(map(str.strip, listed.split(",")))
+def _has_items(items: str) -> bool:
+    return any(map(str.strip, items.split(",")))
 
 
 def at_least(upper: str, lower: str) -> Rule:
@@ -70,16 +70,16 @@ def at_most(lower: str, upper: str) -> Rule:
 
 def bounded(group: str, setting: str) -> tuple[Rule, ...]:
     """Return the rules that a default for groups lies between the minimum and maximum for groups."""
-    least, most, usual = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"
-    return at_least(most, least), at_least(usual, least), at_most(usual, most)
+    minimum, maximum, default = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"
+    return at_least(maximum, minimum), at_least(default, minimum), at_most(default, maximum)
 
 
 # Rules for several keys, beyond the checks of each key in the table. The messages are those of
 # `KafkaConfig.validateValues` and of the configuration classes that it calls.
 _RULES: tuple[Rule, ...] = (
     ("broker.id", lambda v: v["node.id"] == v["broker.id"], "You must set `node.id` to the same value as `broker.id`."),
-    ("log.dirs", lambda v: v["log.dirs"] is None or _names_something(v["log.dirs"]), _NO_DIRECTORY),
-    ("log.dir", lambda v: v["log.dirs"] is not None or _names_something(v["log.dir"]), _NO_DIRECTORY),
+    ("log.dirs", lambda v: v["log.dirs"] is None or _has_items(v["log.dirs"]), _NO_DIRECTORY),
+    ("log.dir", lambda v: v["log.dirs"] is not None or _has_items(v["log.dir"]), _NO_DIRECTORY),
     (
         "log.cleaner.dedupe.buffer.size",
         lambda v: v["log.cleaner.dedupe.buffer.size"] > _MIB * v["log.cleaner.threads"],
@@ -181,8 +181,8 @@ class _Values(dict[str, ConfigValue]):
         return value
 
 
-_NAMES_OF_CLASSES: Final = (".class", ".class.name", ".classes", ".reporters", ".interceptors")
-_ABSENT: Final = {
+_CLASS_KEY_SUFFIXES: Final = (".class", ".class.name", ".classes", ".reporters", ".interceptors")
+_MISSING_FEATURES: Final = {
     "zookeeper.connect": "minibroker needs no ZooKeeper",
     "inter.broker.protocol.version": "brokers of one process speak no protocol; --emulate chooses a release",
     "remote.log.storage.system.enable": "there is no tiered storage, so records stay in the data directory",
@@ -211,10 +211,10 @@ class BrokerConfig(ConfigValues):
         self.topic_keys = keys_of_release(self.release, "topic", TOPIC_KEYS)
         values = _Values(keys)
         for texts in (given, *run_time):
-            values.update((name, keys[name].parse(text)) for name, text in texts.items() if _counts(keys, name))
-        for name, holds, because in _RULES:
+            values.update((name, keys[name].parse(text)) for name, text in texts.items() if _has_effect(keys, name))
+        for name, holds, message in _RULES:
             if not holds(values):
-                raise refused(name, values[name], because)
+                raise refused(name, values[name], message)
         read_overrides(str(values[_OVERRIDES]))
         super().__init__(keys, values)
         self.given = given
@@ -238,8 +238,8 @@ class BrokerConfig(ConfigValues):
         keys = keys_of_release(emulated(properties), "broker", BROKER_KEYS)
         for name, text in properties.items():
             is_of_listener = name.startswith(LISTENER)  # Keys of a listener are not in the table.
-            (unknown if is_of_listener or not _counts(keys, name) else given)[name] = text
-        for name, other in (_NUMBERS, _NUMBERS[::-1]):
+            (unknown if is_of_listener or not _has_effect(keys, name) else given)[name] = text
+        for name, other in (_BROKER_ID_KEYS, _BROKER_ID_KEYS[::-1]):
             if other in given:
                 given.setdefault(name, given[other])
         return cls(given, unknown)
@@ -259,30 +259,34 @@ class BrokerConfig(ConfigValues):
 
     def remarks(self) -> list[str]:
         """Return warnings about static settings that are unknown or have no effect."""
-        found = [
+        warnings = [
             f"{name} is not known and has no effect{_hint(name)}"
             for name in self.unknown
-            if not (_is_prefixed(name) or name.startswith(_CONFLUENT))
+            if not (_has_known_suffix(name) or name.startswith(_CONFLUENT))
         ]
-        strangers = [each for each in self.items("group.consumer.assignors") if each not in ASSIGNORS]
-        if strangers:
-            found.append(f"group.consumer.assignors: {', '.join(strangers)} cannot be run here; uniform and range can")
-        strangers = [each for each in self.items("group.streams.assignors") if each not in STREAMS_ASSIGNORS]
-        if strangers:
-            found.append(f"group.streams.assignors: {', '.join(strangers)} cannot be run here; sticky can")
+        unsupported = [assignor for assignor in self.items("group.consumer.assignors") if assignor not in ASSIGNORS]
+        if unsupported:
+            warnings.append(
+                f"group.consumer.assignors: {', '.join(unsupported)} cannot be run here; uniform and range can"
+            )
+        unsupported = [
+            assignor for assignor in self.items("group.streams.assignors") if assignor not in STREAMS_ASSIGNORS
+        ]
+        if unsupported:
+            warnings.append(f"group.streams.assignors: {', '.join(unsupported)} cannot be run here; sticky can")
         selector = self.optional_text("replica.selector.class")
         if selector not in {None, "", RACK_AWARE_SELECTOR}:
-            found.append(f"replica.selector.class: {selector} is a Java class, which cannot be run here")
+            warnings.append(f"replica.selector.class: {selector} is a Java class, which cannot be run here")
         for name, text in self.given.items():
             key = self.keys[name]
-            is_class = key.type is ConfigType.CLASS or name.endswith(_NAMES_OF_CLASSES)
+            is_class = key.type is ConfigType.CLASS or name.endswith(_CLASS_KEY_SUFFIXES)
             if key.honored or not text or self.value(name) == key.default:
                 continue
             if is_class:
-                found.append(f"{name}: {text} is a Java class, which cannot be run here")
-            elif name in _ABSENT:
-                found.append(f"{name}: {text} has no effect: {_ABSENT[name]}")
-        return found
+                warnings.append(f"{name}: {text} is a Java class, which cannot be run here")
+            elif name in _MISSING_FEATURES:
+                warnings.append(f"{name}: {text} has no effect: {_MISSING_FEATURES[name]}")
+        return warnings
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:
         """Return warnings about replication factors greater than the number of brokers.
@@ -315,8 +319,8 @@ class BrokerConfig(ConfigValues):
         first one of the key itself. If log.retention.hours is set and log.retention.ms is not, the latter has no
         synonyms at all.
         """
-        names = _SAME_THING.get(name, (name,))
-        listed = [
+        names = _SYNONYMS.get(name, (name,))
+        synonyms = [
             ConfigEntry(same, self._shown(same, texts[same]), source)
             for texts, source in (
                 (self.run_time.broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -326,31 +330,31 @@ class BrokerConfig(ConfigValues):
             for same in names
             if same in texts
         ]
-        listed += [
+        synonyms += [
             ConfigEntry(same, key.text(key.default), ConfigSource.DEFAULT_CONFIG)
             for same in names
             if (key := self.keys[same]).default is not None
         ]
-        first = next((place for place, synonym in enumerate(listed) if synonym.name == name), len(listed))
-        return listed[first:]
+        first = next((position for position, synonym in enumerate(synonyms) if synonym.name == name), len(synonyms))
+        return synonyms[first:]
 
     def _shown(self, name: str, text: str) -> str | None:
         return None if self.keys[name].type is ConfigType.PASSWORD else text
 
 
-def _counts(keys: Mapping[str, ConfigKey], name: str) -> bool:
+def _has_effect(keys: Mapping[str, ConfigKey], name: str) -> bool:
     """Return whether a setting has an effect. Both names of a broker's id do in every release."""
-    return name in keys and (keys[name].is_known or name in _NUMBERS)
+    return name in keys and (keys[name].is_known or name in _BROKER_ID_KEYS)
 
 
-def _is_prefixed(name: str) -> bool:
+def _has_known_suffix(name: str) -> bool:
     """Return whether a key has the prefix of a listener, a SASL mechanism or both before a known key."""
-    rest = name
+    suffix = name
     if name.startswith(LISTENER):
-        rest = name.removeprefix(LISTENER).partition(".")[2]
-    behind = rest.partition(".")[2]
-    return (rest != name and rest in BROKER_KEYS) or (
-        behind.startswith(("sasl.", "connections.")) and behind in BROKER_KEYS
+        suffix = name.removeprefix(LISTENER).partition(".")[2]
+    key = suffix.partition(".")[2]
+    return (suffix != name and suffix in BROKER_KEYS) or (
+        key.startswith(("sasl.", "connections.")) and key in BROKER_KEYS
     )
 
 
@@ -384,11 +388,11 @@ def _topic_default(key: ConfigKey, values: Mapping[str, ConfigValue]) -> ConfigV
             continue
         if type(value) is not int:
             return value
-        return _checked(key.name, name, value, value * scale)
+        return _checked_time(key.name, name, value, value * scale)
     return key.default
 
 
-def _checked(topic_name: str, name: str, given: int, value: int) -> int:
+def _checked_time(topic_name: str, name: str, given: int, value: int) -> int:
     """Apply rules that Kafka has for times in milliseconds only. `name` is the key to report."""
     if topic_name == "retention.ms":
         if value == 0:
@@ -415,12 +419,12 @@ def read_overrides(text: str) -> dict[str, int]:
     for entry in entries:
         host, colon, number = entry.rpartition(":")
         if not colon:
-            because = f"begin 0, end -1, length {len(entry)}"
-            raise ConfigError(f"Error parsing configuration property '{_OVERRIDES}': {because}")
+            reason = f"begin 0, end -1, length {len(entry)}"
+            raise ConfigError(f"Error parsing configuration property '{_OVERRIDES}': {reason}")
         limits[host.strip()] = _connections(number.strip())
-    strangers = [host for host in limits if not re.fullmatch(_HOST, host)]
-    if strangers:
-        raise ConfigError(f"{_OVERRIDES} contains invalid addresses : {','.join(strangers)}")
+    invalid = [host for host in limits if not re.fullmatch(_HOST, host)]
+    if invalid:
+        raise ConfigError(f"{_OVERRIDES} contains invalid addresses : {','.join(invalid)}")
     return limits
 
 

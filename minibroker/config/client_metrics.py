@@ -79,8 +79,8 @@ def _parse(name: str, text: str) -> ConfigValue:
         return CLIENT_METRICS_KEYS[name].parse(text)
     except ConfigError:
         if name == _INTERVAL and text.strip().lstrip("+-").isdecimal():
-            because = f"{_INTERVAL}, interval must be between 100 and {_HOUR_MS} (1 hour)"
-            raise SubscriptionError(f"Invalid value {text.strip()} for {because}") from None
+            reason = f"{_INTERVAL}, interval must be between 100 and {_HOUR_MS} (1 hour)"
+            raise SubscriptionError(f"Invalid value {text.strip()} for {reason}") from None
         raise
 
 

@@ -29,7 +29,7 @@ _STREAMS_OFFSETS: Final = "streams.task.offset.interval.ms"
 _STREAMS_WARMUPS: Final = "streams.num.warmup.replicas"
 _RACK_TAGS: Final = "streams.rack.aware.assignment.tags"
 _DEAD_LETTER_QUEUE: Final = "errors.deadletterqueue.topic.name"
-_LIMITED: Final = (
+_LIMITED_KEYS: Final = (
     _HEARTBEAT,
     _SESSION,
     _ASSIGNMENT,
@@ -48,8 +48,8 @@ _LIMITED: Final = (
 )
 """Keys limited by the broker, in the order of Kafka's checks."""
 _FIRST_WITH_SYNONYMS: Final = "4.3"
-_ONLY_LEAST: Final = {_STREAMS_OFFSETS}
-_ONLY_MOST: Final = {
+_WITHOUT_MAXIMUM: Final = {_STREAMS_OFFSETS}
+_WITHOUT_MINIMUM: Final = {
     _STREAMS_STANDBYS: "group.streams.max.standby.replicas",
     _STREAMS_WARMUPS: "group.streams.max.warmup.replicas",
 }
@@ -121,9 +121,11 @@ class GroupConfig(ConfigValues):
         if not self.overrides:
             return self
         texts = dict(self.overrides)
-        for name in filter(texts.__contains__, _LIMITED):
-            value, (least, most) = self.integer(name), self._limits(name)
-            texts[name] = str(min(max(value, value if least is None else least), value if most is None else most))
+        for name in filter(texts.__contains__, _LIMITED_KEYS):
+            value, (minimum, maximum) = self.integer(name), self._limits(name)
+            texts[name] = str(
+                min(max(value, value if minimum is None else minimum), value if maximum is None else maximum)
+            )
         return self if texts == self.overrides else GroupConfig(self.broker, texts)
 
     @property
@@ -168,7 +170,7 @@ class GroupConfig(ConfigValues):
             tags = [tag.strip() for tag in self.overrides[_RACK_TAGS].split(",")]  # The value has none.
             if len(set(tags)) < len(tags):
                 raise ConfigError(f"{_RACK_TAGS} must not contain duplicate tag keys.")
-        for name in _LIMITED:
+        for name in _LIMITED_KEYS:
             if name in self.overrides:
                 self._check_limit(name)
         if _STREAMS_ASSIGNOR in self.overrides:
@@ -181,42 +183,44 @@ class GroupConfig(ConfigValues):
             raise ConfigError(f"{_DEAD_LETTER_QUEUE}: DLQ topic name must not start with '__'")
 
     def _check_limit(self, name: str) -> None:
-        value, (least, most) = self.integer(name), self._limits(name)
+        value, (minimum, maximum) = self.integer(name), self._limits(name)
         if is_before(self.broker.release, "4.4"):
-            self._check_limit_by_key(name, value, least, most)
-        if least is None and most is not None and value > most:
-            raise ConfigError(f"{name} must be less than or equal to {most}")
-        if most is None and least is not None and value < least:
-            raise ConfigError(f"{name} must be greater than or equal to {least}")
-        if least is not None and most is not None and not least <= value <= most:
-            raise ConfigError(f"{name} must be in the range {least} to {most} inclusive.")
+            self._check_limit_by_key(name, value, minimum, maximum)
+        if minimum is None and maximum is not None and value > maximum:
+            raise ConfigError(f"{name} must be less than or equal to {maximum}")
+        if maximum is None and minimum is not None and value < minimum:
+            raise ConfigError(f"{name} must be greater than or equal to {minimum}")
+        if minimum is not None and maximum is not None and not minimum <= value <= maximum:
+            raise ConfigError(f"{name} must be in the range {minimum} to {maximum} inclusive.")
 
-    def _check_limit_by_key(self, name: str, value: int, least: int | None, most: int | None) -> None:
+    def _check_limit_by_key(self, name: str, value: int, minimum: int | None, maximum: int | None) -> None:
         """Check a limit as Kafka did until 4.3, whose messages name the broker's keys instead of their values.
 
         Raises:
             ConfigError: The value is outside its limits.
         """
         kind, _, setting = name.partition(".")
-        if least is not None and value < least:
+        if minimum is not None and value < minimum:
             raise ConfigError(f"{name} must be greater than or equal to group.{kind}.min.{setting}")
-        if most is not None and value > most:
-            key = _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
+        if maximum is not None and value > maximum:
+            key = _WITHOUT_MINIMUM.get(name, f"group.{kind}.max.{setting}")
             raise ConfigError(f"{name} must be less than or equal to {key}")
 
     def _limits(self, name: str) -> tuple[int | None, int | None]:
         """Return the broker's minimum and maximum of a key, or None for a limit that it does not have."""
         kind, _, setting = name.partition(".")
-        least = None if name in _ONLY_MOST else self.broker.integer(f"group.{kind}.min.{setting}")
-        most = _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
-        return least, None if name in _ONLY_LEAST else self.broker.integer(most)
+        minimum = None if name in _WITHOUT_MINIMUM else self.broker.integer(f"group.{kind}.min.{setting}")
+        maximum_key = _WITHOUT_MINIMUM.get(name, f"group.{kind}.max.{setting}")
+        return minimum, None if name in _WITHOUT_MAXIMUM else self.broker.integer(maximum_key)
 
     def _check_assignor(self) -> None:
-        known = [STREAMS_ASSIGNORS.get(each, each) for each in self.broker.items("group.streams.assignors")]
-        if self.text(_STREAMS_ASSIGNOR) not in known:
+        supported = [
+            STREAMS_ASSIGNORS.get(assignor, assignor) for assignor in self.broker.items("group.streams.assignors")
+        ]
+        if self.text(_STREAMS_ASSIGNOR) not in supported:
             raise ConfigError(
                 f"{_STREAMS_ASSIGNOR} '{self.text(_STREAMS_ASSIGNOR)}' is not a registered task assignor. Registered "
-                f"assignors are: [{', '.join(known)}]."
+                f"assignors are: [{', '.join(supported)}]."
             )
 
     def entries(self) -> list[ConfigEntry]:
@@ -234,9 +238,9 @@ class GroupConfig(ConfigValues):
             source = ConfigSource.GROUP_CONFIG if name in self.overrides else ConfigSource.DEFAULT_CONFIG
             return [ConfigEntry(name, self.value_text(name), source)]
         if synonyms:
-            listed = self.broker.value_synonyms(synonyms[0][0])
+            result = self.broker.value_synonyms(synonyms[0][0])
         else:
-            listed = [ConfigEntry(name, self.keys[name].text(self.keys[name].default), ConfigSource.DEFAULT_CONFIG)]
+            result = [ConfigEntry(name, self.keys[name].text(self.keys[name].default), ConfigSource.DEFAULT_CONFIG)]
         if name in self.overrides:
-            listed.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.GROUP_CONFIG))
-        return listed
+            result.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.GROUP_CONFIG))
+        return result

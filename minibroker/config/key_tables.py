@@ -66,8 +66,8 @@ def validator_of(text: str) -> Validator | None:
     if flags:
         return Distinct(*names, is_empty_allowed="nonempty" not in flags)
     if ".." in words:
-        least, _, most = words.partition("..")
-        return Range(int(least), (float if "." in most else int)(most) if most else None)
+        minimum, _, maximum = words.partition("..")
+        return Range(int(minimum), (float if "." in maximum else int)(maximum) if maximum else None)
     return _VALIDATORS.get(words) or (OneOf(*names) if names else None)
 
 

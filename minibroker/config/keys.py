@@ -89,9 +89,9 @@ class ConfigError(ValueError):
     value: object = None
 
 
-def refused(name: str, value: ConfigValue, because: str) -> ConfigError:
+def refused(name: str, value: ConfigValue, reason: str) -> ConfigError:
     """Create the error for a refused value of a key, with the message of Kafka's `ConfigException`."""
-    error = ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {because}")
+    error = ConfigError(f"Invalid value {_java_text(value)} for configuration {name}: {reason}")
     error.name, error.value = name, value
     return error
 
@@ -273,11 +273,11 @@ class KafkaVersion(Validator):
         version = str(value)
         parts = version.rstrip(".").split(".")
         length = 3 if version.startswith("0.") else 2
-        known = ".".join(parts[:length]) if len(parts) > length else version
+        release = ".".join(parts[:length]) if len(parts) > length else version
         versions = _INTERNAL_VERSIONS.split()
         # Kafka 3.9.1 has the first internal versions of 4.0, but not the release itself.
-        releases = {each.partition("-")[0] for each in versions} - {"4.0"}
-        if known not in versions and known not in releases:
+        releases = {internal.partition("-")[0] for internal in versions} - {"4.0"}
+        if release not in versions and release not in releases:
             raise refused(name, version, f"Version {version} is not a valid version")
 
     def __str__(self) -> str:
@@ -464,10 +464,10 @@ class OffsetReset(NamedTuple):
         lowered = text.lower()
         if lowered in {EARLIEST, LATEST}:
             return cls(lowered)
-        found = re.fullmatch(_DURATION, text[len(_PREFIX) :]) if lowered.startswith(_PREFIX) else None
-        if found is None:
+        match = re.fullmatch(_DURATION, text[len(_PREFIX) :]) if lowered.startswith(_PREFIX) else None
+        if match is None:
             raise ValueError(text)
-        sign, days, hours, minutes, sign_of_seconds, seconds, fraction = found.groups(default="0")
+        sign, days, hours, minutes, sign_of_seconds, seconds, fraction = match.groups(default="0")
         ms = int(seconds) * _SECOND_MS + int(fraction.ljust(9, "0")) / 1_000_000
         ms = -ms if sign_of_seconds == "-" else ms
         ms += int(days) * _DAY_MS + int(hours) * _HOUR_MS + int(minutes) * _MINUTE_MS

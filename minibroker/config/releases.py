@@ -27,8 +27,8 @@ RELEASES: Final = (
     "4.0", "4.1", "4.2", "4.3", "4.4",
 )  # fmt: skip
 """The minor releases that can be emulated, oldest first."""
-_FIRST: Final = "0.11"
-_OURS: Final = {
+_FIRST_WITH_FACTS: Final = "0.11"
+_OWN_DEFAULTS: Final = {
     "group.consumer.migration.policy": "4.0",
     "group.coordinator.rebalance.protocols": "4.0",
     "group.initial.rebalance.delay.ms": None,
@@ -61,7 +61,7 @@ def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey
     Keys that the release does not have stay in the table with `is_known` off, because code reads their values. Without
     a release, or before 0.11, the result is `base`.
     """
-    if release is None or is_before(release, _FIRST):
+    if release is None or is_before(release, _FIRST_WITH_FACTS):
         return base
     table = _tables.get((release, kind))
     if table is None:
@@ -102,7 +102,7 @@ def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str,
     key = base if base.honored else base._replace(type=reported)
     if allowed != "=" and key.type is reported:
         key = key._replace(allowed=validator_of(allowed))
-    ours_before = _OURS.get(name, RELEASES[0])
+    ours_before = _OWN_DEFAULTS.get(name, RELEASES[0])
     if default != "?" and ours_before is not None and at >= RELEASES.index(ours_before):
         value = None if default == "-" else key._replace(allowed=None).parse(default[1:])
         key = key._replace(default=value)

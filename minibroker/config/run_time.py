@@ -23,20 +23,20 @@ _THREADS: Final = frozenset(
     {"background.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"}
 )
 
-_OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
-_LISTENERS_OF_ALL: Final = frozenset({*_OF_CONNECTIONS, "num.network.threads"})
+_CONNECTION_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
+_CLUSTER_LISTENER_KEYS: Final = frozenset({*_CONNECTION_LIMITS, "num.network.threads"})
 """Keys that can be altered for a listener of all brokers together (`ClusterLevelListenerConfigs`)."""
-_FIXED_HERE: Final = ("listener.security.protocol.map", "listeners")
+_NOT_ALTERABLE: Final = ("listener.security.protocol.map", "listeners")
 """Keys that Kafka applies by opening new listeners, which minibroker cannot do while it runs."""
 
-_FIRST_IN_JAVA: Final = "4.3"
+_FIRST_WITH_JAVA_SETS: Final = "4.3"
 """The first release whose error messages list keys as Java prints a set. Earlier ones print Scala's."""
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 
 def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey | None:
     """Return the row of a broker key, ignoring the prefix of a listener (`listener.name.<listener>.`), or None."""
-    listener = _of_listener(name)
+    listener = _match_listener_key(name)
     base = listener[2] if listener else name
     key = keys.get(base) or DYNAMIC_KEYS.get(base)
     return key if key is not None and key.is_known else None
@@ -47,12 +47,12 @@ def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool
     return name in keys and keys[name].is_dynamic
 
 
-def _of_listener(name: str) -> re.Match[str] | None:
+def _match_listener_key(name: str) -> re.Match[str] | None:
     """Match a key with the prefix of a listener, or return None. Other names are ruled out without the expression."""
     return _LISTENER_PREFIX.match(name) if name.startswith(LISTENER) else None
 
 
-def _may_be_known(name: str, before: BrokerConfig) -> bool:
+def _is_possibly_known(name: str, before: BrokerConfig) -> bool:
     """Return whether a name may be a known key or a listener's, without raising the exception of a look-up."""
     return before.knows(name) or name in DYNAMIC_KEYS or name.startswith(LISTENER)
 
@@ -73,7 +73,7 @@ def check(
     Raises:
         ConfigError: A setting is not allowed. The message is that of Kafka 3.9.1.
     """
-    texts = {name: text for name, text in texts.items() if _may_be_known(name, before)}
+    texts = {name: text for name, text in texts.items() if _is_possibly_known(name, before)}
     _refuse(
         [name for name in texts if name in before.keys and not is_alterable(name, before.keys)],
         "Cannot update these configs dynamically: Set",
@@ -97,15 +97,15 @@ def check(
     for name, text in texts.items():
         if name in _THREADS:
             _check_threads(name, _integer(name, text), before.integer(name))
-        if name in _OF_CONNECTIONS:
-            _check_some(name, text)
-        if name in _FIXED_HERE and BROKER_KEYS[name].parse(text) != before.optional_text(name):
+        if name in _CONNECTION_LIMITS:
+            _check_connection_limit(name, text)
+        if name in _NOT_ALTERABLE and BROKER_KEYS[name].parse(text) != before.optional_text(name):
             raise ConfigError(f"{name} cannot be altered while minibroker runs")
     for listener in listeners:
-        for limit in _OF_CONNECTIONS:
+        for limit in _CONNECTION_LIMITS:
             own = f"listener.name.{listener.lower()}.{limit}"
             if own in texts:
-                _check_some(limit, texts[own])
+                _check_connection_limit(limit, texts[own])
 
 
 def _is_per_broker(name: str, keys: Mapping[str, ConfigKey]) -> bool:
@@ -114,15 +114,15 @@ def _is_per_broker(name: str, keys: Mapping[str, ConfigKey]) -> bool:
 
 def _is_of_one_listener(name: str) -> bool:
     """Return whether a key belongs to a listener and can be altered for one broker at a time only."""
-    listener = _of_listener(name)
-    return listener is not None and listener[2] not in _LISTENERS_OF_ALL
+    listener = _match_listener_key(name)
+    return listener is not None and listener[2] not in _CLUSTER_LISTENER_KEYS
 
 
-def _check_some(name: str, text: str) -> None:
+def _check_connection_limit(name: str, text: str) -> None:
     """Refuse to set a limit to 0, which is allowed only at the start (`ListenerConnectionQuota`)."""
     number = _integer(name, text)
     if number <= 0:
-        raise _refused_by_a_part(f"Invalid {name} {number}")
+        raise _component_error(f"Invalid {name} {number}")
 
 
 def _integer(name: str, text: str) -> int:
@@ -133,26 +133,26 @@ def _integer(name: str, text: str) -> int:
 
 def _check_threads(name: str, requested: int, current: int) -> None:
     """Refuse more than twice or less than half the current threads (`DynamicThreadPool`)."""
-    because = None
+    reason = None
     if requested <= 0:
-        because = "value should be at least 1"
+        reason = "value should be at least 1"
     elif requested > 2 * current:
-        because = f"value should not be greater than double the current value {current}"
+        reason = f"value should not be greater than double the current value {current}"
     elif requested < current // 2:
-        because = f"value should be at least half the current value {current}"
-    if because is not None:
-        raise _refused_by_a_part(f"Dynamic thread count update validation failed for {name}={requested}, {because}")
+        reason = f"value should be at least half the current value {current}"
+    if reason is not None:
+        raise _component_error(f"Dynamic thread count update validation failed for {name}={requested}, {reason}")
 
 
-def _refused_by_a_part(because: str) -> ConfigError:
+def _component_error(reason: str) -> ConfigError:
     """Return the error for a change that a component of Kafka's broker refuses (`processReconfigurable`)."""
-    error = f"org.apache.kafka.common.config.ConfigException: {because}"
+    error = f"org.apache.kafka.common.config.ConfigException: {reason}"
     return ConfigError(f"Invalid value {error} for configuration Invalid dynamic configuration")
 
 
-def _refuse(names: Iterable[str], because: str, before: BrokerConfig) -> None:
-    listed = ", ".join(names)
-    if listed and before.release is not None and not is_before(before.release, _FIRST_IN_JAVA):
-        raise ConfigError(f"{because.removesuffix('Set').removesuffix('Hash')}[{listed}]")
-    if listed:
-        raise ConfigError(f"{because}({listed})")
+def _refuse(names: Iterable[str], message: str, before: BrokerConfig) -> None:
+    keys = ", ".join(names)
+    if keys and before.release is not None and not is_before(before.release, _FIRST_WITH_JAVA_SETS):
+        raise ConfigError(f"{message.removesuffix('Set').removesuffix('Hash')}[{keys}]")
+    if keys:
+        raise ConfigError(f"{message}({keys})")

@@ -41,7 +41,7 @@ class TopicConfig(ConfigValues):
             reported = dict(reported)
             for name, text in overrides.items():
                 if text is None:
-                    raise _named(f"Null value not supported for topic configs: {name}", name, None)
+                    raise _config_error(f"Null value not supported for topic configs: {name}", name, None)
                 reported[name] = keys[name].parse(text)
                 self.overrides[name] = text
             if not are_old:
@@ -69,13 +69,13 @@ class TopicConfig(ConfigValues):
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """Return the override and the broker's settings in order of precedence, like `ConfigHelper`."""
         synonyms = self.keys[name].synonyms
-        listed = self.broker.value_synonyms(synonyms[0][0]) if synonyms else []
+        result = self.broker.value_synonyms(synonyms[0][0]) if synonyms else []
         if name in self.overrides:
-            listed.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.DYNAMIC_TOPIC_CONFIG))
-        return listed
+            result.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.DYNAMIC_TOPIC_CONFIG))
+        return result
 
 
-def _named(message: str, name: str, value: ConfigValue) -> ConfigError:
+def _config_error(message: str, name: str, value: ConfigValue) -> ConfigError:
     error = ConfigError(message)
     error.name, error.value = name, value
     return error
@@ -84,7 +84,7 @@ def _named(message: str, name: str, value: ConfigValue) -> ConfigError:
 def _check_names(overrides: Mapping[str, str | None], keys: Mapping[str, ConfigKey]) -> None:
     for name, text in overrides.items():
         if name not in keys or not keys[name].is_known:
-            raise _named(_UNKNOWN.format(name), name, text)
+            raise _config_error(_UNKNOWN.format(name), name, text)
 
 
 def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> str:
@@ -100,13 +100,13 @@ def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> st
 
 def _check_together(values: Mapping[str, ConfigValue]) -> None:
     """Refuse values that `LogConfig.validate` refuses although each is allowed by itself."""
-    least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
-    assert isinstance(least, int)
-    assert isinstance(most, int)
-    if least > most:
-        message = f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
-        raise _named(message, "min.compaction.lag.ms", least)
+    minimum, maximum = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    assert isinstance(minimum, int)
+    assert isinstance(maximum, int)
+    if minimum > maximum:
+        message = f"conflict topic config setting min.compaction.lag.ms ({minimum}) > max.compaction.lag.ms ({maximum})"
+        raise _config_error(message, "min.compaction.lag.ms", minimum)
     if values["remote.storage.enable"]:
         message = "Tiered Storage functionality is disabled in the broker."
         message += " Topic cannot be configured with remote log storage."
-        raise _named(message, "remote.storage.enable", True)
+        raise _config_error(message, "remote.storage.enable", True)

@@ -20,11 +20,11 @@ from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuot
 
 _logger: Final = logging.getLogger(__name__)
 
-_NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-_TRY_AGAIN_SECONDS: Final = 0.1
-_WARN_SECONDS: Final = 60.0
+_SHORTAGE_ERRORS: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+_RETRY_S: Final = 0.1
+_WARNING_INTERVAL_S: Final = 60.0
 
-Make = Callable[[ConnectionPermit], Connection]
+ConnectionFactory = Callable[[ConnectionPermit], Connection]
 
 
 class Acceptor:
@@ -47,7 +47,7 @@ class Acceptor:
         self,
         sockets: list[socket.socket],
         listener: str,
-        make: Make,
+        make: ConnectionFactory,
         quotas: ConnectionQuotas,
         clock: Clock,
         backlog: int,
@@ -60,27 +60,27 @@ class Acceptor:
         self._backlog = backlog
         self.loop = asyncio.get_running_loop()
         self.entering: set[asyncio.Task[None]] = set()
-        self._unbegun: set[socket.socket] = set()
+        self._not_started: set[socket.socket] = set()
         self._refused: dict[socket.socket, Timer] = {}
         self._held: socket.socket | None = None
         """An accepted connection that waits for the quotas, as do all later ones."""
         self._held_until_ms = 0.0
         self._warn_at = 0.0
-        for each in sockets:
-            each.setblocking(False)
-            each.listen(backlog)
+        for listening in sockets:
+            listening.setblocking(False)
+            listening.listen(backlog)
         self._listen()
 
     def stop(self) -> None:
         """Stop accepting. The sockets stay open."""
-        for each in self.sockets:
-            self.loop.remove_reader(each)
+        for listening in self.sockets:
+            self.loop.remove_reader(listening)
 
     def close(self) -> None:
         """Stop accepting and close the sockets. Accepted connections are still set up, see `wait_closed`."""
         self.stop()
-        for each in self.sockets:
-            each.close()
+        for listening in self.sockets:
+            listening.close()
         self.sockets = []
         for refused, timer in self._refused.items():
             timer.cancel()
@@ -96,42 +96,42 @@ class Acceptor:
             await asyncio.wait(self.entering)
 
     def _listen(self) -> None:
-        for each in self.sockets:
-            self.loop.add_reader(each, self._accept, each)
+        for listening in self.sockets:
+            self.loop.add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(self._backlog):
             if self._held is not None:
                 return
             if not self._quotas.has_descriptors(listening.fileno()):
-                self._rest(listening, os.strerror(errno.EMFILE))
+                self._pause_accepting(listening, os.strerror(errno.EMFILE))
                 return
             try:
                 accepted, _ = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _NO_ROOM:
+                if error.errno not in _SHORTAGE_ERRORS:
                     raise
-                self._rest(listening, error.strerror)
+                self._pause_accepting(listening, error.strerror)
                 return
             accepted.setblocking(False)
             wait_ms = self._quotas.pace_ms(self._listener)
             if wait_ms or not self._quotas.has_room(self._listener):
                 self._hold(accepted, wait_ms)
             else:
-                self._let_in(accepted)
+                self._admit(accepted)
 
-    def _rest(self, listening: socket.socket, reason: str | None) -> None:
+    def _pause_accepting(self, listening: socket.socket, reason: str | None) -> None:
         """Stop accepting for a moment, and log a warning at most once per minute."""
         now = self.loop.time()
         if now >= self._warn_at:
-            self._warn_at = now + _WARN_SECONDS
+            self._warn_at = now + _WARNING_INTERVAL_S
             _logger.warning("Connections have to wait: %s", reason)
         self.loop.remove_reader(listening)
-        self.loop.call_later(_TRY_AGAIN_SECONDS, self._go_on, listening)
+        self.loop.call_later(_RETRY_S, self._resume_accepting, listening)
 
-    def _go_on(self, listening: socket.socket) -> None:
+    def _resume_accepting(self, listening: socket.socket) -> None:
         if listening in self.sockets and self._held is None:
             self.loop.add_reader(listening, self._accept, listening)
 
@@ -142,25 +142,25 @@ class Acceptor:
         self._held = accepted
         self._held_until_ms = self._clock.monotonic_ms() + wait_ms
         if wait_ms:
-            self._clock.call_later(wait_ms, self._look_again)
+            self._clock.call_later(wait_ms, self._retry_held)
         else:
-            self._quotas.wait(self._look_again)
+            self._quotas.wait(self._retry_held)
 
-    def _look_again(self) -> None:
+    def _retry_held(self) -> None:
         """Let the waiting connection in, if its delay has passed and there is room."""
-        held = self._held
-        if held is None:
+        waiting = self._held
+        if waiting is None:
             return
         if self._clock.monotonic_ms() >= self._held_until_ms and self._quotas.has_room(self._listener):
             self._held = None
-            self._let_in(held)
+            self._admit(waiting)
             self._listen()
         else:
-            self._quotas.wait(self._look_again)
+            self._quotas.wait(self._retry_held)
 
     # Setting up connections
 
-    def _let_in(self, accepted: socket.socket) -> None:
+    def _admit(self, accepted: socket.socket) -> None:
         try:
             address = str(accepted.getpeername()[0])
         except OSError:  # The client has disconnected.
@@ -168,7 +168,7 @@ class Acceptor:
             return
         permit = self._quotas.enter(self._listener, address)
         if isinstance(permit, ConnectionPermit):
-            self._unbegun.add(accepted)
+            self._not_started.add(accepted)
             task = self.loop.create_task(self._enter(accepted, permit))
             permit.abort = task.cancel
             self.entering.add(task)
@@ -189,7 +189,7 @@ class Acceptor:
 
     async def _enter(self, accepted: socket.socket, permit: ConnectionPermit) -> None:
         """Create the connection, which holds the permit from now on."""
-        self._unbegun.discard(accepted)
+        self._not_started.discard(accepted)
         connection = self._make(permit)
         try:
             await self.open(accepted, connection)
@@ -203,8 +203,8 @@ class Acceptor:
 
     def _entered(self, accepted: socket.socket, permit: ConnectionPermit, task: asyncio.Task[None]) -> None:
         self.entering.discard(task)
-        if accepted in self._unbegun:  # The task was canceled before it began.
-            self._unbegun.discard(accepted)
+        if accepted in self._not_started:  # The task was canceled before it began.
+            self._not_started.discard(accepted)
             accepted.close()
             permit.release()
         elif not task.cancelled() and (error := task.exception()) is not None:

@@ -54,7 +54,7 @@ _WRITE_HIGH_WATER: Final = 0
 
 The next bytes may come from a file, which requires an empty transport.
 """
-_WRITE_HIGH_WATER_OF_TLS: Final = 1
+_TLS_WRITE_HIGH_WATER: Final = 1
 """The limit for asyncio's TLS, which with 0 would pause endlessly. No file is sent directly to its socket."""
 
 _TURN_S: Final = 0.005
@@ -166,13 +166,13 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Set up the session of a new connection."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = Outbox(self._transport, self._touch, self._on_drained)
+        self._outbox = Outbox(self._transport, self._note_activity, self._on_drained)
         permit = self._permit
         permit.abort, permit.unsent = self.abort, self._transport.get_write_buffer_size
-        self._touch()
+        self._note_activity()
         security = self._security
         is_tls = security is not None and security.tls is not None
-        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_OF_TLS if is_tls else _WRITE_HIGH_WATER)
+        self._transport.set_write_buffer_limits(high=_TLS_WRITE_HIGH_WATER if is_tls else _WRITE_HIGH_WATER)
         self._connections.add(self)
         dialed, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")
         self._session = Session(
@@ -208,10 +208,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def fileno(self) -> int:
         """Return the socket's descriptor, or -1 after it was closed."""
-        found: int = self._transport.get_extra_info("socket").fileno()
-        return found
+        descriptor: int = self._transport.get_extra_info("socket").fileno()
+        return descriptor
 
-    def _touch(self) -> None:
+    def _note_activity(self) -> None:
         """Record that bytes have arrived or left."""
         self._permit.active_ms = self._now_ms()
 
@@ -458,7 +458,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _conclude(self, answers: Sequence[Answer]) -> None:
         """Send the response of a delayed request. Then serve the requests after it, unless the client is muted."""
-        self._touch()
+        self._note_activity()
         if answers and not self._answer(answers):
             return
         if self._session.muted_ms:

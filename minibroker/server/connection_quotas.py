@@ -76,12 +76,12 @@ class ConnectionLimits:
         overrides = config.text(OVERRIDES)
         self._overrides: dict[str, int] = {}
         if overrides:
-            for host, most in read_overrides(overrides).items():
-                host_names().look_up(host, partial(self._note, most))
+            for host, limit in read_overrides(overrides).items():
+                host_names().look_up(host, partial(self._add_override, limit))
 
-    def _note(self, most: int, addresses: Iterable[str]) -> None:
+    def _add_override(self, limit: int, addresses: Iterable[str]) -> None:
         """Add the override of a host that was resolved. Unknown hosts have no override."""
-        self._overrides.update(dict.fromkeys(addresses, most))
+        self._overrides.update(dict.fromkeys(addresses, limit))
 
     def most_of_address(self, address: str) -> int:
         """Return the maximum of open connections from an IP address."""
@@ -103,7 +103,7 @@ def _of_listener(config: BrokerConfig, listener: str, key: str) -> int:
 
 _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000
-_STEP_MS: Final = 300
+_MIN_CHECK_INTERVAL_MS: Final = 300
 """The shortest time between two checks of all connections, that of a network thread of Kafka."""
 
 
@@ -127,7 +127,7 @@ class IdleExpiry:
     def watch(self) -> None:
         """Start the timer for a new connection."""
         if self._timer is None and self._longest_ms >= 0:
-            self._look_after(self._longest_ms)
+            self._check_after(self._longest_ms)
 
     def stop(self) -> None:
         """Stop the timer for good."""
@@ -136,26 +136,26 @@ class IdleExpiry:
             self._timer.cancel()
             self._timer = None
 
-    def _look_after(self, delay_ms: float) -> None:
-        self._timer = self._clock.call_later(delay_ms, self._look)
+    def _check_after(self, delay_ms: float) -> None:
+        self._timer = self._clock.call_later(delay_ms, self._close_idle)
 
-    def _look(self) -> None:
+    def _close_idle(self) -> None:
         self._timer = None
         now_ms = self._clock.monotonic_ms()
         limit_ms = now_ms - self._longest_ms
         silent = [permit for permit in self._permits if permit.active_ms <= limit_ms]
         for permit in silent:
-            if not self._is_taking(permit, now_ms):
+            if not self._has_read_more(permit, now_ms):
                 _logger.info(
                     "Closing a connection from %s: silent for %d ms", permit.address, now_ms - permit.active_ms
                 )
                 permit.close()
         if self._permits:
             oldest_ms = min(permit.active_ms for permit in self._permits)
-            self._look_after(max(_STEP_MS, oldest_ms + self._longest_ms - now_ms))
+            self._check_after(max(_MIN_CHECK_INTERVAL_MS, oldest_ms + self._longest_ms - now_ms))
 
     @staticmethod
-    def _is_taking(permit: "ConnectionPermit", now_ms: float) -> bool:
+    def _has_read_more(permit: "ConnectionPermit", now_ms: float) -> bool:
         """Return whether the client has read part of a long response since the last check."""
         before, permit.seen_unsent = permit.seen_unsent, permit.unsent()
         if not permit.seen_unsent or before == permit.seen_unsent:
@@ -271,7 +271,7 @@ class ConnectionQuotas:
         """Count a new connection, and return how long it must wait because of the rate of new ones, in milliseconds."""
         now_ms = self._clock.monotonic_ms()
         limits, waits = self._limits, [0]
-        for rate, limit in self._paces(listener):
+        for rate, limit in self._limited_rates(listener):
             # Count without a limit too, so that a limit set later takes recent connections into account.
             rate.record(1, now_ms)
             if limit != UNLIMITED:
@@ -282,42 +282,42 @@ class ConnectionQuotas:
             self._services.core.advised.advise(CONNECTIONS, advice, advice)
         return wait_ms
 
-    def has_descriptors(self, known: int) -> bool:
+    def has_descriptors(self, descriptor: int) -> bool:
         """Return whether the process has descriptors for another connection. May close log files.
 
         Args:
-            known: Any open descriptor.
+            descriptor: Any open descriptor.
         """
-        return self._services.core.files.make_way_for_connection(known)
+        return self._services.core.files.make_way_for_connection(descriptor)
 
     def has_room(self, listener: str) -> bool:
         """Return whether another connection can enter. If not, it waits until others close."""
         limits = self._limits
         if self._of_listener[listener] >= limits.most_of[listener]:
-            full, most = f"The listener {listener}", limits.most_of[listener]
+            full, limit = f"The listener {listener}", limits.most_of[listener]
         # KIP-402: the listener between brokers can exceed the limit, and another connection is closed instead.
         elif listener != limits.protected and len(self._permits) >= limits.most:
-            full, most = "The broker", limits.most
+            full, limit = "The broker", limits.most
         else:
             return True
-        advice = about_full_broker(full, most)
+        advice = about_full_broker(full, limit)
         self._services.core.advised.advise(CONNECTIONS, advice, advice)
         return False
 
     def enter(self, listener: str, address: str) -> ConnectionPermit | Refused:
         """Return the permit for a connection, or a refusal if its address has too many."""
-        wait_ms = self._pace_of_address(listener, address)
+        wait_ms = self._address_delay_ms(listener, address)
         if wait_ms:
             return Refused(wait_ms)
-        held, most = self._of_address.get(address, 0), self._limits.most_of_address(address)
-        if held >= most:
-            _logger.info("Refusing a connection from %s, which has %d of at most %d", address, held, most)
-            self._services.core.advised.advise(FULL_ADDRESSES, address, about_full_address(address, most))
+        count, limit = self._of_address.get(address, 0), self._limits.most_of_address(address)
+        if count >= limit:
+            _logger.info("Refusing a connection from %s, which has %d of at most %d", address, count, limit)
+            self._services.core.advised.advise(FULL_ADDRESSES, address, about_full_address(address, limit))
             return Refused(0)
         permit = ConnectionPermit(self, listener, address, self._clock.monotonic_ms())
         self._permits[permit] = None
         self._of_listener[listener] += 1
-        self._of_address[address] = held + 1
+        self._of_address[address] = count + 1
         self.taken += 1
         self._idle.watch()
         if len(self._permits) > self._limits.most:
@@ -328,9 +328,9 @@ class ConnectionQuotas:
         """Count a closed connection."""
         del self._permits[permit]
         self._of_listener[permit.listener] -= 1
-        held = self._of_address[permit.address] - 1
-        if held:
-            self._of_address[permit.address] = held
+        count = self._of_address[permit.address] - 1
+        if count:
+            self._of_address[permit.address] = count
         else:
             # Delete counts of zero: clients come from any number of addresses.
             del self._of_address[permit.address]
@@ -347,19 +347,19 @@ class ConnectionQuotas:
         for again in waiting:
             again()
 
-    def _paces(self, listener: str) -> list[tuple[Rate, int]]:
+    def _limited_rates(self, listener: str) -> list[tuple[Rate, int]]:
         """Return the rates that apply to a listener, each with its limit."""
         limits = self._limits
         of_listener = self._rates[listener], limits.rate_of[listener]
         return [of_listener] if listener == limits.protected else [(self._rate, limits.rate), of_listener]
 
-    def _pace_of_address(self, listener: str, address: str) -> int:
+    def _address_delay_ms(self, listener: str, address: str) -> int:
         """Return the delay before a connection is closed because its address opens too many, in milliseconds."""
         quotas = self._services.quotas
         wait_ms = 0 if quotas is None else quotas.connected(address, self._node_id)
         if wait_ms:
             now_ms = self._clock.monotonic_ms()
-            for rate, _ in self._paces(listener):
+            for rate, _ in self._limited_rates(listener):
                 # A connection refused for its address does not count against the listener's rate.
                 rate.record(-1, now_ms)
             self._services.core.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))

@@ -19,9 +19,9 @@ from minibroker.cluster.errors import MinibrokerWarning, is_ours
 
 _logger: Final = logging.getLogger(LOGGER)
 
-_PAUSE_S: Final = 0.5
+_CHECK_INTERVAL_S: Final = 0.5
 """Pause between two checks of a running loop, in seconds."""
-_GRACE_S: Final = 1.0
+_BLOCKED_AFTER_S: Final = 1.0
 """How long a loop must not respond to count as blocked, in seconds."""
 
 
@@ -49,7 +49,7 @@ class LoopWatch:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.wait(_PAUSE_S):
+        while not self._ended.wait(_CHECK_INTERVAL_S):
             self._turned.clear()
             try:
                 self._loop.call_soon_threadsafe(self._turned.set)
@@ -57,7 +57,7 @@ class LoopWatch:
                 return
             if self._ended.is_set():  # `stop` was called before `clear`.
                 return
-            if not self._turned.wait(_GRACE_S) and self._has_warned():
+            if not self._turned.wait(_BLOCKED_AFTER_S) and self._has_warned():
                 return
 
     def _has_warned(self) -> bool:
@@ -71,7 +71,7 @@ class LoopWatch:
             if is_blocked:
                 _warn(_blocking_line(frame))
                 return True
-            if self._turned.wait(_PAUSE_S):
+            if self._turned.wait(_CHECK_INTERVAL_S):
                 return False
 
 
@@ -103,12 +103,12 @@ def _blocking_line(frame: FrameType | None) -> tuple[str, int]:
     while frame is not None:
         frames.append(frame)
         frame = frame.f_back
-    found: FrameType | None = None
-    for each in reversed(frames):
-        if each.f_code.co_flags & CO_COROUTINE:
-            found = each
-        elif found is not None:
+    blocking: FrameType | None = None
+    for candidate in reversed(frames):
+        if candidate.f_code.co_flags & CO_COROUTINE:
+            blocking = candidate
+        elif blocking is not None:
             break
-    if found is None:
-        found = frames[0]
-    return found.f_code.co_filename, found.f_lineno
+    if blocking is None:
+        blocking = frames[0]
+    return blocking.f_code.co_filename, blocking.f_lineno

@@ -42,16 +42,16 @@ def check_free(host: str, port: int) -> None:
         OSError: The address is in use or not permitted.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise cannot_listen(host, port, error) from None
     try:
-        for family, kind, protocol, _, address in found:
-            with socket.socket(family, kind, protocol) as each:
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for family, kind, protocol, _, address in addresses:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
-                    each.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                each.bind(address)
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
     except OSError as error:
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:  # asyncio skips addresses of families that fail otherwise.
             raise cannot_listen(host, port, error) from None
@@ -64,7 +64,7 @@ class Kind(NamedTuple):
     tls: Callable[[], ssl.SSLContext] | None = None
 
 
-class _Opened(NamedTuple):
+class _OpenListener(NamedTuple):
     kind: Kind
     acceptor: Acceptor
 
@@ -102,7 +102,7 @@ class NodeListener:
         self._make = make
         self._advised = advised
         self._loop = asyncio.get_running_loop()
-        self._servers: list[_Opened] = []
+        self._servers: list[_OpenListener] = []
         self._held: list[tuple[Kind, socket.socket]] = []
         self._changes: asyncio.Task[None] | None = None
 
@@ -114,18 +114,18 @@ class NodeListener:
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
         """(host, port) by listener. A listener with several sockets has the address of the first one."""
-        found: dict[str, tuple[str, int]] = {}
-        open_ones = [(opened.kind, each) for opened in self._servers for each in opened.sockets]
-        for kind, each in open_ones or self._held:
-            host, port = each.getsockname()[:2]
-            found.setdefault(kind.name, (host, port))
-        return found
+        addresses: dict[str, tuple[str, int]] = {}
+        listening = [(opened.kind, bound) for opened in self._servers for bound in opened.sockets]
+        for kind, bound in listening or self._held:
+            host, port = bound.getsockname()[:2]
+            addresses.setdefault(kind.name, (host, port))
+        return addresses
 
     def descriptors(self) -> list[int]:
         """Return the descriptors of all open sockets, both listening and connected ones."""
-        listening = [each.fileno() for opened in self._servers for each in opened.sockets]
-        connected = [each.fileno() for each in tuple(self.connections)]
-        return [each for each in listening + connected if each >= 0]
+        listening = [source.fileno() for opened in self._servers for source in opened.sockets]
+        connected = [source.fileno() for source in tuple(self.connections)]
+        return [source for source in listening + connected if source >= 0]
 
     async def listen(self, kind: Kind, host: str, port: int) -> int:
         """Add a listener at an address, and return its port. Port 0 picks a free one.
@@ -141,13 +141,15 @@ class NodeListener:
         number: int = opened.sockets[0].getsockname()[1]
         return number
 
-    async def _serve(self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None) -> _Opened:
+    async def _serve(
+        self, kind: Kind, host: str = "", port: int = 0, held: socket.socket | None = None
+    ) -> _OpenListener:
         bound = [held] if held is not None else await self._bind(host, port)
         make = partial(self._make, self.connections, kind.name)
         others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
         if kind.tls is None:
-            return _Opened(kind, Acceptor(*others))
-        return _Opened(kind, tls_server.TlsAcceptor(kind.tls, self._advised, *others))
+            return _OpenListener(kind, Acceptor(*others))
+        return _OpenListener(kind, tls_server.TlsAcceptor(kind.tls, self._advised, *others))
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         """Return sockets bound to all addresses of a host.
@@ -159,11 +161,11 @@ class NodeListener:
         server = await self._loop.create_server(asyncio.Protocol, host, port, start_serving=False)
         bound: list[socket.socket] = []
         try:
-            for each in server.sockets:
-                bound.append(socket.socket(fileno=os.dup(each.fileno())))  # noqa: PERF401 - those before an error are closed
+            for opened in server.sockets:
+                bound.append(socket.socket(fileno=os.dup(opened.fileno())))  # noqa: PERF401 - those before an error are closed
         except OSError:
-            for each in bound:
-                each.close()
+            for opened in bound:
+                opened.close()
             raise
         finally:
             server.close()
@@ -187,18 +189,18 @@ class NodeListener:
         """Stop accepting and abort all connections. `settled` waits for the end."""
         self._stop_accepting()
         self._abort()
-        self._after(self._close)
+        self._schedule(self._close)
 
     def open(self) -> None:
         """Listen at the same addresses again. `settled` waits for the end."""
-        self._after(self._open)
+        self._schedule(self._open)
 
     async def settled(self) -> None:
         """Wait until all calls of `close` and `open` have taken effect."""
         while self._changes is not None and not self._changes.done():
             await asyncio.wait([self._changes])
 
-    def _after(self, change: Callable[[], Coroutine[object, object, None]]) -> None:
+    def _schedule(self, change: Callable[[], Coroutine[object, object, None]]) -> None:
         """Schedule a change after the earlier ones."""
         before = self._changes
 
@@ -211,22 +213,24 @@ class NodeListener:
 
     async def _close(self) -> None:
         addresses = [
-            (opened.kind, each.family, each.getsockname()) for opened in self._servers for each in opened.sockets
+            (opened.kind, listening.family, listening.getsockname())
+            for opened in self._servers
+            for listening in opened.sockets
         ]
         await self._accept_no_more()
         self._abort()  # connections accepted before, which have opened since
         for kind, family, address in addresses:
             try:
-                held = _bound_again(family, address)
+                bound = _bind_again(family, address)
             except OSError as error:
                 _logger.error("%s:%d cannot be kept: %s", *address[:2], error)  # noqa: TRY400 - it says all
             else:
-                self._held.append((kind, held))
+                self._held.append((kind, bound))
 
     async def _open(self) -> None:
-        held, self._held = self._held, []
-        for kind, each in held:
-            self._servers.append(await self._serve(kind, held=each))
+        bound_sockets, self._held = self._held, []
+        for kind, bound in bound_sockets:
+            self._servers.append(await self._serve(kind, held=bound))
 
     async def _accept_no_more(self) -> None:
         """Close the listening sockets, and wait until accepted connections are set up."""
@@ -245,25 +249,25 @@ class NodeListener:
             connection.abort()
 
     def _release(self) -> None:
-        for _, each in self._held:
+        for _, bound in self._held:
             with contextlib.suppress(OSError):
-                each.close()
+                bound.close()
         self._held.clear()
 
 
-def _bound_again(family: int, address: tuple[Any, ...]) -> socket.socket:
+def _bind_again(family: int, address: tuple[Any, ...]) -> socket.socket:
     """Return a socket bound to an address that was just closed.
 
     Raises:
         OSError: The address cannot be bound.
     """
-    held = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        held.bind(address)
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
     except OSError:
-        held.close()
+        bound.close()
         raise
-    return held
+    return bound

@@ -19,10 +19,10 @@ from minibroker_storage.errors import StorageError
 from minibroker_storage.files import COPIED, LogSlice
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
-_CHUNK: Final = 1 << 18
-_WHOLE: Final = 4 * _CHUNK
+_CHUNK_BYTES: Final = 1 << 18
+_MAX_WHOLE_BYTES: Final = 4 * _CHUNK_BYTES
 """The most bytes passed to asyncio at once, which would copy all that the socket does not accept immediately."""
-_UNSENT: Final = 128 * 1024
+_MAX_UNSENT_BYTES: Final = 128 * 1024
 """Bytes that the kernel buffers beyond the client's window.
 
 By default it would buffer megabytes ahead of the client, which leave the processor's caches before they are sent. With
@@ -67,7 +67,7 @@ class Outbox:
         self._queue: deque[memoryview | LogSlice] = deque()
         self.is_blocked = False
         self._paused = False  # The transport has buffered bytes.
-        self._resuming = False  # The transport's buffer is empty, and `_go_on` is scheduled.
+        self._resuming = False  # The transport's buffer is empty, and `_continue` is scheduled.
         self._waiting = False  # The socket is full, and a file range waits.
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
@@ -75,14 +75,14 @@ class Outbox:
         self.sendfile = HAS_SENDFILE and transport.get_extra_info("sslcontext") is None
         if _NOTSENT_LOWAT is not None:
             with contextlib.suppress(OSError, AttributeError):  # Not a TCP socket.
-                transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT)
+                transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _MAX_UNSENT_BYTES)
 
     def send(self, data: bytearray, splices: Splices) -> None:
         """Send `data`, with each splice inserted at its position."""
         if self._transport.is_closing():
             return
         # The queue is empty, so the bytes can go directly to the transport. Otherwise they would overtake the queue.
-        if not self._queue and (splices or len(data) <= _WHOLE):
+        if not self._queue and (splices or len(data) <= _MAX_WHOLE_BYTES):
             if not splices:
                 self._transport.write(data)
                 return
@@ -107,7 +107,7 @@ class Outbox:
                 return
             self._queue.append(part)
             sent = position
-        self._queue.extend(view[begin : begin + _CHUNK] for begin in range(sent, len(view), _CHUNK))
+        self._queue.extend(view[begin : begin + _CHUNK_BYTES] for begin in range(sent, len(view), _CHUNK_BYTES))
         self._pump()
 
     def _send_joined(self, data: bytearray, splices: Splices) -> None:
@@ -140,9 +140,9 @@ class Outbox:
         """Continue sending: the transport's buffer is empty."""
         # Not immediately: asyncio reports a lost connection twice if a write fails within `resume_writing`.
         self._resuming = True
-        self._loop.call_soon(self._go_on)
+        self._loop.call_soon(self._continue)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         if not self._resuming:
             return
         self._resuming = self._paused = False
@@ -176,12 +176,12 @@ class Outbox:
                     self._transport.write(item)
                 continue
             # Keep the range in the queue until it is sent, so that `close` can always unpin it.
-            left = self._send_range(item)
-            if left is None:
+            remainder = self._send_range(item)
+            if remainder is None:
                 queue.popleft()
                 item.handle.unpin()
             else:
-                queue[0] = left
+                queue[0] = remainder
         self.is_blocked = self._paused or bool(queue)
 
     def _send_ahead(self, item: memoryview) -> memoryview:
@@ -232,15 +232,15 @@ class Outbox:
         """Read a chunk and write it to the transport. Return the remainder, or None."""
         try:
             with item.handle as fd:
-                piece = os.pread(fd, min(item.size, _CHUNK), item.position)
+                piece = os.pread(fd, min(item.size, _CHUNK_BYTES), item.position)
         except OSError:
             piece = b""
         if not piece:
             self._transport.abort()
             return None
         self._transport.write(piece)
-        left = item._replace(position=item.position + len(piece), size=item.size - len(piece))
-        return left if left.size else None
+        remainder = item._replace(position=item.position + len(piece), size=item.size - len(piece))
+        return remainder if remainder.size else None
 
     def _socket(self) -> socket.socket | None:
         """Return the second descriptor of the socket, or None while descriptors are short."""

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_WANTED_FILES: Final = 65_536
-_LEAST_LOG_FILES: Final = 16
+_MAX_FILES: Final = 65_536
+_MIN_LOG_FILES: Final = 16
 _SLICE_S: Final = 0.003
 
 
@@ -68,11 +68,11 @@ class Server:
         racks: Sequence[str] = (),
     ) -> None:
         self._given = given
-        self._step = port_step((each.port for each in given), brokers)
-        for each in given:
-            if each.port:
+        self._step = port_step((listener.port for listener in given), brokers)
+        for listener in given:
+            if listener.port:
                 for number in range(brokers):
-                    check_free(each.host, each.port + number * self._step)
+                    check_free(listener.host, listener.port + number * self._step)
         self._loop = asyncio.get_running_loop()
         self._pool = BufferPool()
         self._listeners: list[NodeListener] = []
@@ -87,11 +87,11 @@ class Server:
             max_open_files=_log_file_limit(),
             brokers=brokers,
             racks=racks,
-            aside=self._aside,
+            aside=self._run_detached,
         )
         try:
-            self._security = {each.name: self._secure(each) for each in given}
-            names = tuple(each.name for each in given)
+            self._security = {listener.name: self._secure(listener) for listener in given}
+            names = tuple(listener.name for listener in given)
             self._quotas = {
                 node_id: ConnectionQuotas(self.services, node_id, names) for node_id in self.services.core.cluster.nodes
             }
@@ -115,7 +115,7 @@ class Server:
         Raises:
             KeyError: There is no such listener.
         """
-        return [each.addresses[listener] for each in self._listeners]
+        return [node_listener.addresses[listener] for node_listener in self._listeners]
 
     async def start(self) -> None:
         """Open the listeners of all brokers.
@@ -124,17 +124,17 @@ class Server:
             OSError: An address is not available.
         """
         for number, node in enumerate(self.services.core.cluster.nodes.values()):
-            behind = number * self._step
+            offset = number * self._step
             make, quotas = partial(self._connection, node), self._quotas[node.id]
             listener = node.listener = NodeListener(make, quotas, self.services.core.clock, self.services.core.advised)
             self._listeners.append(listener)
-            for each in self._given:
-                security = self._security[each.name]
-                kind = Kind(each.name, None if security is None else security.tls)
-                host, port = each.advertised or ("", 0)
-                advertised = (host, port and port + behind) if host else None
-                port = await listener.listen(kind, each.host, each.port and each.port + behind)
-                node.endpoints[each.name] = ListenerEndpoint(advertised, port)
+            for given in self._given:
+                security = self._security[given.name]
+                kind = Kind(given.name, None if security is None else security.tls)
+                host, port = given.advertised or ("", 0)
+                advertised = (host, port and port + offset) if host else None
+                port = await listener.listen(kind, given.host, given.port and given.port + offset)
+                node.endpoints[given.name] = ListenerEndpoint(advertised, port)
             advertise(self.services.core, node)
 
     def has_waiting_clients(self) -> bool:
@@ -191,7 +191,7 @@ class Server:
 
         future.add_done_callback(end)
 
-    def _aside(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
+    def _run_detached(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Like _background(), but for work that may never end: neither stop nor exit waits for it."""
 
         def run() -> None:
@@ -230,11 +230,11 @@ class Server:
 def _log_file_limit() -> int:
     """Return the maximum of open log files: half of the process's descriptors. Connections use the other half."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    limit = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft < limit:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             soft = limit
         except (OSError, ValueError):  # macOS has a lower limit of its own.
             pass
-    return max(_LEAST_LOG_FILES, min(soft, _WANTED_FILES) // 2)
+    return max(_MIN_LOG_FILES, min(soft, _MAX_FILES) // 2)

@@ -106,8 +106,8 @@ class Services:
         self._forgotten_groups: set[str] = set()  # consumer groups whose members must join again
         self._closed = False
         self._has_moved_misplaced = False
-        core.metadata.subscribe("quotas", self._look_for_quotas)
-        self._look_for_quotas()
+        core.metadata.subscribe("quotas", self._load_quotas)
+        self._load_quotas()
         core.hooks.config_changed.subscribe(self._on_config_change)
         core.hooks.leader_moved.subscribe(self._on_leader_moved)
         core.hooks.topics_deleted.subscribe(self._on_topics_deleted)
@@ -175,8 +175,8 @@ class Services:
     @cached_property
     def quota_table(self) -> "QuotaTable":
         """All quotas, read when the first one exists or a request needs them."""
-        table = entities.QuotaTable(self.core.metadata, lambda: self._settle_quotas(table))
-        self._settle_quotas(table)
+        table = entities.QuotaTable(self.core.metadata, lambda: self._update_quotas(table))
+        self._update_quotas(table)
         return table
 
     @cached_property
@@ -260,11 +260,11 @@ class Services:
         self._restore_loggers()
         self.close_coordinators()
 
-    def _look_for_quotas(self) -> None:
+    def _load_quotas(self) -> None:
         if self.core.metadata.read("quotas"):
             _ = self.quota_table
 
-    def _settle_quotas(self, table: "QuotaTable") -> None:
+    def _update_quotas(self, table: "QuotaTable") -> None:
         """Enforce quotas while there are any."""
         self.chain_version += 1
         if not len(table):

@@ -23,13 +23,13 @@ _logger: Final = logging.getLogger(__name__)
 HANDSHAKE_SECONDS: Final = 30.0
 """The timeout of the handshake in seconds, after which the connection is closed."""
 
-_GOODBYE_SECONDS: Final = 1.0
+_CLOSE_NOTIFY_TIMEOUT_S: Final = 1.0
 """How long the client can take to answer the broker's close_notify, in seconds."""
-_LEAST_SECONDS: Final = 0.001
-_HEAD: Final = 5
+_MIN_TIMEOUT_S: Final = 0.001
+_RECORD_HEADER_BYTES: Final = 5
 """The size of a record header in bytes: its content type, a version and a length of two bytes."""
 _HANDSHAKE: Final = b"\x16\x03"
-_LONGEST_RECORD: Final = 1 << 14
+_MAX_RECORD_BYTES: Final = 1 << 14
 
 
 class TlsAcceptor(Acceptor):
@@ -58,12 +58,12 @@ class TlsAcceptor(Acceptor):
             begin = self.loop.time()
             try:
                 async with asyncio.timeout(HANDSHAKE_SECONDS):
-                    await self._hello(accepted)
+                    await self._wait_for_hello(accepted)
             except BaseException:
                 accepted.close()
                 raise
-            left = max(_LEAST_SECONDS, HANDSHAKE_SECONDS - (self.loop.time() - begin))
-            await self._shake_hands(accepted, connection, left)
+            remaining_s = max(_MIN_TIMEOUT_S, HANDSHAKE_SECONDS - (self.loop.time() - begin))
+            await self._shake_hands(accepted, connection, remaining_s)
         except OSError as error:  # TLS errors are OSErrors.
             reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error) or type(error).__name__
             _logger.info("A client did not get through the TLS handshake: %s", reason)
@@ -71,7 +71,7 @@ class TlsAcceptor(Acceptor):
             if advice is not None:
                 self._advised.advise(SECURITY, advice, advice)
 
-    async def _hello(self, accepted: socket.socket) -> None:
+    async def _wait_for_hello(self, accepted: socket.socket) -> None:
         """Wait until the client's first message has arrived, or bytes that cannot be one.
 
         The kernel buffers the message and signals when it is complete.
@@ -79,22 +79,22 @@ class TlsAcceptor(Acceptor):
         Raises:
             OSError: The client has disconnected.
         """
-        start = await self._peek(accepted, _HEAD)
+        start = await self._peek(accepted, _RECORD_HEADER_BYTES)
         length = int.from_bytes(start[3:])
-        if len(start) == _HEAD and start.startswith(_HANDSHAKE) and length <= _LONGEST_RECORD:
-            await self._peek(accepted, _HEAD + length)
+        if len(start) == _RECORD_HEADER_BYTES and start.startswith(_HANDSHAKE) and length <= _MAX_RECORD_BYTES:
+            await self._peek(accepted, _RECORD_HEADER_BYTES + length)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     async def _peek(self, accepted: socket.socket, size: int) -> bytes:
         """Return the first bytes from the client, after `size` bytes or the end of the stream have arrived."""
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
         readable = self.loop.create_future()
-        self.loop.add_reader(accepted, _settle, readable)
+        self.loop.add_reader(accepted, _complete, readable)
         try:
             await readable
         finally:
             self.loop.remove_reader(accepted)
-        start = accepted.recv(_HEAD, socket.MSG_PEEK)
+        start = accepted.recv(_RECORD_HEADER_BYTES, socket.MSG_PEEK)
         if not start:
             raise ConnectionAbortedError("the client has gone")
         return start
@@ -112,13 +112,13 @@ class TlsAcceptor(Acceptor):
                 accepted,
                 ssl=cast("ssl.SSLContext", handshake),
                 ssl_handshake_timeout=seconds,
-                ssl_shutdown_timeout=_GOODBYE_SECONDS,
+                ssl_shutdown_timeout=_CLOSE_NOTIFY_TIMEOUT_S,
             )
         finally:
             handshake.close()
 
 
-def _settle(future: "asyncio.Future[None]") -> None:
+def _complete(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
 
@@ -154,10 +154,10 @@ class _Handshake:
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **others: Any) -> ssl.SSLObject:
         """Begin the handshake."""
         begun = self._context.wrap_bio(incoming, outgoing, **others)
-        cast("_WatchedObject", begun).on_failure = partial(self._say_why, outgoing)
+        cast("_WatchedObject", begun).on_failure = partial(self._send_alert, outgoing)
         return begun
 
-    def _say_why(self, outgoing: ssl.MemoryBIO) -> None:
+    def _send_alert(self, outgoing: ssl.MemoryBIO) -> None:
         """Send the alert. A client that does not accept it immediately does not get it."""
         if outgoing.pending:
             with contextlib.suppress(OSError):

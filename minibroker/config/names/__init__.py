@@ -6,15 +6,15 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-_MOST: Final = 3  # The most names in a suggestion.
+_MAX_SUGGESTIONS: Final = 3  # The most names in a suggestion.
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean NAME?" with the most similar known name or the only one with this prefix, or ""."""
     names = list(known)
-    longer = [each for each in names if name and each.startswith(name)]
-    found = _alike(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
-    return f"; did you mean {found[0]}?" if found else ""
+    longer = [candidate for candidate in names if name and candidate.startswith(name)]
+    similar = _closest(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
+    return f"; did you mean {similar[0]}?" if similar else ""
 
 
 def suggestion_by_end(name: str, known: Iterable[str]) -> str:
@@ -23,13 +23,13 @@ def suggestion_by_end(name: str, known: Iterable[str]) -> str:
     More than three names are not suggested. Words are separated by `_`: TIMEOUT resembles the end of REQUEST_TIMED_OUT.
     """
     ends: dict[str, list[str]] = {}
-    for each in known:
-        words = each.split("_")
+    for known_name in known:
+        words = known_name.split("_")
         for first in range(1, len(words)):
-            ends.setdefault("".join(words[first:]), []).append(each)
-    alike = _alike(name.replace("_", ""), ends, cutoff=0.85)
-    found = [each for end in alike for each in ends[end]]
-    return f"; did you mean {' or '.join(found)}?" if 0 < len(found) <= _MOST else ""
+            ends.setdefault("".join(words[first:]), []).append(known_name)
+    alike = _closest(name.replace("_", ""), ends, cutoff=0.85)
+    similar = [known_name for end in alike for known_name in ends[end]]
+    return f"; did you mean {' or '.join(similar)}?" if 0 < len(similar) <= _MAX_SUGGESTIONS else ""
 
 
 def misspelling(name: str, known: Iterable[str]) -> str | None:
@@ -37,24 +37,24 @@ def misspelling(name: str, known: Iterable[str]) -> str | None:
 
     Names that differ on purpose do not count, such as `orders-1` and `orders-2`, or `orders-retry` and `orders`.
     """
-    others = [each for each in known if each != name and not _are_kin(name, each)]
-    found = _alike(name, others, cutoff=0.8)
-    return found[0] if found else None
+    others = [candidate for candidate in known if candidate != name and not _differ_on_purpose(name, candidate)]
+    similar = _closest(name, others, cutoff=0.8)
+    return similar[0] if similar else None
 
 
-def _alike(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
+def _closest(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
     """Return the most similar known names, the best one first."""
     import difflib  # noqa: PLC0415 - few names are wrong
 
-    return difflib.get_close_matches(name, list(known), n=_MOST, cutoff=cutoff)
+    return difflib.get_close_matches(name, list(known), n=_MAX_SUGGESTIONS, cutoff=cutoff)
 
 
-def _are_kin(one: str, other: str) -> bool:
-    short, long = sorted((one, other), key=len)
+def _differ_on_purpose(name: str, other: str) -> bool:
+    short, long = sorted((name, other), key=len)
     if long.startswith(short) and not long[len(short)].isalpha():
         return True
-    letters, others = ("".join(filter(str.isalpha, each)) for each in (one, other))
-    return letters == others and any(map(str.isdigit, one + other))
+    letters, others = ("".join(filter(str.isalpha, text)) for text in (name, other))
+    return letters == others and any(map(str.isdigit, name + other))
 
 
 @lru_cache

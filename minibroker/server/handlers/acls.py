@@ -68,9 +68,9 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
         Operation(request.operation),
         PermissionType(request.permission_type),
     )
-    found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
+    descriptions: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
     for acl in authorizer.find(acl_filter):
-        found.setdefault(acl[:3], []).append(
+        descriptions.setdefault(acl[:3], []).append(
             AclDescription(
                 principal=acl.principal,
                 host=acl.host,
@@ -80,7 +80,7 @@ def describe_acls(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespo
         )
     resources = [
         DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
-        for (kind, name, pattern), acls in found.items()
+        for (kind, name, pattern), acls in descriptions.items()
     ]
     return DescribeAclsResponse(
         error_code=ErrorCode.NONE,
@@ -103,17 +103,17 @@ def create_acls(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | 
     - UNKNOWN_SERVER_ERROR: for each ACL of a request with ANY or MATCH.
     - POLICY_VIOLATION: for each ACL of a request with more than 10,000.
     """
-    for each in request.creations:
-        if 0 in _numbers_of_creation(each):
+    for creation in request.creations:
+        if 0 in _enums_of_creation(creation):
             raise UnservedRequestError("CreateAcls: a rule about what is not known")
     authorizer = call.services.authorizer
     if authorizer is None:
-        return _all_creations(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        return _refuse_creations(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     if len(request.creations) > MAX_RECORDS:
-        return _all_creations(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    bindings = [_binding(each) for each in request.creations]
-    if any(map(_is_for_filters, bindings)):
-        return _all_creations(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        return _refuse_creations(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    bindings = [_binding_of(creation) for creation in request.creations]
+    if any(map(_has_filter_value, bindings)):
+        return _refuse_creations(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
     results: list[AclCreationResult] = []
     valid: list[AclBinding] = []
     for acl in bindings:
@@ -129,15 +129,15 @@ def create_acls(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | 
     try:
         authorizer.add(valid)
     except MAPPED as error:
-        return _all_creations(request, error_code_of(error), str(error))
+        return _refuse_creations(request, error_code_of(error), str(error))
     return hold(CreateAclsResponse(results=results), request, call)
 
 
-def _numbers_of_creation(creation: AclCreation) -> tuple[int, ...]:
+def _enums_of_creation(creation: AclCreation) -> tuple[int, ...]:
     return creation.resource_type, creation.resource_pattern_type, creation.operation, creation.permission_type
 
 
-def _binding(creation: AclCreation) -> AclBinding:
+def _binding_of(creation: AclCreation) -> AclBinding:
     return AclBinding(
         ResourceType(creation.resource_type),
         creation.resource_name,
@@ -149,7 +149,7 @@ def _binding(creation: AclCreation) -> AclBinding:
     )
 
 
-def _is_for_filters(acl: AclBinding) -> bool:
+def _has_filter_value(acl: AclBinding) -> bool:
     return (
         acl.resource_type is ResourceType.ANY
         or acl.pattern_type in {PatternType.ANY, PatternType.MATCH}
@@ -158,7 +158,7 @@ def _is_for_filters(acl: AclBinding) -> bool:
     )
 
 
-def _all_creations(request: CreateAclsRequest, code: ErrorCode, message: str | None) -> CreateAclsResponse:
+def _refuse_creations(request: CreateAclsRequest, code: ErrorCode, message: str | None) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
     )
@@ -172,40 +172,40 @@ def delete_acls(request: DeleteAclsRequest, call: Call) -> Served[DeleteAclsResp
     operation is INVALID_REQUEST, with Kafka's reason. A filter with an enum value of 0 closes the connection. Each
     filter returns all of its matches, including ACLs that another filter deletes.
     """
-    for each in request.filters:
-        if 0 in _numbers_of_filter(each):
+    for acl_filter in request.filters:
+        if 0 in _enums_of_filter(acl_filter):
             raise UnservedRequestError("DeleteAcls: a filter for what is not known")
     authorizer = call.services.authorizer
     if authorizer is None:
-        return _all_filters(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    gone: dict[AclBinding, None] = {}
+        return _refuse_filters(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    deleted: dict[AclBinding, None] = {}
 
     def find(requested: DeleteAclsFilter) -> DeleteAclsFilterResult:
-        acl_filter = _filter(requested)
+        acl_filter = _filter_of(requested)
         try:
             acl_filter.check()
         except InvalidAclError as error:
-            return _error(ErrorCode.INVALID_REQUEST, str(error))
+            return _refused_filter(ErrorCode.INVALID_REQUEST, str(error))
         acls = authorizer.find(acl_filter)
-        gone.update(dict.fromkeys(acls))
-        found = [_matching(acl) for acl in acls]
-        return DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=found)
+        deleted.update(dict.fromkeys(acls))
+        matching = [_matching_acl(acl) for acl in acls]
+        return DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=matching)
 
     def remove(results: list[DeleteAclsFilterResult]) -> DeleteAclsResponse | DelayedResponse:
         try:
-            authorizer.remove(gone)
+            authorizer.remove(deleted)
         except MAPPED as error:
-            return _all_filters(request, error_code_of(error), str(error))
+            return _refuse_filters(request, error_code_of(error), str(error))
         return hold(DeleteAclsResponse(filter_results=results), request, call)
 
     return ForEach(request.filters, find, remove)
 
 
-def _numbers_of_filter(requested: DeleteAclsFilter) -> tuple[int, ...]:
+def _enums_of_filter(requested: DeleteAclsFilter) -> tuple[int, ...]:
     return requested.resource_type_filter, requested.pattern_type_filter, requested.operation, requested.permission_type
 
 
-def _filter(requested: DeleteAclsFilter) -> AclFilter:
+def _filter_of(requested: DeleteAclsFilter) -> AclFilter:
     return AclFilter(
         ResourceType(requested.resource_type_filter),
         requested.resource_name_filter,
@@ -217,7 +217,7 @@ def _filter(requested: DeleteAclsFilter) -> AclFilter:
     )
 
 
-def _matching(acl: AclBinding) -> DeleteAclsMatchingAcl:
+def _matching_acl(acl: AclBinding) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
         error_code=ErrorCode.NONE,
         error_message=None,
@@ -231,9 +231,9 @@ def _matching(acl: AclBinding) -> DeleteAclsMatchingAcl:
     )
 
 
-def _error(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
+def _refused_filter(code: ErrorCode, message: str) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[])
 
 
-def _all_filters(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
-    return DeleteAclsResponse(filter_results=[_error(code, message) for _ in request.filters])
+def _refuse_filters(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=[_refused_filter(code, message) for _ in request.filters])

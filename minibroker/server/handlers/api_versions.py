@@ -25,8 +25,10 @@ with lazy:
     from minibroker.cluster import releases
 
 
-_ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
-_OF_CLIENT_METRICS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+_ALL_VERSIONS: Final = [
+    ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES
+]
+_CLIENT_METRICS_APIS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 _FIRST_WITH_SOFTWARE_NAME: Final = first_version(ApiVersionsRequest, "client_software_name")
 _FIRST_WITH_LEVEL_0: Final = 4
@@ -39,7 +41,7 @@ _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 def _refuse_api_versions(_request: ApiVersionsRequest, _version: int, code: ErrorCode) -> ApiVersionsResponse:
     """Refuse a request. For an unknown version, list the supported versions of ApiVersions (KIP-511)."""
     is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
-    own_range = [row for row in _ALL if is_unknown and row.api_key == ApiKey.API_VERSIONS]
+    own_range = [row for row in _ALL_VERSIONS if is_unknown and row.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=code, api_keys=own_range)
 
 
@@ -63,7 +65,7 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
         call: The call of the request.
     """
     release = call.services.release
-    table = _table(call)
+    table = _served_versions(call)
     if request is None:
         has_ranges = release is None or release.is_at_least(_FIRST_RELEASE_WITH_OWN_RANGE)
         own_range = [row for row in table if row.api_key == ApiKey.API_VERSIONS] if has_ranges else []
@@ -78,7 +80,7 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
         if joins_early(call.session.software, call.client_id):
             call.session.early_joiner = EarlyJoiner()
     if call.api_version >= _FIRST_WITH_NODE:
-        misrouted = _misrouted(request, call)
+        misrouted = _routing_error(request, call)
         if misrouted:
             return ApiVersionsResponse(error_code=misrouted, api_keys=[])
     features = call.core.features
@@ -98,23 +100,23 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
     )
 
 
-def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
+def _routing_error(request: ApiVersionsRequest, call: Call) -> ErrorCode:
     """Return the error for a client that expects another cluster or node. It must name both of them or neither."""
     if (request.cluster_id is None) is not (request.node_id == _NO_NODE):
         return ErrorCode.INVALID_REQUEST
     if request.cluster_id is None:
         return ErrorCode.NONE
-    found = call.core.cluster.cluster_id, call.node.id
-    return ErrorCode.NONE if found == (request.cluster_id, request.node_id) else ErrorCode.REBOOTSTRAP_REQUIRED
+    actual = call.core.cluster.cluster_id, call.node.id
+    return ErrorCode.NONE if actual == (request.cluster_id, request.node_id) else ErrorCode.REBOOTSTRAP_REQUIRED
 
 
-def _table(call: Call) -> list[ApiVersion]:
+def _served_versions(call: Call) -> list[ApiVersion]:
     """Return the versions of all routes, or those that the emulated release serves."""
     served, configs = call.services.served, call.core.configs
-    table = _ALL
+    table = _ALL_VERSIONS
     if served is not None:
         versions = releases.advertised(served, call.services.release).items()
         table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in versions]
     if configs.all_of(ConfigResourceType.CLIENT_METRICS):
         return table
-    return [row for row in table if row.api_key not in _OF_CLIENT_METRICS]
+    return [row for row in table if row.api_key not in _CLIENT_METRICS_APIS]

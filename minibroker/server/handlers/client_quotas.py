@@ -53,7 +53,7 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
       combined with users or client ids.
     """
     try:
-        _check(request.components)
+        _check_filter(request.components)
     except _FilterError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)
     entries = [
@@ -64,20 +64,20 @@ def describe_client_quotas(request: DescribeClientQuotasRequest, call: Call) -> 
     return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, error_message="", entries=entries)
 
 
-def _check(components: Sequence[ComponentData]) -> None:
-    seen: set[str] = set()
+def _check_filter(components: Sequence[ComponentData]) -> None:
+    kinds: set[str] = set()
     for component in components:
         kind = component.entity_type
         if not kind:
             raise _FilterError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
-        if kind in seen:
+        if kind in kinds:
             message = f"Entity type {kind} cannot appear more than once in the filter."
             raise _FilterError(ErrorCode.INVALID_REQUEST, message)
         if kind not in ENTITY_TYPES:
             raise _FilterError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         _check_match(component)
-        seen.add(kind)
-    if IP in seen and len(seen) > 1:
+        kinds.add(kind)
+    if IP in kinds and len(kinds) > 1:
         message = "Invalid entity filter component combination. IP filter component should not be used with "
         raise _FilterError(ErrorCode.INVALID_REQUEST, message + "user or clientId filter component.")
 
@@ -102,8 +102,9 @@ def _matches(entity: Entity, components: Sequence[ComponentData], *, strict: boo
     if strict and len(names) != len(components):
         return False
     return all(
-        each.entity_type in names and (each.match_type == _SPECIFIED or names[each.entity_type] == each.match)
-        for each in components
+        component.entity_type in names
+        and (component.match_type == _SPECIFIED or names[component.entity_type] == component.match)
+        for component in components
     )
 
 
@@ -114,8 +115,8 @@ def _entry(entity: Entity, values: Values) -> EntryData:
     )
 
 
-_MOST_UNKNOWN: Final = 100
-_LONGEST_SEARCH_MS: Final = 20_000
+_MAX_UNKNOWN_HOSTS: Final = 100
+_LOOKUP_TIMEOUT_MS: Final = 20_000
 
 
 @handles(ApiKey.ALTER_CLIENT_QUOTAS, needs=on_cluster(Operation.ALTER_CONFIGS), refusal=Refusal(explained=True))
@@ -141,15 +142,15 @@ def alter_client_quotas(request: AlterClientQuotasRequest, call: Call) -> AlterC
         if len(entry.entity) == 1 and entry.entity[0].entity_type == IP and entry.entity[0].entity_name:
             host = entry.entity[0].entity_name
             if host not in addresses:
-                known = addresses[host] = names.known(host) or frozenset()
-                if not known:
+                cached = addresses[host] = names.known(host) or frozenset()
+                if not cached:
                     unknown.append(host)
     if unknown:
-        return _Search(request, call, addresses, unknown[:_MOST_UNKNOWN])
+        return _HostLookup(request, call, addresses, unknown[:_MAX_UNKNOWN_HOSTS])
     return hold(_alter(request, call, addresses), request, call)
 
 
-class _Search(DelayedResponse):
+class _HostLookup(DelayedResponse):
     """A request delayed until its host names are resolved. Hosts not resolved in time count as unknown."""
 
     def __init__(
@@ -162,32 +163,32 @@ class _Search(DelayedResponse):
         self._request = request
         self._call = call
         self._addresses = addresses
-        self._is_gone = False
-        call.services.host_names.look_up_all(unknown, _LONGEST_SEARCH_MS, self._go_on)
+        self._is_canceled = False
+        call.services.host_names.look_up_all(unknown, _LOOKUP_TIMEOUT_MS, self._on_resolved)
 
     def waits_for(self) -> str:
         """Return the reason for the delay."""
         return "the addresses of the hosts that quotas name"
 
-    def _go_on(self, found: dict[str, frozenset[str]]) -> None:
-        self._addresses.update(found)
+    def _on_resolved(self, resolved: dict[str, frozenset[str]]) -> None:
+        self._addresses.update(resolved)
         # The lookup can finish immediately, but a response cannot be delivered before the handler returns.
         self._call.core.call_soon(self._alter)
 
     def _alter(self) -> None:
-        held = hold(_alter(self._request, self._call, self._addresses), self._request, self._call)
-        if isinstance(held, DelayedResponse):
-            held.deliver = self._give
+        outcome = hold(_alter(self._request, self._call, self._addresses), self._request, self._call)
+        if isinstance(outcome, DelayedResponse):
+            outcome.deliver = self._deliver_unless_canceled
         else:
-            self._give(held)
+            self._deliver_unless_canceled(outcome)
 
-    def _give(self, response: AlterClientQuotasResponse) -> None:
-        if not self._is_gone:
+    def _deliver_unless_canceled(self, response: AlterClientQuotasResponse) -> None:
+        if not self._is_canceled:
             self.deliver(response)
 
     def cancel(self) -> None:
         """Apply the changes without sending a response."""
-        self._is_gone = True
+        self._is_canceled = True
 
 
 def _alter(
@@ -196,9 +197,9 @@ def _alter(
     changes: dict[Entity, Mapping[str, float | None]] = {}
     results: list[AlteredEntryData] = []
     for entry in request.entries:
-        entity = [(each.entity_type, each.entity_name) for each in entry.entity]
+        entity = [(part.entity_type, part.entity_name) for part in entry.entity]
         try:
-            ops = _checked(entry, entity, changes, addresses)
+            ops = _checked_operations(entry, entity, changes, addresses)
         except QuotaError as error:
             results.append(_result(entry, ErrorCode.INVALID_REQUEST, str(error)))
         else:
@@ -213,7 +214,7 @@ def _alter(
     return AlterClientQuotasResponse(entries=results)
 
 
-def _checked(
+def _checked_operations(
     entry: AlterEntryData,
     entity: list[tuple[str, str | None]],
     others: Container[Entity],
@@ -241,5 +242,5 @@ def _result(entry: AlterEntryData, code: ErrorCode, message: str | None = None) 
     return AlteredEntryData(
         error_code=code,
         error_message=message,
-        entity=[AlterEntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity],
+        entity=[AlterEntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity],
     )

@@ -43,7 +43,7 @@ from minibroker_protocol.primitives import ZERO_UUID
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
-_NOT_ASKED: Final = -(2**31)
+_NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER, needs=asked_by_handler("DESCRIBE on the cluster, to get the authorized operations"))
@@ -82,7 +82,7 @@ def describe_cluster(request: DescribeClusterRequest, call: Call) -> DescribeClu
         brokers=brokers,
         cluster_authorized_operations=authorized_cluster_operations(call)
         if request.include_cluster_authorized_operations
-        else _NOT_ASKED,
+        else _NO_AUTHORIZED_OPERATIONS,
     )
 
 
@@ -90,9 +90,9 @@ def _refusal(code: ErrorCode, message: str) -> DescribeClusterResponse:
     return DescribeClusterResponse(error_code=code, error_message=message, cluster_id="", brokers=[])
 
 
-_RECORD_EVERY_MS: Final = 500
+_IDLE_RECORD_INTERVAL_MS: Final = 500
 """Kafka's default of `metadata.max.idle.interval.ms`."""
-_LISTENER: Final = "CONTROLLER"
+_CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 
 @handles(ApiKey.DESCRIBE_QUORUM, needs=on_cluster(Operation.DESCRIBE), refusal=Refusal(explained=True))
@@ -106,12 +106,14 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
 
     If a request names anything but partition 0 of that topic, each of its partitions is UNKNOWN_TOPIC_OR_PARTITION.
     """
-    named = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
-    if named != [(METADATA_TOPIC, 0)]:
+    requested = [
+        (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    ]
+    if requested != [(METADATA_TOPIC, 0)]:
         return _unknown(request)
     core = call.core
     controller = core.cluster.controller or call.node
-    end = int(core.clock.monotonic_ms() - call.services.started_ms) // _RECORD_EVERY_MS + 1
+    end = int(core.clock.monotonic_ms() - call.services.started_ms) // _IDLE_RECORD_INTERVAL_MS + 1
     now = core.clock.now_ms()
     host, port = call.address_of(controller)
 
@@ -134,7 +136,7 @@ def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuoru
         error_code=ErrorCode.NONE,
         error_message="",
         topics=[TopicState(topic_name=METADATA_TOPIC, partitions=[quorum])],
-        nodes=[Node(node_id=controller.id, listeners=[Listener(name=_LISTENER, host=host, port=port)])],
+        nodes=[Node(node_id=controller.id, listeners=[Listener(name=_CONTROLLER_LISTENER, host=host, port=port)])],
     )
 
 
@@ -149,7 +151,7 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
                 topic_name=topic.topic_name,
                 partitions=[
                     PartitionState(
-                        partition_index=each.partition_index,
+                        partition_index=partition.partition_index,
                         error_code=code,
                         error_message=code.meaning,
                         leader_id=0,
@@ -158,7 +160,7 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
                         current_voters=[],
                         observers=[],
                     )
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -170,10 +172,10 @@ _LAST_WITH_RESULTS: Final = 1
 _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
-_CHANGED_METADATA: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
+_LEVELS_WITH_NEW_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 """Levels of metadata.version that added records to the level before (`MetadataVersion.didMetadataChange`)."""
-_METADATA_FOR_ELR: Final = 23
-_MAX_HASHED: Final = 100_000
+_FIRST_METADATA_LEVEL_WITH_ELR: Final = 23
+_MAX_HASHED_CHARACTERS: Final = 100_000
 """The most characters of feature names that are hashed."""
 
 
@@ -193,11 +195,11 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
     controller = f"Local controller {call.node.id}"
     levels: dict[str, int] = {}
     try:
-        wished = {update.feature: update.max_version_level for update in request.feature_updates}
-        for update in _in_order(request.feature_updates):
-            levels[update.feature] = _level(update, features, controller)
+        requested = {update.feature: update.max_version_level for update in request.feature_updates}
+        for update in _in_hash_order(request.feature_updates):
+            levels[update.feature] = _checked_level(update, features, controller)
             if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
-                _check_dependencies(wished, features)
+                _check_dependencies(requested, features)
     except _RefusedError as error:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_UPDATE_VERSION,
@@ -222,15 +224,15 @@ def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeature
     return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
 
 
-def _in_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
+def _in_hash_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
     """Return updates in the order of Kafka's HashMap, which decides which error the response reports."""
     # Hashing megabytes of names takes long, and no real feature has a long name.
-    if sum(len(update.feature) for update in updates) > _MAX_HASHED:
+    if sum(len(update.feature) for update in updates) > _MAX_HASHED_CHARACTERS:
         return updates
     return hash_order(updates, lambda update: string_hash(update.feature))
 
 
-def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:
+def _checked_level(update: FeatureUpdateKey, features: Features, controller: str) -> int:
     """Return the requested level of a feature.
 
     Raises:
@@ -259,7 +261,7 @@ def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int
         raise _refused(name, requested, "Can't downgrade to a newer version.")
     if name == KRAFT_VERSION and requested < current:
         raise _refused(name, requested, "Can't downgrade the version of this feature.")
-    if name == METADATA_VERSION and any(requested < level <= current for level in _CHANGED_METADATA):
+    if name == METADATA_VERSION and any(requested < level <= current for level in _LEVELS_WITH_NEW_RECORDS):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."
             if kind == _UNSAFE_DOWNGRADE
@@ -272,12 +274,12 @@ def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int
 def _check_dependencies(levels: Mapping[str, int], features: Features) -> None:
     """Raise unless metadata.version is high enough for the records of eligible leader replicas."""
     level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0)
-    if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _METADATA_FOR_ELR:
+    if level and levels.get(METADATA_VERSION, features.level(METADATA_VERSION)) < _FIRST_METADATA_LEVEL_WITH_ELR:
         raise _refused(
             ELIGIBLE_LEADER_REPLICAS_VERSION,
             level,
             f"{ELIGIBLE_LEADER_REPLICAS_VERSION} could not be set to {level} because it depends on metadata.version "
-            f"level {_METADATA_FOR_ELR}",
+            f"level {_FIRST_METADATA_LEVEL_WITH_ELR}",
         )
 
 
@@ -359,8 +361,8 @@ def unregister_controller(request: UnregisterControllerRequest, call: Call) -> U
     """
     requested, controller = request.controller_id, call.core.cluster.controller
     if controller is not None and requested == controller.id:
-        because = f"Cannot unregister controller {requested} because it is part of the voter set."
-        return _refused_controller(ErrorCode.INVALID_REQUEST, because)
+        reason = f"Cannot unregister controller {requested} because it is part of the voter set."
+        return _refused_controller(ErrorCode.INVALID_REQUEST, reason)
     return _refused_controller(
         ErrorCode.CONTROLLER_ID_NOT_REGISTERED, f"Controller ID {requested} is not currently registered."
     )

@@ -42,7 +42,7 @@ from minibroker_protocol.messages.configs import (
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _UNKNOWN_TYPE: Final = 0
-_OURS: Final = "minibroker."
+_OWN_PREFIX: Final = "minibroker."
 _FIRST_WITH_METRICS_DEFAULTS: Final = "4.1"
 Rows = list[DescribeConfigsResourceResult]
 
@@ -68,9 +68,9 @@ def describe_configs(request: DescribeConfigsRequest, call: Call) -> Served[Desc
     - UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist.
     - INVALID_TOPIC_EXCEPTION: no topic can have that name.
     """
-    if any(not _is_described(each.resource_type, call) for each in request.resources):
+    if any(not _is_described(requested.resource_type, call) for requested in request.resources):
         malformed = ResourceError(_INVALID, _INVALID.meaning)
-        return DescribeConfigsResponse(results=[_refused(each, malformed) for each in request.resources])
+        return DescribeConfigsResponse(results=[_refused(requested, malformed) for requested in request.resources])
     return ForEach(
         request.resources,
         lambda resource: _describe(resource, request, call),
@@ -84,7 +84,7 @@ def _describe(resource: DescribeConfigsResource, request: DescribeConfigsRequest
         forbidden = refusal(Resource(resource.resource_type, name), call, Operation.DESCRIBE_CONFIGS)
         if forbidden:
             return _refused(resource, ResourceError(forbidden, forbidden.meaning))
-        rows = _DESCRIBED[resource.resource_type](name, call)
+        rows = _DESCRIBERS[resource.resource_type](name, call)
     except ResourceError as error:
         return _refused(resource, error)
     if resource.configuration_keys:
@@ -127,19 +127,19 @@ def _topic(name: str, call: Call) -> Rows:
 def _broker(name: str, call: Call) -> Rows:
     if name == ALL_BROKERS:
         altered = call.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
-        return _unread([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)], call.core.config.keys)
+        return _unparsed_rows([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)], call.core.config.keys)
     check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
     config = call.core.configs.of_node(call.node.id)
     rows = _rows(config, is_read_only=lambda key: not is_alterable(key, config.keys))
     if config.release is not None:  # Releases of Kafka do not have these keys, even if they are set.
-        rows = [row for row in rows if not row.name.startswith(_OURS)]
+        rows = [row for row in rows if not row.name.startswith(_OWN_PREFIX)]
     cluster, broker = config.run_time
     layers = [
         (broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
         (cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
         (config.unknown, ConfigSource.STATIC_BROKER_CONFIG),
     ]
-    return rows + [row for row in _unread(layers, config.keys) if not config.knows(row.name)]
+    return rows + [row for row in _unparsed_rows(layers, config.keys) if not config.knows(row.name)]
 
 
 def _loggers(name: str, call: Call) -> Rows:
@@ -164,7 +164,7 @@ def _group(name: str, call: Call) -> Rows:
     return _rows(GroupConfig(call.core.config, call.core.configs.of_group(name)))
 
 
-_DESCRIBED: Final[Mapping[int, Callable[[str, Call], Rows]]] = {
+_DESCRIBERS: Final[Mapping[int, Callable[[str, Call], Rows]]] = {
     ConfigResourceType.TOPIC: _topic,
     ConfigResourceType.BROKER: _broker,
     ConfigResourceType.BROKER_LOGGER: _loggers,
@@ -180,7 +180,7 @@ _FIRST_RELEASES: Final[Mapping[int, str]] = {
 
 def _is_described(kind: int, call: Call) -> bool:
     """Return whether the broker, or the release that it emulates, describes resources of this type."""
-    return kind in _DESCRIBED and not is_before(call.core.config.release, _FIRST_RELEASES.get(kind, RELEASES[0]))
+    return kind in _DESCRIBERS and not is_before(call.core.config.release, _FIRST_RELEASES.get(kind, RELEASES[0]))
 
 
 def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: False) -> Rows:
@@ -195,18 +195,18 @@ def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: 
     ]
 
 
-def _unread(layers: Sequence[tuple[Mapping[str, str], ConfigSource]], keys: Mapping[str, ConfigKey]) -> Rows:
+def _unparsed_rows(layers: Sequence[tuple[Mapping[str, str], ConfigSource]], keys: Mapping[str, ConfigKey]) -> Rows:
     """Return settings without parsing them, the effective one of each key first. Unknown keys are hidden as secrets."""
     rows: Rows = []
     for name in dict.fromkeys(name for texts, _ in layers for name in texts):
         key = key_of(name, keys)
         hidden = key is None or key.type is ConfigType.PASSWORD
-        listed = [
+        synonyms = [
             ConfigEntry(name, None if hidden else texts[name], source, hidden)
             for texts, source in layers
             if name in texts
         ]
-        rows.append(_row(listed[0], key, listed, is_read_only=not is_alterable(name, keys)))
+        rows.append(_row(synonyms[0], key, synonyms, is_read_only=not is_alterable(name, keys)))
     return rows
 
 
@@ -248,7 +248,7 @@ def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespo
         )
         for resource in request.resources
     ]
-    responses = _altered(altered, call, replaces=True, validate_only=request.validate_only)
+    responses = _alter_resources(altered, call, replaces=True, validate_only=request.validate_only)
     return hold(AlterConfigsResponse(responses=responses), request, call)
 
 
@@ -280,11 +280,11 @@ def incremental_alter_configs(
         )
         for resource in request.resources
     ]
-    responses = _altered(altered, call, replaces=False, validate_only=request.validate_only)
+    responses = _alter_resources(altered, call, replaces=False, validate_only=request.validate_only)
     return hold(IncrementalAlterConfigsResponse(responses=responses), request, call)
 
 
-def _altered(
+def _alter_resources(
     altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
 ) -> list[AlterConfigsResourceResponse]:
     """Alter resources, and return the result of each (see `configs.changes.alter`)."""
@@ -306,19 +306,19 @@ def list_config_resources(request: ListConfigResourcesRequest, call: Call) -> Li
     """
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])
-    known = list(ConfigResourceType) if call.api_version else [ConfigResourceType.CLIENT_METRICS]
-    kinds = dict.fromkeys(request.resource_types or known)
-    if not kinds.keys() <= set(known):
+    supported = list(ConfigResourceType) if call.api_version else [ConfigResourceType.CLIENT_METRICS]
+    kinds = dict.fromkeys(request.resource_types or supported)
+    if not kinds.keys() <= set(supported):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
-    listed = [
+    resources = [
         ConfigResource(resource_name=name, resource_type=kind)
         for kind in kinds
-        for name in _names(ConfigResourceType(kind), call)
+        for name in _resource_names(ConfigResourceType(kind), call)
     ]
-    return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=listed)
+    return ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=resources)
 
 
-def _names(kind: ConfigResourceType, call: Call) -> Iterable[str]:
+def _resource_names(kind: ConfigResourceType, call: Call) -> Iterable[str]:
     if kind is ConfigResourceType.TOPIC:
         return [topic.name for topic in call.core.topics]
     if kind in {ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER}:

@@ -33,17 +33,17 @@ from minibroker_protocol.messages.consumer_group import (
 )
 
 _FIRST_WITH_OWN_MEMBER_IDS: Final = 1
-_NOT_SAID: Final = -1
+_NOT_SET: Final = -1
 
 
-def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCode:
+def _authorization_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCode:
     """Return the error of a missing right. Subscribing to a topic takes the right to describe it."""
     return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
 
 
 @handles(
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    needs=checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
+    needs=checked(_authorization_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
 )
 def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
     """ConsumerGroupHeartbeat: join, stay in or leave a group of the consumer protocol (KIP-848).
@@ -92,28 +92,28 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
         GroupRefusedError: The request is invalid.
     """
     epoch = request.member_epoch
-    wrong = None
+    message = None
     unnamed = {JOINING, AWAY} if consumers.rules.since_4_0 else {JOINING}
     has_no_name = not request.member_id.strip() and (epoch not in unnamed or version >= _FIRST_WITH_OWN_MEMBER_IDS)
     if not request.group_id.strip():
-        wrong = "GroupId can't be empty."
+        message = "GroupId can't be empty."
     elif _is_blank(request.instance_id) or _is_blank(request.rack_id):
-        wrong = f"{'InstanceId' if _is_blank(request.instance_id) else 'RackId'} can't be empty."
+        message = f"{'InstanceId' if _is_blank(request.instance_id) else 'RackId'} can't be empty."
     elif has_no_name:
-        wrong = "MemberId can't be empty."
+        message = "MemberId can't be empty."
     elif epoch < AWAY:
-        wrong = "MemberEpoch is invalid."
+        message = "MemberEpoch is invalid."
     elif epoch == AWAY and request.instance_id is None:
-        wrong = "InstanceId can't be null."
+        message = "InstanceId can't be null."
     elif epoch == JOINING:
-        wrong = _wrong_with_joining(request)
-    if wrong is not None:
-        raise GroupRefusedError(ErrorCode.INVALID_REQUEST, wrong)
+        message = _joining_error(request)
+    if message is not None:
+        raise GroupRefusedError(ErrorCode.INVALID_REQUEST, message)
     if request.server_assignor is not None and request.server_assignor not in consumers.assignors:
-        known = ", ".join(consumers.assignors)
+        supported = ", ".join(consumers.assignors)
         raise GroupRefusedError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {known}.",
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
         )
 
 
@@ -122,8 +122,8 @@ def _is_blank(text: str | None) -> bool:
     return text is not None and not text.strip()
 
 
-def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
-    if request.rebalance_timeout_ms == _NOT_SAID:
+def _joining_error(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == _NOT_SET:
         return "RebalanceTimeoutMs must be provided in first request."
     if request.topic_partitions is None or request.topic_partitions:
         return "TopicPartitions must be empty when (re-)joining."
@@ -135,8 +135,10 @@ def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
 def _response(answer: Answer, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if answer.assignment is not None:
-        listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
-        assignment = Assignment(topic_partitions=listed)
+        partitions = [
+            TopicPartitions(topic_id=id_, partitions=sorted(indexes)) for id_, indexes in answer.assignment.items()
+        ]
+        assignment = Assignment(topic_partitions=partitions)
     return ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=answer.member_id,
@@ -186,12 +188,12 @@ def consumer_group_describe(
 
 
 def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
-    listed = timeline_order(group.members)
+    ordered = timeline_order(group.members)
     members: list[Member] = []
     is_before_4_3 = call.services.is_before("4.3")
-    for each in listed:
-        held = (each.assigned,) if is_before_4_3 else (each.assigned, each.revoking)
-        member = _member(each, held, group.target.get(each.member_id, NOTHING), call.core.topics)
+    for each in ordered:
+        owned = (each.assigned,) if is_before_4_3 else (each.assigned, each.revoking)
+        member = _member(each, owned, group.target.get(each.member_id, NOTHING), call.core.topics)
         if not _may_describe_topics(member, call):
             raise GroupRefusedError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -205,7 +207,7 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=group.assignor(listed, default),
+        assignor_name=group.assignor(ordered, default),
         members=members,
     )
 
@@ -213,13 +215,13 @@ def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
 def _may_describe_topics(member: Member, call: Call) -> bool:
     """Return whether the client may describe every topic in a member's current and target assignment."""
     return all(
-        call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each.topic_name)
+        call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name)
         for assignment in (member.assignment, member.target_assignment)
-        for each in assignment.topic_partitions
+        for topic in assignment.topic_partitions
     )
 
 
-def _member(member: ConsumerMember, held: Sequence[Partitions], target: Partitions, topics: Topics) -> Member:
+def _member(member: ConsumerMember, owned: Sequence[Partitions], target: Partitions, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -229,7 +231,7 @@ def _member(member: ConsumerMember, held: Sequence[Partitions], target: Partitio
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex,
-        assignment=_assignment(held, topics),
+        assignment=_assignment(owned, topics),
         target_assignment=_assignment([target], topics),
         member_type=_CLASSIC if member.is_classic else _CONSUMER,
     )
@@ -237,14 +239,14 @@ def _member(member: ConsumerMember, held: Sequence[Partitions], target: Partitio
 
 def _assignment(several: Sequence[Partitions], topics: Topics) -> DescribedAssignment:
     """Concatenate sets of partitions and add topic names. Deleted topics are left out."""
-    found: dict[bytes, list[int]] = {}
+    indexes_by_topic: dict[bytes, list[int]] = {}
     for partitions in several:
         for topic_id, indexes in partitions.items():
-            found.setdefault(topic_id, []).extend(sorted(indexes))
+            indexes_by_topic.setdefault(topic_id, []).extend(sorted(indexes))
     return DescribedAssignment(
         topic_partitions=[
             DescribedTopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes)
-            for topic_id, indexes in found.items()
+            for topic_id, indexes in indexes_by_topic.items()
             if (topic := topics.with_id(topic_id)) is not None
         ]
     )

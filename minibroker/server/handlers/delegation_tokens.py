@@ -30,7 +30,7 @@ _NO_TIME: Final = -1
 """The timestamp in responses without a token."""
 
 
-def _may_ask(call: Call) -> bool:
+def _may_request_tokens(call: Call) -> bool:
     """Return whether the client has authenticated, and not with a token."""
     session = call.session
     if session.protocol == PLAINTEXT or (session.protocol == "SSL" and session.principal == ANONYMOUS):
@@ -38,15 +38,15 @@ def _may_ask(call: Call) -> bool:
     return session.authentication is None or not session.authentication.by_token
 
 
-def _named(kind: str | None, name: str | None) -> Principal | None:
+def _principal(kind: str | None, name: str | None) -> Principal | None:
     """Return the principal that a request names, or None."""
     return Principal(kind or "", name) if name else None
 
 
-def _find(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode, DelegationToken | None]:
+def _find_changeable(proof: bytes | bytearray | memoryview, call: Call) -> tuple[ErrorCode, DelegationToken | None]:
     """Return the token with this HMAC, or the error why the client cannot change it."""
     tokens = call.services.security.tokens
-    if not _may_ask(call):
+    if not _may_request_tokens(call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None
     if not tokens.is_enabled:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None
@@ -89,14 +89,14 @@ def create_delegation_token(
     - INVALID_PRINCIPAL_TYPE: a renewer is not a user.
     """
     requester = call.principal
-    owner = _named(request.owner_principal_type, request.owner_principal_name) or requester
-    renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
+    owner = _principal(request.owner_principal_type, request.owner_principal_name) or requester
+    renewers = [Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
     tokens = call.services.security.tokens
-    if not _may_ask(call):
+    if not _may_request_tokens(call):
         return _refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
     if owner != requester and not call.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
         return _refusal(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester)
-    if any(each.type != USER for each in renewers):
+    if any(renewer.type != USER for renewer in renewers):
         return _refusal(ErrorCode.INVALID_PRINCIPAL_TYPE, owner, requester)
     if not tokens.is_enabled:
         return _refusal(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, requester)
@@ -148,7 +148,7 @@ def renew_delegation_token(
     - DELEGATION_TOKEN_NOT_FOUND: no token has this HMAC.
     - DELEGATION_TOKEN_EXPIRED: the token has expired.
     """
-    code, token = _find(request.hmac, call)
+    code, token = _find_changeable(request.hmac, call)
     if token is None:
         return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
     try:
@@ -169,14 +169,14 @@ def expire_delegation_token(
     Versions 0-2 are served. Rights and errors are those of RenewDelegationToken.
     """
     period_ms = request.expiry_time_period_ms
-    code, token = _find(request.hmac, call)
+    code, token = _find_changeable(request.hmac, call)
     if token is None:
         return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_NO_TIME)
     try:
-        left = call.services.security.tokens.expire(token, period_ms)
+        updated = call.services.security.tokens.expire(token, period_ms)
     except OSError:
         return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=_NO_TIME)
-    ends_ms = period_ms if left is None else left.expires_ms
+    ends_ms = period_ms if updated is None else updated.expires_ms
     return hold(ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=ends_ms), request, call)
 
 
@@ -194,7 +194,7 @@ def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Cal
     CreateDelegationToken. Unlike Kafka, which returns expired tokens until it removes them, minibroker leaves them out.
     """
     tokens = call.services.security.tokens
-    if not _may_ask(call):
+    if not _may_request_tokens(call):
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])
     if not tokens.is_enabled:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, tokens=[])
@@ -202,17 +202,18 @@ def describe_delegation_token(request: DescribeDelegationTokenRequest, call: Cal
     if request.owners is not None:
         owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
     described: list[DescribedDelegationToken] = []
-    for each in tokens.all():
-        if owners is not None and each.owner not in owners and owners.isdisjoint(each.renewers):
+    for token in tokens.all():
+        if owners is not None and token.owner not in owners and owners.isdisjoint(token.renewers):
             continue
-        if _may_see(each, call):
-            described.append(_described(each, tokens.hmac_of(each)))
+        if _may_describe(token, call):
+            described.append(_described(token, tokens.hmac_of(token)))
     return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=described)
 
 
 def _described(token: DelegationToken, proof: bytes) -> DescribedDelegationToken:
     renewers = [
-        DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name) for each in token.renewers
+        DescribedDelegationTokenRenewer(principal_type=renewer.type, principal_name=renewer.name)
+        for renewer in token.renewers
     ]
     return DescribedDelegationToken(
         principal_type=token.owner.type,
@@ -228,7 +229,7 @@ def _described(token: DelegationToken, proof: bytes) -> DescribedDelegationToken
     )
 
 
-def _may_see(token: DelegationToken, call: Call) -> bool:
+def _may_describe(token: DelegationToken, call: Call) -> bool:
     return (
         token.may_be_renewed_by(call.principal)
         or call.allows(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id)

@@ -53,8 +53,8 @@ def describe_transactions(request: DescribeTransactionsRequest, call: Call) -> F
 def _describe_transaction(transactional_id: str, call: Call) -> TransactionState:
     store = call.services.transactions.store
     error = store.readiness(transactional_id, call.node) if transactional_id else ErrorCode.INVALID_REQUEST
-    known = None if error else store.get(transactional_id)
-    if known is None:
+    transaction = None if error else store.get(transactional_id)
+    if transaction is None:
         return TransactionState(
             error_code=error or ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
             transactional_id=transactional_id,
@@ -68,14 +68,14 @@ def _describe_transaction(transactional_id: str, call: Call) -> TransactionState
     return TransactionState(
         error_code=ErrorCode.NONE,
         transactional_id=transactional_id,
-        transaction_state=known.state.wire_name,
-        transaction_timeout_ms=known.timeout_ms,
-        transaction_start_time_ms=known.start_ms,
-        producer_id=known.producer_id,
-        producer_epoch=known.producer_epoch,
+        transaction_state=transaction.state.wire_name,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
         topics=[
             TopicData(topic=topic, partitions=partitions)
-            for topic, partitions in by_topic(known.partitions).items()
+            for topic, partitions in by_topic(transaction.partitions).items()
             if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
     )
@@ -102,29 +102,29 @@ def list_transactions(
     now_ms = call.core.clock.now_ms()
     passes = _filter(request, now_ms)
     log = store.log
-    found = {
-        known.transactional_id: known
-        for known in store.all()
-        if passes(known) and not log.coordinator_error(known.transactional_id, call.node)
+    transactions = {
+        transaction.transactional_id: transaction
+        for transaction in store.all()
+        if passes(transaction) and not log.coordinator_error(transaction.transactional_id, call.node)
     }
 
     def match() -> Any:
         pattern = request.transactional_id_pattern
-        return RegularExpression(pattern).matching(found) if pattern else list(found)
+        return RegularExpression(pattern).matching(transactions) if pattern else list(transactions)
 
     def row(name: str) -> ListedTransaction | None:
-        known = found[name]
+        transaction = transactions[name]
         if not call.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name):
             return None
         return ListedTransaction(
-            transactional_id=name, producer_id=known.producer_id, transaction_state=known.state.wire_name
+            transactional_id=name, producer_id=transaction.producer_id, transaction_state=transaction.state.wire_name
         )
 
     def conclude(rows: list[ListedTransaction | None]) -> ListTransactionsResponse:
         return ListTransactionsResponse(
             error_code=ErrorCode.NONE,
             unknown_state_filters=[name for name in request.state_filters if name not in STATES_BY_NAME],
-            transaction_states=[each for each in rows if each is not None],
+            transaction_states=[listed for listed in rows if listed is not None],
         )
 
     def rows_of(names: list[str]) -> ForEach[ListTransactionsResponse]:
@@ -148,11 +148,11 @@ def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transact
         request.duration_filter,
     )
 
-    def passes(known: Transaction) -> bool:
+    def passes(transaction: Transaction) -> bool:
         return (
-            (not producer_ids or known.producer_id in producer_ids)
-            and (not states or known.state.wire_name in states)
-            and (duration < 0 or now_ms - known.start_ms > duration)
+            (not producer_ids or transaction.producer_id in producer_ids)
+            and (not states or transaction.state.wire_name in states)
+            and (duration < 0 or now_ms - transaction.start_ms > duration)
         )
 
     return passes

@@ -24,41 +24,43 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 from minibroker_protocol.schema import first_version
 
-_FIRST_PLAIN: Final = max(first_version(FetchRequest, "session_id"), FIRST_WITH_ZSTD)
+_FIRST_WITH_PLAIN_SHAPE: Final = max(first_version(FetchRequest, "session_id"), FIRST_WITH_ZSTD)
 _MAX_PARTITIONS_AT_ONCE: Final = 500
 """A fetch of more partitions opens their logs in slices."""
 
 
-def _held_by_session(request: FetchRequest, call: Call) -> tuple[Target, ...]:
+def _session_partitions(request: FetchRequest, call: Call) -> tuple[Target, ...]:
     """Return the partitions of the request's session. They are cached, since sessions rarely change."""
     session = call.node.fetch_sessions.get(request.session_id)
     if session is None or request.session_epoch <= 0:
         return ()
-    names, kept = call.core.topics.names, session.targets
-    if kept is None or kept[0] is not names:
-        kept = session.targets = names, _targets(session.partitions, call)
+    names, cached = call.core.topics.names, session.targets
+    if cached is None or cached[0] is not names:
+        cached = session.targets = names, _targets(session.partitions, call)
     forgotten = request.forgotten_topics_data
     if not forgotten:
-        return kept[1]
+        return cached[1]
     by_id = session.names is not None
-    gone = {(each.topic_id if by_id else each.topic, index) for each in forgotten for index in each.partitions}
-    return _targets([key for key in session.partitions if key not in gone], call)
+    forgotten_keys = {
+        (topic.topic_id if by_id else topic.topic, index) for topic in forgotten for index in topic.partitions
+    }
+    return _targets([key for key in session.partitions if key not in forgotten_keys], call)
 
 
 def _targets(keys: Iterable[FetchKey], call: Call) -> tuple[Target, ...]:
-    return tuple(dict.fromkeys(Target(_name_of(named, call), index) for named, index in keys))
+    return tuple(dict.fromkeys(Target(_topic_name(name_or_id, call), index) for name_or_id, index in keys))
 
 
-def _name_of(named: str | bytes, call: Call) -> str | None:
-    if isinstance(named, str):
-        return named
-    topic = call.core.topics.with_id(named)
+def _topic_name(name_or_id: str | bytes, call: Call) -> str | None:
+    if isinstance(name_or_id, str):
+        return name_or_id
+    topic = call.core.topics.with_id(name_or_id)
     return None if topic is None else topic.name
 
 
 def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None:  # noqa: PLR0911 - calls would cost more than what they do
     """Serve a consumer's fetch of one partition if its records are ready, without session, rack and transactions."""
-    if call.api_version < _FIRST_PLAIN:
+    if call.api_version < _FIRST_WITH_PLAIN_SHAPE:
         return None
     (
         replica_id,
@@ -96,18 +98,18 @@ def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None
     if log is None or limit < 0 or not log.log_start_offset <= offset <= log.high_watermark:
         return None
     try:
-        found = log.read(offset, limit, min_one_batch=True)
+        records = log.read(offset, limit, min_one_batch=True)
     except MAPPED:
         return None
-    if max_wait_ms > 0 and found.size < min(min_bytes, max_bytes):
+    if max_wait_ms > 0 and records.size < min(min_bytes, max_bytes):
         return None
-    if found.size and services.works_around_clients:
+    if records.size and services.works_around_clients:
         call.session.waited_fetches = 0
     end, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
-    return 0, 0, NO_SESSION, name, topic_id, index, 0, end, stable, start, -1, found if found.size else b""
+    return 0, 0, NO_SESSION, name, topic_id, index, 0, end, stable, start, -1, records if records.size else b""
 
 
-def _as_they_are(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _unchanged(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
@@ -119,7 +121,8 @@ def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> Fetch
         session_id=request.session_id,
         responses=[
             FetchableTopicResponse(
-                topic=topic.topic, partitions=[refused_partition(each.partition, code) for each in topic.partitions]
+                topic=topic.topic,
+                partitions=[refused_partition(partition.partition, code) for partition in topic.partitions],
             )
             for topic in topics
         ],
@@ -129,9 +132,9 @@ def _refuse_fetch(request: FetchRequest, version: int, code: ErrorCode) -> Fetch
 @handles(
     ApiKey.FETCH,
     needs=asked_by_handler("READ on each topic; CLUSTER_ACTION on the cluster, for replicas"),
-    names=topics_at("topics.topic", "partitions.partition", implied=_held_by_session),
+    names=topics_at("topics.topic", "partitions.partition", implied=_session_partitions),
     refusal=Refusal({"high_watermark": -1, "records": b""}, whole=_refuse_fetch),
-    plain=PlainShape(_handle_plain, _as_they_are),
+    plain=PlainShape(_handle_plain, _unchanged),
 )
 def fetch(request: FetchRequest, call: Call) -> Served[FetchResponse | DelayedResponse]:
     """Fetch: return ranges of logs, which are sent from file to socket.

@@ -57,7 +57,7 @@ from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_KEYS: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
 _FIRST_WITH_SHARE: Final = 6
-_SUCCESS: Final = "NONE"
+_SUCCESS_MESSAGE: Final = "NONE"
 """The error message of a successful response before version 4."""
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
@@ -100,14 +100,14 @@ def find_coordinator(request: FindCoordinatorRequest, call: Call) -> Served[Find
             lambda key: _find(key, request.key_type, call),
             lambda coordinators: FindCoordinatorResponse(coordinators=coordinators),
         )
-    found = _find(request.key, request.key_type, call)
-    code = ErrorCode(found.error_code)
+    coordinator = _find(request.key, request.key_type, call)
+    code = ErrorCode(coordinator.error_code)
     return FindCoordinatorResponse(
         error_code=code,
-        error_message=found.error_message or code.meaning if code else _SUCCESS,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_message=coordinator.error_message or code.meaning if code else _SUCCESS_MESSAGE,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
@@ -124,7 +124,7 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
     )
 
 
-def _log(key_type: int, call: Call) -> CoordinatorLog | None:
+def _coordinator_log(key_type: int, call: Call) -> CoordinatorLog | None:
     """Return the coordinator's log for a type of key, or None if the request's version lacks the type."""
     services = call.services
     if key_type == _GROUP:
@@ -137,7 +137,7 @@ def _log(key_type: int, call: Call) -> CoordinatorLog | None:
 
 def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
     """Return the coordinator of a key, or an error and its message. Create the coordinator's topic if necessary."""
-    log = _log(key_type, call)
+    log = _coordinator_log(key_type, call)
     if log is None or (key_type == _SHARE and not _SHARE_PARTITION.fullmatch(key)):
         return None, ErrorCode.INVALID_REQUEST, "" if key_type == _SHARE else ErrorCode.INVALID_REQUEST.meaning
     if key_type == _SHARE and not call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -186,14 +186,14 @@ def join_group(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Rep
 _FIRST_WITH_PROTOCOL: Final = first_version(SyncGroupRequest, "protocol_type")
 
 
-def _right_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
+def _authorization_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
     """Return the error of a missing right. A request without its protocol gets that error instead, from any member."""
     if call.api_version >= _FIRST_WITH_PROTOCOL and None in {request.protocol_type, request.protocol_name}:
         return ErrorCode.NONE
     return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
 
 
-@handles(ApiKey.SYNC_GROUP, needs=checked(_right_error, "READ on the group"))
+@handles(ApiKey.SYNC_GROUP, needs=checked(_authorization_error, "READ on the group"))
 def sync_group(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
     """SyncGroup: receive the assignments from the leader, and return each member's own.
 
@@ -249,8 +249,8 @@ def leave_group(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code)
     codes = coordinator.classic.leave(request.group_id, leaving)
     outcomes = [
-        MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code)
-        for each, code in zip(leaving, codes, strict=True)
+        MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code)
+        for member, code in zip(leaving, codes, strict=True)
     ]
     if many:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=outcomes)
@@ -303,7 +303,9 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
         described.protocol_data = (group.protocol_name or "") if group.is_in(GroupState.STABLE) else ""
         is_before_4 = call.services.is_before("4.0")
         shows_assignment = group.is_in(GroupState.STABLE) or not is_before_4
-        described.members = [_member(group, each, shows_assignment=shows_assignment) for each in group.members.values()]
+        described.members = [
+            _member(group, member, shows_assignment=shows_assignment) for member in group.members.values()
+        ]
     return described
 
 
@@ -323,9 +325,9 @@ def _member(group: Group, member: Member, *, shows_assignment: bool) -> Describe
 def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsResponse]:
     """ListGroups: list the groups that the broker coordinates.
 
-    Versions 0-5 are served, with filters by state since version 4 (KIP-518) and by type since version 5 (KIP-848). The
-    types are "classic" and "consumer". States and types are case-insensitive, and unknown ones match no group. The
-    order is that of Kafka's hash tables.
+    Versions 0-5 are served, with filters by state since version 4 (KIP-518) and by type since version 5 (KIP-848).
+    The types are "classic", "consumer", "share" and "streams". States and types are case-insensitive, and unknown
+    ones match no group. The order is that of Kafka's hash tables.
     """
     store = call.services.groups.store
     store.load_all()
@@ -351,13 +353,13 @@ def list_groups(request: ListGroupsRequest, call: Call) -> ForEach[ListGroupsRes
         )
 
     return ForEach(
-        _in_order(store, is_before_4_0=call.services.is_before("4.0")),
+        _in_hash_order(store, is_before_4_0=call.services.is_before("4.0")),
         row,
-        lambda rows: ListGroupsResponse(error_code=code, groups=[each for each in rows if each is not None]),
+        lambda rows: ListGroupsResponse(error_code=code, groups=[listed for listed in rows if listed is not None]),
     )
 
 
-def _in_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
+def _in_hash_order(store: GroupStore, *, is_before_4_0: bool) -> list[AnyGroup]:
     """Return groups in the order of Kafka's hash tables: one table per partition, or before 4.0 one for all groups."""
     groups, log = tuple(store.groups()), store.log
     table = table_size((len(groups) if is_before_4_0 else log.partition_count) + 1)

@@ -38,14 +38,14 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, version: int, code: Err
         topics = [
             LeaderAndIsrTopicError(
                 topic_id=topic.topic_id,
-                partition_errors=[_error("", each.partition_index, code) for each in topic.partition_states],
+                partition_errors=[_error("", state.partition_index, code) for state in topic.partition_states],
             )
             for topic in request.topic_states
         ]
         return LeaderAndIsrResponse(error_code=code, topics=topics)
-    errors = [_error(each.topic_name, each.partition_index, code) for each in request.ungrouped_partition_states]
+    errors = [_error(state.topic_name, state.partition_index, code) for state in request.ungrouped_partition_states]
     for topic in request.topic_states:
-        errors += [_error(topic.topic_name, each.partition_index, code) for each in topic.partition_states]
+        errors += [_error(topic.topic_name, state.partition_index, code) for state in topic.partition_states]
     return LeaderAndIsrResponse(error_code=code, partition_errors=errors)
 
 
@@ -67,12 +67,12 @@ def _error(topic: str, index: int, code: ErrorCode) -> LeaderAndIsrPartitionErro
 
 def _refuse_stop_replica(request: StopReplicaRequest, _version: int, code: ErrorCode) -> StopReplicaResponse:
     """Refuse a request with an error for each partition. Versions list their partitions in three ways."""
-    named = [(each.topic_name, each.partition_index) for each in request.ungrouped_partitions]
-    named += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    partitions = [(partition.topic_name, partition.partition_index) for partition in request.ungrouped_partitions]
+    partitions += [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
     for topic in request.topic_states:
-        named += [(topic.topic_name, each.partition_index) for each in topic.partition_states]
+        partitions += [(topic.topic_name, partition.partition_index) for partition in topic.partition_states]
     errors = [
-        StopReplicaPartitionError(topic_name=name, partition_index=index, error_code=code) for name, index in named
+        StopReplicaPartitionError(topic_name=name, partition_index=index, error_code=code) for name, index in partitions
     ]
     return StopReplicaResponse(error_code=code, partition_errors=errors)
 

@@ -43,17 +43,18 @@ def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> ForEach[De
     log's segments but not their indexes. Replicas never lag and are never moved between directories. Since version 4
     the response has the size of the volume (KIP-827). The directory is never cordoned (version 5, KIP-1066).
     """
-    named: dict[str, set[int]] | None = None
+    indexes_by_topic: dict[str, set[int]] | None = None
     if request.topics is not None:
-        named = {}
-        for asked in request.topics:
-            named.setdefault(asked.topic, set()).update(asked.partitions)
+        indexes_by_topic = {}
+        for requested in request.topics:
+            indexes_by_topic.setdefault(requested.topic, set()).update(requested.partitions)
     replicas = [
         partition
         for topic in call.core.topics
-        if named is None or topic.name in named
+        if indexes_by_topic is None or topic.name in indexes_by_topic
         for partition in topic.partitions
-        if call.node.id in partition.replicas and (named is None or partition.index in named[topic.name])
+        if call.node.id in partition.replicas
+        and (indexes_by_topic is None or partition.index in indexes_by_topic[topic.name])
     ]
     return ForEach(replicas, _size, lambda sizes: _log_dirs(replicas, sizes, call))
 
@@ -133,11 +134,11 @@ def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, call: Call) -> A
     """
     ours = os.path.abspath(call.core.topics.data_dir)
     results: dict[str, dict[int, ErrorCode]] = {}
-    for asked in request.dirs:
-        for topic in asked.topics:
+    for directory in request.dirs:
+        for topic in directory.topics:
             outcomes = results.setdefault(topic.name, {})
             for index in topic.partitions:
-                outcomes[index] = _check(topic.name, index, call, is_ours=asked.path == ours)
+                outcomes[index] = _check(topic.name, index, call, is_ours=directory.path == ours)
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

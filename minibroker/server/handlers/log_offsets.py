@@ -42,11 +42,11 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
-_FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
+_FIRST_VERSIONS: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 """The special timestamps of requests, and the first version that supports each."""
 _READ_COMMITTED: Final = 1
 _ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
-_DEBUGGER: Final = -2
+_ANY_REPLICA: Final = -2
 """The replica id of a client that accepts a response from any replica."""
 
 
@@ -79,7 +79,7 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
     - FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH: the client has a different leader epoch.
     """
-    twice = _named_twice(request) if call.api_version > 0 else ()
+    twice = _repeated_partitions(request) if call.api_version > 0 else ()
 
     def look_up(topic: ListOffsetsTopic, requested: ListOffsetsPartition) -> Any:
         result = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
@@ -100,9 +100,11 @@ def list_offsets(request: ListOffsetsRequest, call: Call) -> ForEach[ListOffsets
     )
 
 
-def _named_twice(request: ListOffsetsRequest) -> Collection[TopicPartition]:
+def _repeated_partitions(request: ListOffsetsRequest) -> Collection[TopicPartition]:
     """Return the partitions that a request names more than once, which only version 0 allows."""
-    counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    counts = Counter(
+        (topic.name, requested.partition_index) for topic in request.topics for requested in topic.partitions
+    )
     return {partition for partition, count in counts.items() if count > 1}
 
 
@@ -117,11 +119,11 @@ def _look_up(
     try:
         work = _begin_look_up(topic_name, requested, request, call, response)
     except MAPPED as error:
-        return _failed(response, error)
-    return response if work is None else rescued(lambda: work, MAPPED, partial(_failed, response))
+        return _set_error(response, error)
+    return response if work is None else rescued(lambda: work, MAPPED, partial(_set_error, response))
 
 
-def _failed(response: ListOffsetsPartitionResponse, error: Exception) -> ListOffsetsPartitionResponse:
+def _set_error(response: ListOffsetsPartitionResponse, error: Exception) -> ListOffsetsPartitionResponse:
     response.error_code = error_code_of(error)
     return response
 
@@ -137,13 +139,13 @@ def _begin_look_up(
     timestamp = requested.timestamp
     topic = call.core.topics.get(topic_name)
     partition = topic.partition(requested.partition_index) if topic is not None else None
-    if call.api_version > 0 > timestamp and call.api_version < _FIRST_WITH.get(timestamp, call.api_version + 1):
+    if call.api_version > 0 > timestamp and call.api_version < _FIRST_VERSIONS.get(timestamp, call.api_version + 1):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka checks this before the partition.
         return None
     if partition is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return None
-    leader_only = request.replica_id != _DEBUGGER
+    leader_only = request.replica_id != _ANY_REPLICA
     response.error_code = partition.access_error(call.node, requested.current_leader_epoch, leader_only=leader_only)
     if response.error_code:
         return None
@@ -159,12 +161,12 @@ def _begin_look_up(
         response.leader_epoch = partition.leader_epoch
     elif timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         response.offset = log.log_start_offset
-        response.leader_epoch = _epoch_of_start(partition)
+        response.leader_epoch = _start_epoch(partition)
     elif timestamp >= 0 or timestamp == _MAX_TIMESTAMP:
 
-        def note(found: TimestampOffset | None) -> ListOffsetsPartitionResponse:
-            if found is not None and not (committed and found.offset >= log.last_stable_offset):
-                response.timestamp, response.offset, response.leader_epoch = found
+        def note(result: TimestampOffset | None) -> ListOffsetsPartitionResponse:
+            if result is not None and not (committed and result.offset >= log.last_stable_offset):
+                response.timestamp, response.offset, response.leader_epoch = result
             return response
 
         if timestamp == _MAX_TIMESTAMP:
@@ -173,7 +175,7 @@ def _begin_look_up(
     return None
 
 
-def _epoch_of_start(partition: Partition) -> int:
+def _start_epoch(partition: Partition) -> int:
     """Return the leader epoch of the first record. An empty log has the epoch that its leader recorded on election."""
     log = partition.log
     if log.log_start_offset >= log.high_watermark:
@@ -183,20 +185,22 @@ def _epoch_of_start(partition: Partition) -> int:
 
 def _segment_offsets(log: Log, requested: ListOffsetsPartition, now_ms: int) -> list[int]:
     """Return start offsets of segments and the log end, newest first (`UnifiedLog.legacyFetchOffsetsBefore`)."""
-    known = [(max(segment.base_offset, log.log_start_offset), _written_ms(log, segment)) for segment in log.segments]
+    segments = [
+        (max(segment.base_offset, log.log_start_offset), _last_written_ms(log, segment)) for segment in log.segments
+    ]
     if log.segments[-1].size:
-        known.append((log.high_watermark, now_ms))
+        segments.append((log.high_watermark, now_ms))
     if requested.timestamp == _EARLIEST:
         count = 1
     elif requested.timestamp == _LATEST:
-        count = len(known)
+        count = len(segments)
     else:
-        count = next((n for n in range(len(known), 0, -1) if known[n - 1][1] <= requested.timestamp), 0)
-    offsets = [offset for offset, _ in reversed(known[:count])]
+        count = next((n for n in range(len(segments), 0, -1) if segments[n - 1][1] <= requested.timestamp), 0)
+    offsets = [offset for offset, _ in reversed(segments[:count])]
     return offsets[: max(requested.max_num_offsets, 0)]
 
 
-def _written_ms(log: Log, segment: LogSegment) -> int:
+def _last_written_ms(log: Log, segment: LogSegment) -> int:
     """Return when a segment was last written, or when it was created if it has no file yet.
 
     Raises:
@@ -225,7 +229,7 @@ def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) ->
     return for_each_partition(
         request.topics,
         "partitions",
-        lambda topic, asked: _epoch_end(topic.topic, asked, call),
+        lambda topic, requested: _epoch_end(topic.topic, requested, call),
         lambda topic, partitions: OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions),
         lambda topics: OffsetForLeaderEpochResponse(topics=topics),
     )
@@ -270,11 +274,15 @@ def delete_records(request: DeleteRecordsRequest, call: Call) -> ForEach[DeleteR
     - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
     """
     moved: dict[Partition, LogShape] = {}
-    offsets = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
+    offsets = {
+        (topic.name, requested.partition_index): requested.offset
+        for topic in request.topics
+        for requested in topic.partitions
+    }
     topics: dict[str, DeleteRecordsTopicResult] = {}
 
-    def delete(place: tuple[TopicPartition, int]) -> None:
-        (name, index), offset = place
+    def delete(item: tuple[TopicPartition, int]) -> None:
+        (name, index), offset = item
         topic = topics.setdefault(name, DeleteRecordsTopicResult(name=name, partitions=[]))
         topic.partitions.append(_delete(name, index, offset, call, moved))
 

@@ -38,7 +38,7 @@ from minibroker_protocol.messages.metadata import (
 from minibroker_protocol.primitives import ZERO_UUID
 
 _FIRST_WITH_IDS: Final = 12
-_MAX_ADVISED: Final = 100
+_MAX_COMPARED_NAMES: Final = 100
 """A request that creates more topics than this gets no warnings about misspelled names."""
 
 
@@ -52,8 +52,8 @@ def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
 def _refuse_metadata(request: MetadataRequest, _version: int, code: ErrorCode) -> MetadataResponse:
     """Refuse a request with an error for the response and each topic. Topics named by id alone have an empty name."""
     topics = [
-        MetadataResponseTopic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
-        for each in request.topics or ()
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=[])
+        for topic in request.topics or ()
     ]
     return MetadataResponse(error_code=code, brokers=[], topics=topics)
 
@@ -93,16 +93,16 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
         described = [_describe(topic, request, call) for topic in call.core.topics if _may_describe(topic.name, call)]
         return _response(described, request, call)
     creates = request.allow_auto_topic_creation and call.core.config.boolean("auto.create.topics.enable")
-    named: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
+    results: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
     for topic in requested:
         key = topic.topic_id, topic.name
-        if key not in named:
-            named[key] = _find(topic, request, call, creates=creates)
-    missing = [name for name in named.values() if isinstance(name, str)]
-    made: Mapping[str, Topic | ErrorCode] = _create(missing, call) if missing else {}
+        if key not in results:
+            results[key] = _find_topic(topic, request, call, creates=creates)
+    missing = [name for name in results.values() if isinstance(name, str)]
+    created: Mapping[str, Topic | ErrorCode] = _create(missing, call) if missing else {}
     topics: list[MetadataResponseTopic] = []
-    for (topic_id, name), known in named.items():
-        found = made[known] if isinstance(known, str) else known
+    for (topic_id, name), result in results.items():
+        found = created[result] if isinstance(result, str) else result
         topics.append(
             _describe(found, request, call)
             if isinstance(found, Topic)
@@ -111,7 +111,7 @@ def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | Delayed
     if joiner is not None:
         joiner.note_metadata(topic.name or "" for topic in topics)
     response = _response(topics, request, call)
-    return hold(response, request, call, lambda: _without(made, response)) if made else response
+    return hold(response, request, call, lambda: _with_storage_errors(created, response)) if created else response
 
 
 def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -128,27 +128,27 @@ def _response(topics: list[MetadataResponseTopic], request: MetadataRequest, cal
     )
 
 
-def _without(made: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
+def _with_storage_errors(created: Mapping[str, Topic | ErrorCode], response: MetadataResponse) -> MetadataResponse:
     """Replace created topics in the response by errors, after the disk refused them."""
     for number, topic in enumerate(response.topics):
-        if isinstance(made.get(topic.name or ""), Topic):
+        if isinstance(created.get(topic.name or ""), Topic):
             response.topics[number] = _error(ErrorCode.KAFKA_STORAGE_ERROR, topic.name, topic.topic_id)
     return response
 
 
-def _find(
+def _find_topic(
     requested: MetadataRequestTopic, request: MetadataRequest, call: Call, *, creates: bool
 ) -> Topic | ErrorCode | str:
     """Return a requested topic, an error, or the name of a topic to create."""
     topics = call.core.topics
     by_id = requested.name is None or requested.topic_id != ZERO_UUID
-    known = topics.with_id(requested.topic_id) if by_id else topics.get(requested.name or "")
-    if by_id and known is None:
+    topic = topics.with_id(requested.topic_id) if by_id else topics.get(requested.name or "")
+    if by_id and topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    name = requested.name or "" if known is None else known.name
+    name = requested.name or "" if topic is None else topic.name
     if not _may_describe(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return known or _creatable(name, request, call, creates=creates)
+    return topic or _check_creation(name, request, call, creates=creates)
 
 
 def _refused(
@@ -162,7 +162,7 @@ def _refused(
     return response
 
 
-def _creatable(name: str, request: MetadataRequest, call: Call, *, creates: bool) -> ErrorCode | str:
+def _check_creation(name: str, request: MetadataRequest, call: Call, *, creates: bool) -> ErrorCode | str:
     """Return the name of an unknown topic if it can be created, or an error."""
     if creates and not _may_create(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -180,31 +180,33 @@ def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]
     core = call.core
     # A client that polls until a topic is deleted creates it again with its request, but must not find it. Kafka never
     # returns a topic that the same request has created.
-    gone = {name for name in names if core.topics.was_deleted(name)}
-    others = [topic.name for topic in core.topics if not topic.is_internal] if len(names) <= _MAX_ADVISED else []
-    made: dict[str, Topic | ErrorCode] = {}
+    deleted = {name for name in names if core.topics.was_deleted(name)}
+    others = [topic.name for topic in core.topics if not topic.is_internal] if len(names) <= _MAX_COMPARED_NAMES else []
+    results: dict[str, Topic | ErrorCode] = {}
     plans: list[TopicPlan] = []
     try:
         refuse_too_large(len(names) * (1 + core.config.integer("num.partitions")))
         for name in names:
             try:
                 if name in INTERNAL_TOPICS:
-                    made[name] = call.services.create_topic(name)
+                    results[name] = call.services.create_topic(name)
                 else:
                     plans.append(plan_topic(core, name))
             except TopicError as error:
-                made[name] = _code_of(error)
+                results[name] = _creation_error(error)
         for topic in create_topics(core, plans):
-            made[topic.name] = topic
+            results[topic.name] = topic
             if (meant := tell_creation(topic.name, others)) is not None:
                 call.services.misspelt_topics[topic.name] = meant
     except TopicError as error:
-        made.update((name, _code_of(error)) for name in names if name not in made)
-    made.update((name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in gone if not isinstance(made[name], ErrorCode))
-    return made
+        results.update((name, _creation_error(error)) for name in names if name not in results)
+    results.update(
+        (name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in deleted if not isinstance(results[name], ErrorCode)
+    )
+    return results
 
 
-def _code_of(error: TopicError) -> ErrorCode:
+def _creation_error(error: TopicError) -> ErrorCode:
     """Return the error of a failed creation. Kafka's broker does not wait for the controller's refusal."""
     is_of_controller = error.code in {ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION}
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_of_controller else error.code
@@ -226,7 +228,7 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_reported(topic.describe(call.core.cluster), call),
+        partitions=_in_version(topic.describe(call.core.cluster), call),
         topic_authorized_operations=_operations(topic.name, request, call),
     )
 
@@ -247,22 +249,22 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
     return brokers
 
 
-def _reported(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
+def _in_version(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
     """Adapt partitions to the request's version. Version 0 omits stopped replicas and has an error for them."""
-    if call.api_version > 0 or all(not each.offline_replicas for each in partitions):
+    if call.api_version > 0 or all(not partition.offline_replicas for partition in partitions):
         return partitions
     nodes = call.core.cluster.nodes
     reported: list[MetadataResponsePartition] = []
-    for each in partitions:
-        replicas = [node_id for node_id in each.replica_nodes if nodes[node_id].is_up]
-        code = ErrorCode.REPLICA_NOT_AVAILABLE if len(replicas) < len(each.replica_nodes) else ErrorCode.NONE
+    for partition in partitions:
+        replicas = [node_id for node_id in partition.replica_nodes if nodes[node_id].is_up]
+        code = ErrorCode.REPLICA_NOT_AVAILABLE if len(replicas) < len(partition.replica_nodes) else ErrorCode.NONE
         reported.append(
             MetadataResponsePartition(
-                error_code=each.error_code or code,
-                partition_index=each.partition_index,
-                leader_id=each.leader_id,
+                error_code=partition.error_code or code,
+                partition_index=partition.partition_index,
+                leader_id=partition.leader_id,
                 replica_nodes=replicas,
-                isr_nodes=[node_id for node_id in each.isr_nodes if nodes[node_id].is_up],
+                isr_nodes=[node_id for node_id in partition.isr_nodes if nodes[node_id].is_up],
             )
         )
     return reported
@@ -277,8 +279,8 @@ def _refuse_describe_topic_partitions(
 ) -> DescribeTopicPartitionsResponse:
     """Refuse a request with an error for each topic."""
     topics = [
-        DescribeTopicPartitionsResponseTopic(error_code=code, name=each.name, topic_id=ZERO_UUID, partitions=[])
-        for each in request.topics
+        DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name, topic_id=ZERO_UUID, partitions=[])
+        for topic in request.topics
     ]
     return DescribeTopicPartitionsResponse(topics=topics)
 
@@ -303,17 +305,17 @@ def describe_topic_partitions(
     A cursor is INVALID_REQUEST if its partition is negative or its topic is not requested.
     """
     cursor = request.cursor
-    names = _names(request, call)
+    names = _names_from_cursor(request, call)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         return _refuse_describe_topic_partitions(request, call.api_version, ErrorCode.INVALID_REQUEST)
     limit = min(call.core.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
-    left = max(limit, 1)
+    remaining = max(limit, 1)
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
         yield
         if not _may_describe(name, call):
             continue
-        if left <= 0:
+        if remaining <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = call.core.topics.get(name)
@@ -321,27 +323,27 @@ def describe_topic_partitions(
             response.topics.append(_unknown(name, call))
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        end = min(len(topic.partitions), first + left)
-        response.topics.append(_page_of(topic, first, end, call))
+        end = min(len(topic.partitions), first + remaining)
+        response.topics.append(_topic_page(topic, first, end, call))
         if end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
-        left -= max(end - first, 0)
-    response.topics += [_hidden(name) for name in names if not _may_describe(name, call)]
+        remaining -= max(end - first, 0)
+    response.topics += [_unauthorized(name) for name in names if not _may_describe(name, call)]
     return response
 
 
-def _names(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
+def _names_from_cursor(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
     """Return the topic names of this and later pages in order, starting with the cursor's."""
     first = "" if request.cursor is None else request.cursor.topic_name
     if request.topics:
-        named = {topic.name for topic in request.topics}
+        candidates = {topic.name for topic in request.topics}
     else:
-        named = {topic.name for topic in call.core.topics if _may_describe(topic.name, call)}
-    return sorted(name for name in named if name >= first)
+        candidates = {topic.name for topic in call.core.topics if _may_describe(topic.name, call)}
+    return sorted(name for name in candidates if name >= first)
 
 
-def _page_of(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPartitionsResponseTopic:
+def _topic_page(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPartitionsResponseTopic:
     nodes = call.core.cluster.nodes
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
@@ -351,22 +353,22 @@ def _page_of(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPar
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 error_code=ErrorCode.NONE,
-                partition_index=each.index,
-                leader_id=NO_NODE if each.leader is None else each.leader.id,
-                leader_epoch=each.leader_epoch,
-                replica_nodes=list(each.replicas),
-                isr_nodes=list(each.isr),
+                partition_index=partition.index,
+                leader_id=NO_NODE if partition.leader is None else partition.leader.id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
                 eligible_leader_replicas=[],
                 last_known_elr=[],
-                offline_replicas=[node_id for node_id in each.replicas if not nodes[node_id].is_up],
+                offline_replicas=[node_id for node_id in partition.replicas if not nodes[node_id].is_up],
             )
-            for each in topic.partitions[first:end]
+            for partition in topic.partitions[first:end]
         ],
         topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name),
     )
 
 
-def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unauthorized(name: str) -> DescribeTopicPartitionsResponseTopic:
     """Return the error for a topic that the client may not describe, whether it exists or not."""
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,

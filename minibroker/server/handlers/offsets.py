@@ -137,7 +137,7 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> Served[OffsetFetchR
     """
     stable = request.require_stable
     if call.api_version < _FIRST_WITH_GROUPS:
-        topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
+        topics = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
         code, results = _fetch(
             call, request, topics, OffsetFetchResponseTopic, OffsetFetchResponsePartition, stable=stable
         )
@@ -150,39 +150,42 @@ def offset_fetch(request: OffsetFetchRequest, call: Call) -> Served[OffsetFetchR
 
 
 def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
-    named, unknown = requested.topics, list[OffsetFetchRequestTopics]()
+    requested_topics, unknown = requested.topics, list[OffsetFetchRequestTopics]()
     has_ids = call.api_version >= _FIRST_FETCH_WITH_TOPIC_IDS
-    if named is not None and has_ids:
-        named, unknown = with_names(call.core.topics, named)
-    topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
+    if requested_topics is not None and has_ids:
+        requested_topics, unknown = with_names(call.core.topics, requested_topics)
+    topics = None if requested_topics is None else [(topic.name, topic.partition_indexes) for topic in requested_topics]
     code, results = _fetch(
         call, requested, topics, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, stable=stable
     )
     if has_ids:
         results = _with_ids(results, call)
-        results += [_unknown(each) for each in unknown if not code]
+        results += [_unknown(topic) for topic in unknown if not code]
     return OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code, topics=results)
 
 
 def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
     """Set the topic ids of results, and return the results of existing topics."""
-    known: list[OffsetFetchResponseTopics] = []
+    existing: list[OffsetFetchResponseTopics] = []
     for result in results:
         topic = call.core.topics.get(result.name)
         if topic is not None:
             result.topic_id = topic.id
-            known.append(result)
-    return known
+            existing.append(result)
+    return existing
 
 
 def _unknown(requested: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     partitions = [
-        _none(OffsetFetchResponsePartitions, index, ErrorCode.UNKNOWN_TOPIC_ID) for index in requested.partition_indexes
+        _without_offset(OffsetFetchResponsePartitions, index, ErrorCode.UNKNOWN_TOPIC_ID)
+        for index in requested.partition_indexes
     ]
     return OffsetFetchResponseTopics(topic_id=requested.topic_id, partitions=partitions)
 
 
-def _offsets_of(requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call) -> tuple[ErrorCode, GroupOffsets]:
+def _group_offsets(
+    requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call
+) -> tuple[ErrorCode, GroupOffsets]:
     """Return the error of a group, or NONE, and its offsets."""
     store = call.services.groups.store
     group = None
@@ -206,7 +209,7 @@ def _fetch(
     stable: bool,
 ) -> tuple[ErrorCode, list[_T]]:
     """Return the error of a group, and its topics in the classes of the request's version."""
-    code, offsets = _offsets_of(requested, call)
+    code, offsets = _group_offsets(requested, call)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []
@@ -214,25 +217,25 @@ def _fetch(
     if topics is None:
         topics = [(name, tuple(indexes)) for name, indexes in offsets.committed.items() if _may_describe(name, call)]
     # Before Kafka 4.0, repeated topics and partitions are merged, and topics without partitions are left out.
-    named = _once(topics).items() if call.services.is_before("4.0") else topics
+    requested_topics = _merge_topics(topics).items() if call.services.is_before("4.0") else topics
     results: list[_T] = []
-    for name, indexes in named:
+    for name, indexes in requested_topics:
         refusal = code or (ErrorCode.NONE if _may_describe(name, call) else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if refusal:
-            partitions = [_none(partition_of, index, refusal) for index in indexes]
+            partitions = [_without_offset(partition_of, index, refusal) for index in indexes]
         else:
             partitions = [_partition(partition_of, offsets, name, index, stable=stable) for index in indexes]
         results.append(topic_of(name=name, partitions=partitions))
     return ErrorCode.NONE, results
 
 
-def _once(topics: _Topics) -> dict[str, dict[int, None]]:
+def _merge_topics(topics: _Topics) -> dict[str, dict[int, None]]:
     """Merge repeated topics and partitions, and drop topics without partitions."""
-    named: dict[str, dict[int, None]] = {}
+    indexes_by_topic: dict[str, dict[int, None]] = {}
     for name, indexes in topics:
         if indexes:
-            named.setdefault(name, {}).update(dict.fromkeys(indexes))
-    return named
+            indexes_by_topic.setdefault(name, {}).update(dict.fromkeys(indexes))
+    return indexes_by_topic
 
 
 def _may_describe(topic: str, call: Call) -> bool:
@@ -241,10 +244,10 @@ def _may_describe(topic: str, call: Call) -> bool:
 
 def _partition(partition_of: Callable[..., _P], offsets: GroupOffsets, topic: str, index: int, *, stable: bool) -> _P:
     if stable and offsets.is_unstable(topic, index):
-        return _none(partition_of, index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return _without_offset(partition_of, index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     committed = offsets.get(topic, index)
     if committed is None:
-        return _none(partition_of, index, ErrorCode.NONE)
+        return _without_offset(partition_of, index, ErrorCode.NONE)
     return partition_of(
         partition_index=index,
         committed_offset=committed.offset,
@@ -254,7 +257,7 @@ def _partition(partition_of: Callable[..., _P], offsets: GroupOffsets, topic: st
     )
 
 
-def _none(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
+def _without_offset(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
     return partition_of(
         partition_index=index,
         committed_offset=NO_OFFSET,
@@ -264,7 +267,7 @@ def _none(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
     )
 
 
-_DELETED_PER_STEP: Final = 5_000
+_PARTITIONS_PER_STEP: Final = 5_000
 
 
 @handles(
@@ -284,7 +287,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
     - GROUP_ID_NOT_FOUND: the group does not exist.
     - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist.
     """
-    group, code = _group(request.group_id, call)
+    group, code = _deletable_group(request.group_id, call)
     if group is None:
         return OffsetDeleteResponse(error_code=code, topics=[])
     outcomes: Outcomes = []
@@ -292,7 +295,7 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
     for requested in request.topics:
         topic, name = call.core.topics.get(requested.name), requested.name
         count = 0 if topic is None else len(topic.partitions)
-        indexes = [each.partition_index for each in requested.partitions]
+        indexes = [partition.partition_index for partition in requested.partitions]
         existing += [(name, index) for index in indexes if 0 <= index < count]
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if indexes:
@@ -303,17 +306,18 @@ def offset_delete(request: OffsetDeleteRequest, call: Call) -> Served[OffsetDele
         code = next(filter(None, codes), ErrorCode.NONE)
         if code:
             return OffsetDeleteResponse(error_code=code, topics=[])
-        results = deletion.kept_in(outcomes)
+        results = deletion.with_kept_topics(outcomes)
         return OffsetDeleteResponse(
             error_code=ErrorCode.NONE,
             topics=[
                 OffsetDeleteResponseTopic(
                     name=name,
                     partitions=[
-                        OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in each
+                        OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+                        for index, code in partitions
                     ],
                 )
-                for name, each in (merged(results) if call.services.is_before("4.0") else results)
+                for name, partitions in (merged(results) if call.services.is_before("4.0") else results)
             ],
         )
 
@@ -330,13 +334,16 @@ class _Deletion:
         self._call = call
         self._store = call.services.groups.store
         self._code = ErrorCode.NONE
-        self._kept: set[str] = set()  # Topics to which a member was subscribed at some time.
+        self._subscribed_topics_seen: set[str] = set()  # Topics to which a member was subscribed at some time.
 
     def parts(self) -> list[list[TopicPartition]]:
-        """Return the partitions with offsets, in lists of at most `_DELETED_PER_STEP`."""
-        known = self._group.offsets.known(self._partitions)
+        """Return the partitions with offsets, in lists of at most `_PARTITIONS_PER_STEP`."""
+        committed = self._group.offsets.known(self._partitions)
         self._subscribed()
-        return [known[start : start + _DELETED_PER_STEP] for start in range(0, len(known) or 1, _DELETED_PER_STEP)]
+        return [
+            committed[start : start + _PARTITIONS_PER_STEP]
+            for start in range(0, len(committed) or 1, _PARTITIONS_PER_STEP)
+        ]
 
     def forget(self, part: list[TopicPartition]) -> Any:
         """Delete offsets of some partitions. Return the error that ends the deletion, or work that returns it."""
@@ -344,39 +351,40 @@ class _Deletion:
             return self._code
         removes_empty = isinstance(self._group, Group)
         return then(
-            self._store.forget(self._group, partial(self._choose, part), removes_empty=removes_empty), self._note
+            self._store.forget(self._group, partial(self._deletable, part), removes_empty=removes_empty),
+            self._save_error,
         )
 
-    def kept_in(self, outcomes: Outcomes) -> Outcomes:
+    def with_kept_topics(self, outcomes: Outcomes) -> Outcomes:
         """Return outcomes with an error for the topics whose offsets were not deleted."""
         unknown, subscribed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         return [
             (name, [(index, code if code is unknown else subscribed) for index, code in results])
-            if name in self._kept
+            if name in self._subscribed_topics_seen
             else (name, results)
             for name, results in outcomes
         ]
 
-    def _note(self, code: ErrorCode) -> ErrorCode:
+    def _save_error(self, code: ErrorCode) -> ErrorCode:
         self._code = code
         return code
 
     def _subscribed(self) -> AbstractSet[str] | None:
         """Return the topics to which members are subscribed, or None if that cannot be determined."""
         subscribed = set[str]() if self._group.is_empty else self._group.subscribed_topics()
-        self._kept |= self._named if subscribed is None else self._named & subscribed
+        self._subscribed_topics_seen |= self._named if subscribed is None else self._named & subscribed
         return subscribed
 
-    def _choose(self, part: list[TopicPartition]) -> list[TopicPartition] | ErrorCode:
+    def _deletable(self, part: list[TopicPartition]) -> list[TopicPartition] | ErrorCode:
         """Return the partitions whose offsets can be deleted, or an error."""
-        group, code = _group(self._group.group_id, self._call)
+        group, code = _deletable_group(self._group.group_id, self._call)
         if group is None or group is not self._group:
             return code or ErrorCode.GROUP_ID_NOT_FOUND
         subscribed = self._subscribed()
         return [] if subscribed is None else group.offsets.known(key for key in part if key[0] not in subscribed)
 
 
-def _group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
+def _deletable_group(group_id: str, call: Call) -> tuple[AnyGroup | None, ErrorCode]:
     """Return a group, or the error why its offsets cannot be deleted."""
     store = call.services.groups.store
     code = ErrorCode.INVALID_GROUP_ID if not group_id else store.readiness(group_id, call.node)

@@ -41,7 +41,7 @@ from minibroker_protocol.schema import first_version
 _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
 _ACKS: Final = frozenset({-1, 0, 1})
 _ANSWERED_ACKS: Final = frozenset({-1, 1})
-_MAX_BATCHES_AT_ONCE: Final = 4
+_MAX_BATCHES_PER_SLICE: Final = 4
 """Each batch can require decompression, validation record by record, and opening its log."""
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -115,10 +115,10 @@ def produce(request: ProduceRequest, call: Call) -> Served[ProduceResponse | Del
     for other replicas.
     """
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
-        request.topic_data = _without_repetitions(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
+        request.topic_data = _merge_topics(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
     # Long requests are served in slices, between which topics can be created and deleted.
     if _is_long(request, call):
-        return _append(_kept(request), call, call.core.slices.large)
+        return _append(_copy_records(request), call, call.core.slices.large)
     response: ProduceResponse | DelayedResponse | None = drain(steps_of(_append(request, call, drain)))
     return response
 
@@ -142,15 +142,15 @@ def _append(
         return topic, outcome
 
     def conclude(appended: list[tuple[Topic | None, PartitionProduceResponse]]) -> Any:
-        left = iter(appended)
+        remaining = iter(appended)
         responses: list[TopicProduceResponse] = []
         for asked in request.topic_data:
-            results = list(islice(left, len(asked.partition_data)))
+            results = list(islice(remaining, len(asked.partition_data)))
             name = next((topic.name for topic, _ in reversed(results) if topic is not None), asked.name)
             outcomes = [outcome for _, outcome in results]
             responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
         flushed = [(topic, outcome) for topic, outcome in appended if topic is not None and topic.flushes_on_append]
-        return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+        return _response_after_flush(request, ProduceResponse(responses=responses), flushed, call)
 
     return ForEach(
         [(asked, data) for asked in request.topic_data for data in asked.partition_data], append_one, conclude
@@ -161,12 +161,12 @@ def _is_long(request: ProduceRequest, call: Call) -> bool:
     """Return whether a request has many batches, or many records to validate."""
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
     count = 0
-    for asked in request.topic_data:
-        topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
-        count += len(asked.partition_data)
+    for requested in request.topic_data:
+        topic = topics.with_id(requested.topic_id) if by_id else topics.get(requested.name)
+        count += len(requested.partition_data)
         if topic is None or (topic.keeps_batches and call.api_version >= FIRST_WITH_ONE_BATCH):
             continue
-        for data in asked.partition_data:
+        for data in requested.partition_data:
             records = data.records
             if (
                 isinstance(records, memoryview)
@@ -174,10 +174,10 @@ def _is_long(request: ProduceRequest, call: Call) -> bool:
                 and takes_long_to_validate(records, topic.max_message_bytes)
             ):
                 return True
-    return count > _MAX_BATCHES_AT_ONCE
+    return count > _MAX_BATCHES_PER_SLICE
 
 
-def _kept(request: ProduceRequest) -> ProduceRequest:
+def _copy_records(request: ProduceRequest) -> ProduceRequest:
     """Copy the records of a request, because the receive buffer is reused."""
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -186,7 +186,7 @@ def _kept(request: ProduceRequest) -> ProduceRequest:
     return request
 
 
-def _without_repetitions(topics: list[TopicProduceData], *, by_id: bool) -> list[TopicProduceData]:
+def _merge_topics(topics: list[TopicProduceData], *, by_id: bool) -> list[TopicProduceData]:
     """Merge repeated topics and drop empty ones. The last records of a repeated partition count."""
     merged: dict[str | bytes, dict[int, PartitionProduceData]] = {}
     for topic in topics:
@@ -203,7 +203,7 @@ def _without_repetitions(topics: list[TopicProduceData], *, by_id: bool) -> list
     ]
 
 
-def _outcome_of(
+def _response_after_flush(
     request: ProduceRequest,
     response: ProduceResponse,
     flushed: list[tuple[Topic, PartitionProduceResponse]],
@@ -214,8 +214,8 @@ def _outcome_of(
     if request.acks and not flushed and core.cluster.is_single:
         return response
     if not core.cluster.is_single:
-        _hint(response, call)
-    waiting = _flush(flushed, response, call) if flushed else None
+        _add_leader_hints(response, call)
+    waiting = _flush_due(flushed, response, call) if flushed else None
     if request.acks == 0:
         core.writes.commit()
         failed = next((o for r in response.responses for o in r.partition_responses if o.error_code), None)
@@ -225,7 +225,7 @@ def _outcome_of(
     return waiting or response
 
 
-def _flush(
+def _flush_due(
     appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
 ) -> DelayedResponse | None:
     """Flush the logs that have reached `flush.messages`, and return the delayed response, or None if none has."""
@@ -244,7 +244,7 @@ def _flush(
     return delayed if delayed.is_waiting else None
 
 
-def _hint(response: ProduceResponse, call: Call) -> None:
+def _add_leader_hints(response: ProduceResponse, call: Call) -> None:
     """Add the leader for producers that sent to another broker (KIP-951)."""
     if call.api_version < _FIRST_WITH_LEADERS:
         return

@@ -58,7 +58,7 @@ def alter_partition_reassignments(
     may_resize = request.allow_replication_factor_change
     responses: list[ReassignableTopicResponse] = []
     for topic in request.topics:
-        outcomes = [_outcome(topic.name, each, call, may_resize=may_resize) for each in topic.partitions]
+        outcomes = [_outcome(topic.name, partition, call, may_resize=may_resize) for partition in topic.partitions]
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
     if not call.core.cluster.note():
         refused: AlterPartitionReassignmentsResponse = refusal(request, call)
@@ -215,7 +215,9 @@ def elect_leaders(request: ElectLeadersRequest, call: Call) -> ElectLeadersRespo
     for name, indexes in _requested(request, call):
         outcomes = [_elect(name, index, call, unclean=unclean) for index in indexes]
         if request.topic_partitions is None:
-            outcomes = [each for each in outcomes if ErrorCode(each.error_code) is not ErrorCode.ELECTION_NOT_NEEDED]
+            outcomes = [
+                outcome for outcome in outcomes if ErrorCode(outcome.error_code) is not ErrorCode.ELECTION_NOT_NEEDED
+            ]
         results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
     if not call.core.cluster.note():
         return _refuse_elect_leaders(request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -60,8 +60,8 @@ def describe_user_scram_credentials(
     not returned. A user without credentials is RESOURCE_NOT_FOUND, a repeated one DUPLICATE_RESOURCE.
     """
     stored = call.services.security.scram
-    named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
-    results = [_result(stored, user, times) for user, times in named.items()]
+    counts = Counter(requested.name for requested in request.users or ()) or dict.fromkeys(stored.users(), 1)
+    results = [_result(stored, user, times) for user, times in counts.items()]
     return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message="", results=results)
 
 
@@ -73,8 +73,8 @@ def _result(stored: ScramCredentials, user: str, times: int) -> DescribeUserScra
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
     else:
         infos = [
-            CredentialInfo(mechanism=MECHANISM_NUMBERS[name], iterations=each.iterations)
-            for name, each in stored.of_user(user).items()
+            CredentialInfo(mechanism=MECHANISM_NUMBERS[name], iterations=credential.iterations)
+            for name, credential in stored.of_user(user).items()
         ]
         if not infos:
             code = ErrorCode.RESOURCE_NOT_FOUND
@@ -84,18 +84,20 @@ def _result(stored: ScramCredentials, user: str, times: int) -> DescribeUserScra
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 _Refusal = tuple[ErrorCode, str | None]
-_LONGEST: Final = 1 << 16
-_FIRST_LEVEL: Final = 11
+_MAX_SALT_BYTES: Final = 1 << 16
+_FIRST_LEVEL_WITH_SCRAM: Final = 11
 """The first level of metadata.version with SCRAM credentials, 3.5-IV2."""
-_TOO_EARLY: _Refusal = (ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
-_TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+_UNSUPPORTED: _Refusal = (ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
+_REPEATED: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 
 def _refuse_alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, _version: int, code: ErrorCode
 ) -> AlterUserScramCredentialsResponse:
     """Refuse a request with one error per user, even if a user has several changes."""
-    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
+    users = dict.fromkeys(
+        [*(change.name for change in request.deletions), *(change.name for change in request.upsertions)]
+    )
     results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users]
     return AlterUserScramCredentialsResponse(results=results)
 
@@ -125,22 +127,24 @@ def alter_user_scram_credentials(
     if len(request.deletions) + len(request.upsertions) > MAX_RECORDS:
         return _refuse_alter_user_scram_credentials(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
     stored, features = call.services.security.scram, call.services.core.features
-    has_scram = METADATA_VERSION not in features.supported or features.level(METADATA_VERSION) >= _FIRST_LEVEL
+    has_scram = (
+        METADATA_VERSION not in features.supported or features.level(METADATA_VERSION) >= _FIRST_LEVEL_WITH_SCRAM
+    )
     refused: dict[str, _Refusal] = {}
     changes: dict[str, tuple[str, ScramCredential | None]] = {}
     alterations: list[_Change] = [*request.deletions, *request.upsertions]
-    for each in alterations:
-        if each.name in refused:
+    for change in alterations:
+        if change.name in refused:
             continue
-        if each.name in changes:
-            refusal: _Refusal | None = _TWICE
+        if change.name in changes:
+            refusal: _Refusal | None = _REPEATED
         else:
-            refusal = _refusal(each, stored) if has_scram else _TOO_EARLY
+            refusal = _refusal(change, stored) if has_scram else _UNSUPPORTED
         if refusal is None:
-            changes[each.name] = scram_mechanisms.MECHANISM_NAMES[each.mechanism], _credential(each)
+            changes[change.name] = scram_mechanisms.MECHANISM_NAMES[change.mechanism], _credential(change)
         else:
-            refused[each.name] = refusal
-            changes.pop(each.name, None)
+            refused[change.name] = refusal
+            changes.pop(change.name, None)
     try:
         stored.alter({(mechanism, user): credential for user, (mechanism, credential) in changes.items()})
     except OSError as error:
@@ -176,8 +180,11 @@ def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
     if not change.salted_password:
         return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka fails on an empty key.
-    if max(len(change.salt), len(change.salted_password)) > _LONGEST:
-        return ErrorCode.UNACCEPTABLE_CREDENTIAL, f"The salt or the salted password has more than {_LONGEST} bytes"
+    if max(len(change.salt), len(change.salted_password)) > _MAX_SALT_BYTES:
+        return (
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            f"The salt or the salted password has more than {_MAX_SALT_BYTES} bytes",
+        )
     return None
 
 

@@ -46,17 +46,17 @@ from minibroker_protocol.messages.share_group import (
     TopicPartitions,
 )
 
-_LONGEST_MEMBER_ID: Final = 36
+_MAX_MEMBER_ID_LENGTH: Final = 36
 
 
-def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
+def _authorization_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
     """Return the error of a missing right. Subscribing to a topic takes the right to describe it."""
     return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
 
 
 @handles(
     ApiKey.SHARE_GROUP_HEARTBEAT,
-    needs=checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
+    needs=checked(_authorization_error, "READ on the group; DESCRIBE on all topics that the member subscribes to"),
 )
 def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
     """ShareGroupHeartbeat: join, stay in or leave a share group (KIP-932).
@@ -76,9 +76,9 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
     shares = coordinator.shares
     if not shares.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
-    wrong = _fault(request)
-    if wrong is not None:
-        return _refused(ErrorCode.INVALID_REQUEST, wrong)
+    message = _request_error(request)
+    if message is not None:
+        return _refused(ErrorCode.INVALID_REQUEST, message)
     code = coordinator.status(request.group_id, call.node)
     if code:
         return _refused(code)
@@ -91,8 +91,10 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
         return _refused(error.code, error.message)
     assignment = None
     if answer.assignment is not None:
-        listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
-        assignment = Assignment(topic_partitions=listed)
+        partitions = [
+            TopicPartitions(topic_id=id_, partitions=sorted(indexes)) for id_, indexes in answer.assignment.items()
+        ]
+        assignment = Assignment(topic_partitions=partitions)
     return ShareGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=answer.member_id,
@@ -102,10 +104,10 @@ def share_group_heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> Sh
     )
 
 
-def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
+def _request_error(request: ShareGroupHeartbeatRequest) -> str | None:
     """Return why a request is invalid, or None."""
-    if not request.member_id or len(request.member_id) > _LONGEST_MEMBER_ID:
-        return f"A member id has 1 to {_LONGEST_MEMBER_ID} characters."
+    if not request.member_id or len(request.member_id) > _MAX_MEMBER_ID_LENGTH:
+        return f"A member id has 1 to {_MAX_MEMBER_ID_LENGTH} characters."
     texts = {"MemberId": request.member_id, "GroupId": request.group_id, "RackId": request.rack_id}
     blank = next((name for name, text in texts.items() if text is not None and not text.strip()), None)
     if blank is not None:
@@ -188,7 +190,7 @@ def _member(member: ShareMember, topics: Topics) -> Member:
     )
 
 
-_NO_TOPIC: Final = bytes(16)
+_NO_TOPIC_ID: Final = bytes(16)
 
 
 @handles(
@@ -230,9 +232,9 @@ class _NamedTopic(NamedTuple):
 def _describe_offsets(
     requested: DescribeShareGroupOffsetsRequestGroup, call: Call
 ) -> ForEach[DescribeShareGroupOffsetsResponseGroup]:
-    code, named = _topics_of(requested, call)
+    code, requested_topics = _topics_of(requested, call)
     topics: list[_NamedTopic] = []
-    for name, indexes in named:
+    for name, indexes in requested_topics:
         is_allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
         topics.append(_NamedTopic(name, indexes, is_allowed, call.core.topics.get(name) if is_allowed else None))
 
@@ -247,7 +249,9 @@ def _describe_offsets(
         "indexes",
         answer,
         lambda topic, partitions: DescribeShareGroupOffsetsResponseTopic(
-            topic_name=topic.name, topic_id=_NO_TOPIC if topic.known is None else topic.known.id, partitions=partitions
+            topic_name=topic.name,
+            topic_id=_NO_TOPIC_ID if topic.known is None else topic.known.id,
+            partitions=partitions,
         ),
         lambda topics: DescribeShareGroupOffsetsResponseGroup(
             group_id=requested.group_id, topics=topics, error_code=code
@@ -271,22 +275,22 @@ def _topics_of(
     if code:
         return code, []
     if requested.topics is not None:
-        return code, _merged(requested.topics, call)
+        return code, _merge_topics(requested.topics, call)
     initialized = coordinator.share_offsets.initialized(group_id).items()
-    return code, [each for each in initialized if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each[0])]
+    return code, [topic for topic in initialized if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic[0])]
 
 
-def _merged(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call) -> list[tuple[str, list[int]]]:
+def _merge_topics(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call) -> list[tuple[str, list[int]]]:
     """Return the partitions of each topic. Existing topics are merged, as by Kafka's share coordinator."""
-    found: list[tuple[str, list[int]]] = []
-    known: dict[str, dict[int, None]] = {}
-    for each in topics:
-        name = each.topic_name
+    result: list[tuple[str, list[int]]] = []
+    indexes_by_topic: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        name = topic.topic_name
         if call.core.topics.get(name) is None or not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            found.append((name, each.partitions))
+            result.append((name, topic.partitions))
         else:
-            known.setdefault(name, {}).update(dict.fromkeys(each.partitions))
-    return [*found, *((name, list(indexes)) for name, indexes in known.items())]
+            indexes_by_topic.setdefault(name, {}).update(dict.fromkeys(topic.partitions))
+    return [*result, *((name, list(indexes)) for name, indexes in indexes_by_topic.items())]
 
 
 def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsResponsePartition:
@@ -320,13 +324,13 @@ def alter_share_group_offsets(
     - GROUP_ID_NOT_FOUND: the group is of another type.
     - UNSUPPORTED_VERSION: the feature share.version is off.
     """
-    code = _status(request.group_id, call)
+    code = _change_error(request.group_id, call)
     if code:
         return _refused_alteration(code)
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         by_index = offsets.setdefault(topic.topic_name, {})
-        by_index.update((each.partition_index, each.start_offset) for each in topic.partitions)
+        by_index.update((partition.partition_index, partition.start_offset) for partition in topic.partitions)
     groups = call.services.groups.share_offsets
     return rescued(
         lambda: then(groups.alter(request.group_id, offsets), lambda outcomes: _altered(outcomes, call)),
@@ -335,7 +339,7 @@ def alter_share_group_offsets(
     )
 
 
-def _status(group_id: str, call: Call) -> ErrorCode:
+def _change_error(group_id: str, call: Call) -> ErrorCode:
     """Return the error that prevents a change of a share group's offsets, or NONE."""
     groups = call.services.groups
     return groups.status(group_id, call.node) if groups.shares.is_enabled else ErrorCode.UNSUPPORTED_VERSION
@@ -344,14 +348,14 @@ def _status(group_id: str, call: Call) -> ErrorCode:
 def _altered(outcomes: Mapping[str, Mapping[int, Outcome]], call: Call) -> AlterShareGroupOffsetsResponse:
     responses: list[AlterShareGroupOffsetsResponseTopic] = []
     for name, by_partition in outcomes.items():
-        known = call.core.topics.get(name)
+        topic = call.core.topics.get(name)
         partitions = [
             AlterShareGroupOffsetsResponsePartition(
                 partition_index=index, error_code=outcome.code, error_message=outcome.message
             )
             for index, outcome in by_partition.items()
         ]
-        topic_id = _NO_TOPIC if known is None else known.id
+        topic_id = _NO_TOPIC_ID if topic is None else topic.id
         responses.append(AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=partitions))
     return AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
 
@@ -381,12 +385,12 @@ def delete_share_group_offsets(
     - UNKNOWN_TOPIC_OR_PARTITION: the group has no offsets for the topic.
     - UNSUPPORTED_VERSION: the feature share.version is off.
     """
-    code = _status(request.group_id, call)
+    code = _change_error(request.group_id, call)
     if code:
         return _refused_deletion(code)
     if not request.topics and call.services.is_before("4.2"):
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
-    names = list(dict.fromkeys(each.topic_name for each in request.topics))
+    names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
     groups = call.services.groups.share_offsets
     return rescued(
         lambda: then(groups.delete(request.group_id, names), lambda outcomes: _deleted(outcomes, call)),
@@ -402,7 +406,7 @@ def _deleted(outcomes: Mapping[str, Outcome], call: Call) -> DeleteShareGroupOff
         responses.append(
             DeleteShareGroupOffsetsResponseTopic(
                 topic_name=name,
-                topic_id=_NO_TOPIC if topic is None else topic.id,
+                topic_id=_NO_TOPIC_ID if topic is None else topic.id,
                 error_code=outcome.code,
                 error_message=outcome.message,
             )

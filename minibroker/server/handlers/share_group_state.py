@@ -40,7 +40,7 @@ from minibroker_protocol.messages.share_group_state import (
 R = TypeVar("R")
 
 
-def _answer_each(
+def _serve_each(
     request: Any,
     serve: Callable[[SharePartitionKey, Any], Any],
     result: Callable[..., Any],
@@ -62,7 +62,9 @@ def _answer_each(
     return for_each_partition(
         request.topics,
         "partitions",
-        lambda topic, asked: serve(SharePartitionKey(request.group_id, topic.topic_id, asked.partition), asked),
+        lambda topic, requested: serve(
+            SharePartitionKey(request.group_id, topic.topic_id, requested.partition), requested
+        ),
         lambda topic, partitions: result(topic_id=topic.topic_id, partitions=partitions),
         lambda results: response(results=results),
     )
@@ -86,13 +88,11 @@ def initialize_share_group_state(
     """
     states, node = call.services.share_states, call.node
 
-    def initialize(key: SharePartitionKey, asked: InitializedPartition) -> PartitionResult:
-        code, message = states.initialize(key, asked.state_epoch, asked.start_offset, node)
+    def initialize(key: SharePartitionKey, requested: InitializedPartition) -> PartitionResult:
+        code, message = states.initialize(key, requested.state_epoch, requested.start_offset, node)
         return PartitionResult(partition=key.partition, error_code=code, error_message=message)
 
-    return _answer_each(
-        request, initialize, InitializeStateResult, InitializeShareGroupStateResponse, may_be_empty=True
-    )
+    return _serve_each(request, initialize, InitializeStateResult, InitializeShareGroupStateResponse, may_be_empty=True)
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
@@ -105,8 +105,8 @@ def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> S
     """
     states, node = call.services.share_states, call.node
 
-    def read(key: SharePartitionKey, asked: ReadPartition) -> ReadPartitionResult:
-        outcome = states.read(key, asked.leader_epoch, node)
+    def read(key: SharePartitionKey, requested: ReadPartition) -> ReadPartitionResult:
+        outcome = states.read(key, requested.leader_epoch, node)
         batches = [
             StateBatch(
                 first_offset=batch.first,
@@ -125,7 +125,7 @@ def read_share_group_state(request: ReadShareGroupStateRequest, call: Call) -> S
             state_batches=batches,
         )
 
-    return _answer_each(request, read, ReadStateResult, ReadShareGroupStateResponse)
+    return _serve_each(request, read, ReadStateResult, ReadShareGroupStateResponse)
 
 
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION), refusal=Refusal(explained=True))
@@ -138,16 +138,16 @@ def write_share_group_state(request: WriteShareGroupStateRequest, call: Call) ->
     """
     states, node = call.services.share_states, call.node
 
-    def write(key: SharePartitionKey, asked: WrittenPartition) -> PartitionResult:
+    def write(key: SharePartitionKey, requested: WrittenPartition) -> PartitionResult:
         batches = [
             StoredBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
-            for batch in asked.state_batches[: MAX_BATCHES + 1]  # A longer list is refused as a whole.
+            for batch in requested.state_batches[: MAX_BATCHES + 1]  # A longer list is refused as a whole.
         ]
-        change = Change(asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
-        code, message = states.write(key, asked.state_epoch, change, node)
+        change = Change(requested.leader_epoch, requested.start_offset, requested.delivery_complete_count, batches)
+        code, message = states.write(key, requested.state_epoch, change, node)
         return PartitionResult(partition=key.partition, error_code=code, error_message=message)
 
-    return _answer_each(request, write, WriteStateResult, WriteShareGroupStateResponse)
+    return _serve_each(request, write, WriteStateResult, WriteShareGroupStateResponse)
 
 
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE, needs=on_cluster(Operation.CLUSTER_ACTION))
@@ -165,7 +165,7 @@ def delete_share_group_state(
         code, message = states.delete(key, node)
         return PartitionResult(partition=key.partition, error_code=code, error_message=message)
 
-    return _answer_each(request, delete, DeleteStateResult, DeleteShareGroupStateResponse)
+    return _serve_each(request, delete, DeleteStateResult, DeleteShareGroupStateResponse)
 
 
 @handles(
@@ -194,4 +194,4 @@ def read_share_group_state_summary(
             delivery_complete_count=summary.delivery_complete_count,
         )
 
-    return _answer_each(request, summarize, ReadStateSummaryResult, ReadShareGroupStateSummaryResponse)
+    return _serve_each(request, summarize, ReadStateSummaryResult, ReadShareGroupStateSummaryResponse)

@@ -34,10 +34,10 @@ from minibroker_protocol.messages.share_records import (
 )
 
 _FIRST_WITH_RENEWAL: Final = 2
-_OF_RENEWAL: Final = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
+_ZERO_IN_RENEWAL: Final = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
 
 
-def _held_by_session(request: ShareFetchRequest, call: Call) -> tuple[Target, ...]:
+def _session_partitions(request: ShareFetchRequest, call: Call) -> tuple[Target, ...]:
     """Return the partitions of the request's session."""
     group_id, member_id = request.group_id, request.member_id
     if not group_id or not member_id or request.share_session_epoch <= INITIAL_EPOCH:
@@ -45,12 +45,14 @@ def _held_by_session(request: ShareFetchRequest, call: Call) -> tuple[Target, ..
     session = call.services.share_partitions.sessions(call.node).get((group_id, member_id))
     if session is None:
         return ()
-    gone = {(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions}
+    forgotten_keys = {
+        (forgotten.topic_id, index) for forgotten in request.forgotten_topics_data for index in forgotten.partitions
+    }
     topics = call.core.topics
     targets = (
         Target(None if (topic := topics.with_id(topic_id)) is None else topic.name, index, group=group_id)
         for topic_id, index in session.partitions
-        if (topic_id, index) not in gone
+        if (topic_id, index) not in forgotten_keys
     )
     return tuple(dict.fromkeys(targets))
 
@@ -63,7 +65,7 @@ def _refuse_share_fetch(request: ShareFetchRequest, version: int, code: ErrorCod
 @handles(
     ApiKey.SHARE_FETCH,
     needs=checked(right_error, "READ on the group") & asked_by_handler("READ on each topic"),
-    names=topics_at("topics.topic_id", "partitions.partition_index", implied=_held_by_session),
+    names=topics_at("topics.topic_id", "partitions.partition_index", implied=_session_partitions),
     refusal=Refusal(whole=_refuse_share_fetch),
 )
 def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResponse | DelayedResponse]:
@@ -91,7 +93,7 @@ def share_fetch(request: ShareFetchRequest, call: Call) -> Served[ShareFetchResp
     is_renewal = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
     try:
         member = member_of(request, call)
-        if is_renewal and any(getattr(request, name) for name in _OF_RENEWAL):
+        if is_renewal and any(getattr(request, name) for name in _ZERO_IN_RENEWAL):
             return _refuse_share_fetch(request, call.api_version, ErrorCode.INVALID_REQUEST)
         session = _session(request, member, call)
     except ShareSessionError as error:
@@ -124,19 +126,19 @@ def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Share
     """
     manager = call.services.share_partitions
     sessions = manager.sessions(call.node)
-    named = dict.fromkeys(
+    partitions = dict.fromkeys(
         ((topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions), False
     )
     if request.share_session_epoch != INITIAL_EPOCH:
         session = sessions.next(member, request.share_session_epoch)
         if request.share_session_epoch != FINAL_EPOCH:
             forgotten = [(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions]
-            session.update(named, forgotten)
+            session.update(partitions, forgotten)
         return session
     if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
         raise ShareSessionError(ErrorCode.INVALID_REQUEST)
     session = sessions.open(member, (), call.session)
-    session.partitions = named  # Not copied, because copying 200,000 partitions takes 15 ms.
+    session.partitions = partitions  # Not copied, because copying 200,000 partitions takes 15 ms.
     if not call.session.ends:  # once for all sessions of the connection
         call.session.ends = (partial(manager.connection_lost, call.node, call.session),)
     return session

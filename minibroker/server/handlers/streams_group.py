@@ -35,7 +35,7 @@ from minibroker_protocol.messages.streams_group import (
     Topology,
 )
 
-_NOT_STORED: Final = 1
+_DESCRIPTION_NOT_STORED: Final = 1
 
 
 @handles(
@@ -60,9 +60,9 @@ def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> 
 
     def conclude(described: list[DescribedGroup]) -> StreamsGroupDescribeResponse:
         if request.include_topology_description:
-            for each in described:
-                if not each.error_code:
-                    each.topology_description_status = _NOT_STORED
+            for group in described:
+                if not group.error_code:
+                    group.topology_description_status = _DESCRIPTION_NOT_STORED
         return StreamsGroupDescribeResponse(groups=described)
 
     return described_groups(request, call, call.services.groups.streams, _describe, DescribedGroup, conclude)
@@ -70,9 +70,9 @@ def streams_group_describe(request: StreamsGroupDescribeRequest, call: Call) -> 
 
 def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
     topology = _topology(group)
-    for each in () if topology is None else topology.subtopologies or ():
-        internal = (info.name for info in (*each.repartition_source_topics, *each.state_changelog_topics))
-        for name in (*each.source_topics, *each.repartition_sink_topics, *internal):
+    for subtopology in () if topology is None else topology.subtopologies or ():
+        internal = (info.name for info in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics))
+        for name in (*subtopology.source_topics, *subtopology.repartition_sink_topics, *internal):
             if not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
                 raise GroupRefusedError(
                     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -100,12 +100,12 @@ def _topology(group: StreamsGroup) -> Topology | None:
         subtopologies = [
             Subtopology(
                 subtopology_id=name,
-                source_topics=sorted(set(each.external_sources)),
-                repartition_sink_topics=sorted(set(each.sinks)),
-                state_changelog_topics=_internal(each.changelogs),
-                repartition_source_topics=_internal(each.repartition),
+                source_topics=sorted(set(subtopology.external_sources)),
+                repartition_sink_topics=sorted(set(subtopology.sinks)),
+                state_changelog_topics=_internal(subtopology.changelogs),
+                repartition_source_topics=_internal(subtopology.repartition),
             )
-            for name, each in configured.subtopologies.items()
+            for name, subtopology in configured.subtopologies.items()
         ]
         return Topology(epoch=configured.epoch, subtopologies=subtopologies)
     if group.topology is None:
@@ -113,12 +113,12 @@ def _topology(group: StreamsGroup) -> Topology | None:
     subtopologies = [
         Subtopology(
             subtopology_id=name,
-            source_topics=sorted(each.source_topics),
-            repartition_sink_topics=sorted(each.repartition_sink_topics),
-            state_changelog_topics=_recorded(each.state_changelog_topics),
-            repartition_source_topics=_recorded(each.repartition_source_topics),
+            source_topics=sorted(subtopology.source_topics),
+            repartition_sink_topics=sorted(subtopology.repartition_sink_topics),
+            state_changelog_topics=_recorded(subtopology.state_changelog_topics),
+            repartition_source_topics=_recorded(subtopology.repartition_source_topics),
         )
-        for name, each in in_java_order(group.topology.subtopologies)
+        for name, subtopology in in_java_order(group.topology.subtopologies)
     ]
     return Topology(epoch=group.topology.epoch, subtopologies=subtopologies)
 
@@ -126,24 +126,24 @@ def _topology(group: StreamsGroup) -> Topology | None:
 def _internal(topics: Iterable[InternalTopic]) -> list[TopicInfo]:
     return [
         TopicInfo(
-            name=each.name,
-            partitions=each.partitions,
-            replication_factor=each.replication_factor,
-            topic_configs=[KeyValue(key=key, value=value) for key, value in each.configs.items()],
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            topic_configs=[KeyValue(key=key, value=value) for key, value in topic.configs.items()],
         )
-        for each in sorted(topics, key=lambda info: info.name)
+        for topic in sorted(topics, key=lambda info: info.name)
     ]
 
 
 def _recorded(topics: Iterable[RecordedTopic]) -> list[TopicInfo]:
     return [
         TopicInfo(
-            name=each.name,
-            partitions=each.partitions,
-            replication_factor=each.replication_factor,
-            topic_configs=[KeyValue(key=config.key, value=config.value) for config in each.topic_configs],
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            topic_configs=[KeyValue(key=config.key, value=config.value) for config in topic.topic_configs],
         )
-        for each in sorted(topics, key=lambda info: info.name)
+        for topic in sorted(topics, key=lambda info: info.name)
     ]
 
 
@@ -178,12 +178,17 @@ def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
 
 def _assignment(tasks: Tasks) -> Assignment:
     return Assignment(
-        active_tasks=_listed(tasks.active), standby_tasks=_listed(tasks.standby), warmup_tasks=_listed(tasks.warmup)
+        active_tasks=_task_ids(tasks.active),
+        standby_tasks=_task_ids(tasks.standby),
+        warmup_tasks=_task_ids(tasks.warmup),
     )
 
 
-def _listed(tasks: TaskSets) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
+def _task_ids(tasks: TaskSets) -> list[TaskIds]:
+    return [
+        TaskIds(subtopology_id=subtopology_id, partitions=sorted(indexes))
+        for subtopology_id, indexes in in_java_order(tasks)
+    ]
 
 
 @handles(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, needs=on_group(Operation.READ))

@@ -38,23 +38,23 @@ from minibroker_protocol.messages.streams_group_heartbeat import (
     TopicPartition,
 )
 
-_NOT_SAID: Final = -1
-_MOST_FAILURES: Final = 3
-_MOST_PARTS: Final = 2_500
+_NOT_SET: Final = -1
+_MAX_REPORTED_FAILURES: Final = 3
+_MAX_TOPOLOGY_ELEMENTS: Final = 2_500
 _FIRST_WITH_MISSING_TAGS: Final = 1
-_KINDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
+_TASK_FIELDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
 
 
-def _right_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode:
+def _authorization_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode:
     """Return the error of a missing right. A topology can only use topics that the member may describe."""
-    named = _topics(request)
-    is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in named)  # refused later
-    return missing_to_subscribe(call, request.group_id, () if is_refused else named)
+    topics = _topics(request)
+    is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in topics)  # refused later
+    return missing_to_subscribe(call, request.group_id, () if is_refused else topics)
 
 
 @handles(
     ApiKey.STREAMS_GROUP_HEARTBEAT,
-    needs=checked(_right_error, "READ on the group; DESCRIBE on all topics of the topology")
+    needs=checked(_authorization_error, "READ on the group; DESCRIBE on all topics of the topology")
     & asked_by_handler("to make internal topics: CREATE on the cluster, or on each of them"),
     refusal=Refusal({"status": []}),
 )
@@ -90,14 +90,14 @@ def streams_group_heartbeat(
         if code:
             return _refused(code)
         if request.member_epoch in {LEAVING, AWAY}:
-            left = streams.leave_with_shutdown(
+            answer_to_leaving = streams.leave_with_shutdown(
                 request.group_id,
                 request.member_id,
                 request.instance_id,
                 request.member_epoch,
                 shuts_down=request.shutdown_application,
             )
-            return _response(left)
+            return _response(answer_to_leaving)
         client = Client(call.client_id or "", call.client_host)
         knows_missing_tags = call.api_version >= _FIRST_WITH_MISSING_TAGS
         answer = streams.heartbeat(request, client, knows_missing_tags=knows_missing_tags)
@@ -110,7 +110,7 @@ def streams_group_heartbeat(
         response.acceptable_recovery_lag = streams.acceptable_recovery_lag(request.group_id)
     if not answer.missing:
         return response
-    _make_topics(answer.missing.values(), response, call)
+    _create_topics(answer.missing.values(), response, call)
     return hold(response, request, call)
 
 
@@ -120,60 +120,62 @@ def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
     Raises:
         GroupRefusedError: The request is invalid.
     """
-    for look, code in (
-        (_size_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
-        (_topology_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
-        *(((_new_in_4_4, ErrorCode.INVALID_REQUEST),) if call.services.is_before("4.4") else ()),
-        (_unsupported, ErrorCode.INVALID_REQUEST),
-        (_fault, ErrorCode.INVALID_REQUEST),
-        (_changelog_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
-        (_task_fault, ErrorCode.INVALID_REQUEST),
+    for check, code in (
+        (_size_error, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        (_topic_name_error, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        *(((_new_field_error, ErrorCode.INVALID_REQUEST),) if call.services.is_before("4.4") else ()),
+        (_regex_error, ErrorCode.INVALID_REQUEST),
+        (_field_error, ErrorCode.INVALID_REQUEST),
+        (_changelog_error, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        (_task_error, ErrorCode.INVALID_REQUEST),
     ):
-        wrong = look(request)
-        if wrong is not None:
-            raise GroupRefusedError(code, wrong)
+        message = check(request)
+        if message is not None:
+            raise GroupRefusedError(code, message)
 
 
 def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
     """Return the topics of the topology, in the order in which Kafka checks them."""
-    named: dict[str, None] = {}
-    for each in () if request.topology is None else request.topology.subtopologies:
-        named.update(dict.fromkeys((*each.source_topics, *each.repartition_sink_topics)))
-        named.update(dict.fromkeys(info.name for info in each.repartition_source_topics))
-        named.update(dict.fromkeys(info.name for info in each.state_changelog_topics))
-    return list(named)
+    topics: dict[str, None] = {}
+    for subtopology in () if request.topology is None else request.topology.subtopologies:
+        topics.update(dict.fromkeys((*subtopology.source_topics, *subtopology.repartition_sink_topics)))
+        topics.update(dict.fromkeys(info.name for info in subtopology.repartition_source_topics))
+        topics.update(dict.fromkeys(info.name for info in subtopology.state_changelog_topics))
+    return list(topics)
 
 
-def _size_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _size_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for a topology that is too large to process quickly. Kafka has no such limit."""
     size = 0
-    for each in () if request.topology is None else request.topology.subtopologies:
-        internal = [*each.repartition_source_topics, *each.state_changelog_topics]
-        size += 1 + len(each.source_topics) + len(each.repartition_sink_topics) + len(internal)
-        size += len(each.copartition_groups)
+    for subtopology in () if request.topology is None else request.topology.subtopologies:
+        internal = [*subtopology.repartition_source_topics, *subtopology.state_changelog_topics]
+        size += 1 + len(subtopology.source_topics) + len(subtopology.repartition_sink_topics) + len(internal)
+        size += len(subtopology.copartition_groups)
         size += sum(len(info.topic_configs) for info in internal)
         size += sum(
-            len(group.source_topics) + len(group.repartition_source_topics) for group in each.copartition_groups
+            len(group.source_topics) + len(group.repartition_source_topics) for group in subtopology.copartition_groups
         )
-        if size > _MOST_PARTS:
-            return f"The topology has more than {_MOST_PARTS:,} subtopologies, topics and settings of topics."
+        if size > _MAX_TOPOLOGY_ELEMENTS:
+            return (
+                f"The topology has more than {_MAX_TOPOLOGY_ELEMENTS:,} subtopologies, topics and settings of topics."
+            )
     return None
 
 
-def _topology_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _topic_name_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for topic names that no application can use."""
-    named = _topics(request)
-    prohibited = [name for name in named if name in INTERNAL_TOPICS]
+    topics = _topics(request)
+    prohibited = [name for name in topics if name in INTERNAL_TOPICS]
     if prohibited:
         return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
-    invalid = [name for name in named if topic_name_error(name)]
+    invalid = [name for name in topics if topic_name_error(name)]
     return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
 
 
-def _changelog_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _changelog_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for a changelog with a number of partitions, which the tasks determine."""
-    for each in () if request.topology is None else request.topology.subtopologies:
-        for info in each.state_changelog_topics:
+    for subtopology in () if request.topology is None else request.topology.subtopologies:
+        for info in subtopology.state_changelog_topics:
             if info.partitions:
                 return (
                     f"Changelog topic {info.name} must have an undefined partition count, "
@@ -182,7 +184,7 @@ def _changelog_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def _new_in_4_4(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _new_field_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for fields that releases before 4.4 refuse."""
     if request.instance_id is not None:
         return "Static membership is not yet supported."
@@ -195,45 +197,47 @@ def _new_in_4_4(request: StreamsGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _regex_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for fields that no release of Kafka supports yet."""
-    if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
+    if request.topology is not None and any(
+        subtopology.source_topic_regex for subtopology in request.topology.subtopologies
+    ):
         return "Regular expressions for source topics are not supported yet."
     return None
 
 
-def _fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _field_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for any other field except tasks and topologies."""
-    named = (
+    fields = (
         ("MemberId", request.member_id),
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
         ("RackId", request.rack_id),
     )
-    for name, value in named:
+    for name, value in fields:
         if value is not None and not value.strip():
             return f"{name} can't be empty."
     if request.member_epoch == AWAY and request.instance_id is None:
         return "InstanceId can't be null."
     if request.member_epoch < AWAY:
         return f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2."
-    return _join_fault(request) if request.member_epoch == JOINING else None
+    return _joining_error(request) if request.member_epoch == JOINING else None
 
 
-def _join_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _joining_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for fields that a joining member must set or must not set."""
-    if request.rebalance_timeout_ms == _NOT_SAID:
+    if request.rebalance_timeout_ms == _NOT_SET:
         return "RebalanceTimeoutMs must be provided in first request."
-    for name, tasks in zip(_KINDS, _tasks(request), strict=True):
+    for name, tasks in zip(_TASK_FIELDS, _tasks(request), strict=True):
         if tasks:
             return f"{name} must be empty when (re-)joining."
     return "Topology must be non-null when (re-)joining." if request.topology is None else None
 
 
-def _task_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+def _task_error(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return an error for incomplete lists of tasks, or for a topology from a member that has already joined."""
     tasks = _tasks(request)
-    if any(each is not None for each in tasks) and any(each is None for each in tasks):
+    if any(kind is not None for kind in tasks) and any(kind is None for kind in tasks):
         return "If one task-type is non-null, all must be non-null."
     if request.member_epoch != JOINING and request.topology is not None:
         return "Topology can only be provided when (re-)joining."
@@ -251,47 +255,50 @@ def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
         member_epoch=answer.epoch,
         heartbeat_interval_ms=0,
         task_offset_interval_ms=0,
-        status=[Status(status_code=each.code, status_detail=each.detail) for each in answer.statuses],
+        status=[Status(status_code=status.code, status_detail=status.detail) for status in answer.statuses],
         endpoint_information_epoch=answer.endpoint_epoch,
     )
     if answer.tasks is not None:
-        response.active_tasks = _listed(answer.tasks.without_epochs().active)
-        response.standby_tasks = _listed(answer.tasks.standby)
-        response.warmup_tasks = _listed(answer.tasks.warmup)
+        response.active_tasks = _task_ids(answer.tasks.without_epochs().active)
+        response.standby_tasks = _task_ids(answer.tasks.standby)
+        response.warmup_tasks = _task_ids(answer.tasks.warmup)
     if answer.endpoints is not None:
-        response.partitions_by_user_endpoint = [_endpoint(each) for each in answer.endpoints]
+        response.partitions_by_user_endpoint = [_endpoint(status) for status in answer.endpoints]
     return response
 
 
-def _listed(tasks: TaskSets) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
+def _task_ids(tasks: TaskSets) -> list[TaskIds]:
+    return [
+        TaskIds(subtopology_id=subtopology_id, partitions=sorted(indexes))
+        for subtopology_id, indexes in in_java_order(tasks)
+    ]
 
 
-def _endpoint(each: EndpointPartitions) -> EndpointToPartitions:
-    host, port = each.endpoint
+def _endpoint(member: EndpointPartitions) -> EndpointToPartitions:
+    host, port = member.endpoint
     return EndpointToPartitions(
         user_endpoint=Endpoint(host=host, port=port),
-        active_partitions=[TopicPartition(topic=topic, partitions=indexes) for topic, indexes in each.active],
-        standby_partitions=[TopicPartition(topic=topic, partitions=indexes) for topic, indexes in each.standby],
+        active_partitions=[TopicPartition(topic=topic, partitions=indexes) for topic, indexes in member.active],
+        standby_partitions=[TopicPartition(topic=topic, partitions=indexes) for topic, indexes in member.standby],
     )
 
 
-def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> None:
+def _create_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> None:
     """Create internal topics, and add failures to the member's status (`AutoTopicCreationManager`)."""
-    listed = list(topics)
+    ordered = list(topics)
     if not call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
-        refused = [each.name for each in listed if not call.allows(Operation.CREATE, ResourceType.TOPIC, each.name)]
+        refused = [topic.name for topic in ordered if not call.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)]
         if refused:
-            _tell(response, f"; Unauthorized to CREATE on topics {', '.join(refused)}.")
+            _add_status_detail(response, f"; Unauthorized to CREATE on topics {', '.join(refused)}.")
             return
     plans: list[TopicPlan] = []
     failed: list[str] = []
-    for each in listed:
+    for topic in ordered:
         try:
-            factor = each.replication_factor or DEFAULT
-            plans.append(plan_topic(call.core, each.name, each.partitions, factor, dict(each.configs)))
+            factor = topic.replication_factor or DEFAULT
+            plans.append(plan_topic(call.core, topic.name, topic.partitions, factor, dict(topic.configs)))
         except TopicError as error:
-            failed.append(f"{each.name} ({error})")
+            failed.append(f"{topic.name} ({error})")
     try:
         partitions = sum(plan.partitions for plan in plans)
         refuse_too_many(partitions)
@@ -300,14 +307,14 @@ def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbea
     except TopicError as error:
         failed += [f"{plan.name} ({error})" for plan in plans]
     if failed:
-        more = f" and {len(failed) - _MOST_FAILURES} more" if len(failed) > _MOST_FAILURES else ""
-        _tell(response, f"; Creation failed: {', '.join(failed[:_MOST_FAILURES])}{more}.")
+        more = f" and {len(failed) - _MAX_REPORTED_FAILURES} more" if len(failed) > _MAX_REPORTED_FAILURES else ""
+        _add_status_detail(response, f"; Creation failed: {', '.join(failed[:_MAX_REPORTED_FAILURES])}{more}.")
 
 
-def _tell(response: StreamsGroupHeartbeatResponse, detail: str) -> None:
-    for each in response.status or ():
-        if each.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
-            each.status_detail += detail
+def _add_status_detail(response: StreamsGroupHeartbeatResponse, detail: str) -> None:
+    for status in response.status or ():
+        if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+            status.status_detail += detail
 
 
 def _refused(code: ErrorCode, message: str | None = None) -> StreamsGroupHeartbeatResponse:

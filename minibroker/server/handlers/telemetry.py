@@ -21,7 +21,7 @@ from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.uuids import new_uuid, uuid_text
 
 _ACCEPTED: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]
-_ASK_AGAIN: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
+_RETRIED_ERRORS: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}
 
 
 @handles(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, needs=NOTHING)
@@ -41,7 +41,7 @@ def get_telemetry_subscriptions(
     session = call.session
     address = session.client_host, session.client_port
     client = telemetry.client(instance_id, identity_of(instance_id, call.client_id, session.software, address))
-    if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _ASK_AGAIN:
+    if not client.may_ask(call.core.clock.monotonic_ms()) and client.last_error not in _RETRIED_ERRORS:
         return _response(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     client.last_error = ErrorCode.NONE
     response = _response(ErrorCode.NONE)
@@ -68,8 +68,8 @@ def _response(code: ErrorCode) -> GetTelemetrySubscriptionsResponse:
     )
 
 
-_RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
-_MOST_EXPANSION: Final = 4
+_RESERVED_INSTANCE_IDS: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
+_MAX_EXPANSION: Final = 4
 """How many times `telemetry.max.bytes` decompressed metrics can take. More would delay other clients too long."""
 _CODECS: Final = frozenset(CompressionCodec)
 
@@ -90,21 +90,21 @@ def push_telemetry(request: PushTelemetryRequest, call: Call) -> PushTelemetryRe
     - INVALID_RECORD: the metrics cannot be decompressed, or exceed four times `telemetry.max.bytes` decompressed.
     """
     instance_id = request.client_instance_id
-    if instance_id in _RESERVED:
+    if instance_id in _RESERVED_INSTANCE_IDS:
         return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
     session = call.session
     address = session.client_host, session.client_port
     client = call.services.telemetry.client(
         instance_id, identity_of(instance_id, call.client_id, session.software, address)
     )
-    client.last_error = _error_of(request, client, call)
+    client.last_error = _push_error(request, client, call)
     client.is_gone = request.terminating
     if not client.last_error and request.metrics:
-        client.last_error = _keep(request, call)
+        client.last_error = _save_metrics(request, call)
     return PushTelemetryResponse(error_code=client.last_error)
 
 
-def _error_of(request: PushTelemetryRequest, client: ClientInstance, call: Call) -> ErrorCode:
+def _push_error(request: PushTelemetryRequest, client: ClientInstance, call: Call) -> ErrorCode:
     if client.is_gone:
         return ErrorCode.INVALID_REQUEST
     if not client.may_push(call.core.clock.monotonic_ms()) and not request.terminating:
@@ -118,10 +118,10 @@ def _error_of(request: PushTelemetryRequest, client: ClientInstance, call: Call)
     return ErrorCode.NONE
 
 
-def _keep(request: PushTelemetryRequest, call: Call) -> ErrorCode:
+def _save_metrics(request: PushTelemetryRequest, call: Call) -> ErrorCode:
     try:
-        most = call.services.telemetry.max_bytes * _MOST_EXPANSION
-        data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=most)
+        max_size = call.services.telemetry.max_bytes * _MAX_EXPANSION
+        data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=max_size)
     except InvalidRecordError:
         return ErrorCode.INVALID_RECORD
     instance_id = bytes(request.client_instance_id)

@@ -95,18 +95,25 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
     are as in Kafka. All topics are POLICY_VIOLATION if a request has more than 10,000 topics or partitions, or would
     write more than 10,000 records to Kafka's metadata log.
     """
-    named = Counter(topic.name for topic in request.topics)
+    counts = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []
     try:
         refuse_too_many(
-            max(len(named), sum(_partitions(each, call) for each in request.topics if named[each.name] == 1))
+            max(
+                len(counts),
+                sum(
+                    _partitions(topic_request, call)
+                    for topic_request in request.topics
+                    if counts[topic_request.name] == 1
+                ),
+            )
         )
     except TopicError as error:
         return _refuse_all(request, error, call)
     for requested in request.topics:
         try:
-            refuse_duplicate(requested.name, named)
+            refuse_duplicate(requested.name, counts)
             _check_rights(requested.name, call)
             plan = _plan_creation(requested, call)
             if not request.validate_only:
@@ -116,22 +123,22 @@ def create_topics(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespo
         else:
             plans.append(plan)
             results[requested.name] = None  # Reserves the position in the response.
-    made: list[Topic] | list[None] = [None] * len(plans)
+    created: list[Topic] | list[None] = [None] * len(plans)
     try:
         refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
         if not request.validate_only and plans:
-            made = create_planned(call.core, plans)
+            created = create_planned(call.core, plans)
     except TopicError as error:
         if error.code is ErrorCode.POLICY_VIOLATION:
             return _refuse_all(request, error, call)
         results.update((plan.name, _refused_creation(plan.name, error)) for plan in plans)
     else:
         configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # keyed by overrides
-        for plan, topic in zip(plans, made, strict=True):
+        for plan, topic in zip(plans, created, strict=True):
             overrides = tuple(plan.config.overrides.items())
             if overrides not in configs:
                 configs[overrides] = _configs(plan)
-            results[plan.name] = _success(plan, topic, configs[overrides], call)
+            results[plan.name] = _creation_result(plan, topic, configs[overrides], call)
     return hold(
         CreateTopicsResponse(
             throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
@@ -151,7 +158,7 @@ def _partitions(requested: CreatableTopic, call: Call) -> int:
 
 
 def _refuse_all(request: CreateTopicsRequest, error: TopicError, call: Call) -> CreateTopicsResponse:
-    topics = [_refused_creation(each.name, error) for each in request.topics]
+    topics = [_refused_creation(topic.name, error) for topic in request.topics]
     return CreateTopicsResponse(throttle_time_ms=call.session.muted_ms, topics=topics)
 
 
@@ -205,7 +212,7 @@ def _configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
     ]
 
 
-def _success(
+def _creation_result(
     plan: TopicPlan, topic: Topic | None, configs: list[CreatableTopicConfigs], call: Call
 ) -> CreatableTopicResult:
     topic_id = topic.id if topic else new_uuid()  # The id of a validated topic is unused.
@@ -230,8 +237,8 @@ def _success(
 _FIRST_STRICT_DELETION: Final = 5
 """Like `_FIRST_STRICT_CREATION`, for DeleteTopics."""
 _FIRST_WITH_DISABLED_ERROR: Final = 3
-_Gone = tuple[Topic, list[str]]
-_Named = Counter[tuple[str | None, bytes]]
+_Deleted = tuple[Topic, list[str]]
+_NameCounts = Counter[tuple[str | None, bytes]]
 """How often a request has each pair of name and id."""
 
 
@@ -268,15 +275,15 @@ def delete_topics(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespo
             throttle_time_ms=call.session.muted_ms,
             responses=[_refused_deletion(topic, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for topic in states],
         )
-    named = Counter((topic.name, topic.topic_id) for topic in states)
+    counts = Counter((topic.name, topic.topic_id) for topic in states)
     results: list[DeletableTopicResult] = []
-    gone: list[_Gone] = []
-    for name, topic_id in named:
-        results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, named, gone)
-    if gone:
-        left = call.core.topics.note_deleted(gone)
-        call.core.background(partial(purge_logged, left))
-        call.core.hooks.topics_deleted([topic.name for topic, _ in gone])
+    deleted: list[_Deleted] = []
+    for name, topic_id in counts:
+        results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, counts, deleted)
+    if deleted:
+        directories = call.core.topics.note_deleted(deleted)
+        call.core.background(partial(purge_logged, directories))
+        call.core.hooks.topics_deleted([topic.name for topic, _ in deleted])
     return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
 
 
@@ -285,42 +292,44 @@ def _target(state: DeleteTopicState, call: Call) -> Topic | None:
     return topics.get(state.name) if state.name is not None else topics.with_id(state.topic_id)
 
 
-def _delete(state: DeleteTopicState, call: Call, named: _Named, gone: list[_Gone]) -> list[DeletableTopicResult]:
-    """Delete a topic and append it to `gone`, unless it is named twice, as in Kafka.
+def _delete(
+    state: DeleteTopicState, call: Call, counts: _NameCounts, deleted: list[_Deleted]
+) -> list[DeletableTopicResult]:
+    """Delete a topic and append it to `deleted`, unless it is named twice, as in Kafka.
 
     If a request has a topic's name and its id, only the name gets a result.
     """
-    mistake = _mistake(state, named)
+    mistake = _naming_error(state, counts)
     if mistake is not None:
         return [_refused_deletion(state, ErrorCode.INVALID_REQUEST, mistake)]
     topic = _target(state, call)
-    refusal = _refusal_of_rights(state, topic, call)
+    refusal = _authorization_refusal(state, topic, call)
     if refusal is not None:
         return [refusal]
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
         return [_refused_deletion(state, missing, missing.meaning)]
-    if state.name is None and named[topic.name, ZERO_UUID] == 1:
+    if state.name is None and counts[topic.name, ZERO_UUID] == 1:
         return []
-    if state.name is not None and named[None, topic.id]:
-        known = DeleteTopicState(name=state.name, topic_id=topic.id)
+    if state.name is not None and counts[None, topic.id]:
+        full_state = DeleteTopicState(name=state.name, topic_id=topic.id)
         reason = "The provided topic name maps to an ID that was already supplied."
-        return [_refused_deletion(known, ErrorCode.INVALID_REQUEST, reason)]
-    return [_remove(topic, state, call, gone)]
+        return [_refused_deletion(full_state, ErrorCode.INVALID_REQUEST, reason)]
+    return [_remove(topic, state, call, deleted)]
 
 
-def _mistake(state: DeleteTopicState, named: _Named) -> str | None:
+def _naming_error(state: DeleteTopicState, counts: _NameCounts) -> str | None:
     """Return an error for an invalid way to name a topic, or None."""
     if state.name is not None and state.topic_id != ZERO_UUID:
         return "You may not specify both topic name and topic id."
     if state.name is None and state.topic_id == ZERO_UUID:
         return "Neither topic name nor id were specified."
-    if named[state.name, state.topic_id] > 1:
+    if counts[state.name, state.topic_id] > 1:
         return f"Duplicate topic {'id' if state.name is None else 'name'}."
     return None
 
 
-def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
+def _authorization_refusal(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
     """Return the refusal of an unauthorized deletion. It has the topic's name only if the client may know it."""
     name = state.name if topic is None else topic.name
     if name is None or call.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -329,14 +338,14 @@ def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call)
     if may_describe and (topic is None or call.allows(Operation.DELETE, ResourceType.TOPIC, name)):
         return None
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    known = DeleteTopicState(name=name, topic_id=state.topic_id) if may_describe else state
-    return _refused_deletion(known, code, code.meaning)
+    visible_state = DeleteTopicState(name=name, topic_id=state.topic_id) if may_describe else state
+    return _refused_deletion(visible_state, code, code.meaning)
 
 
-def _remove(topic: Topic, state: DeleteTopicState, call: Call, gone: list[_Gone]) -> DeletableTopicResult:
+def _remove(topic: Topic, state: DeleteTopicState, call: Call, deleted: list[_Deleted]) -> DeletableTopicResult:
     try:
         _count_mutation(call, len(topic.partitions), _FIRST_STRICT_DELETION)
-        gone.append((topic, call.core.topics.take_away(topic)))
+        deleted.append((topic, call.core.topics.take_away(topic)))
     except TopicError as error:
         return _refused_deletion(state, error.code, str(error))
     except OSError as error:
@@ -370,17 +379,26 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
     (INVALID_REPLICA_ASSIGNMENT). They accept records when the response is sent. All topics are POLICY_VIOLATION if a
     request has more than 10,000 topics or adds more partitions than that.
     """
-    named = Counter(topic.name for topic in request.topics)
+    counts = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     try:
-        refuse_too_large(max(len(named), sum(_added(each, call) for each in request.topics if named[each.name] == 1)))
+        refuse_too_large(
+            max(
+                len(counts),
+                sum(
+                    _added_partitions(topic_request, call)
+                    for topic_request in request.topics
+                    if counts[topic_request.name] == 1
+                ),
+            )
+        )
     except TopicError as error:
         refused = [_refused_growth(topic.name, error) for topic in request.topics]
         return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
     growths: list[_Growth] = []
     for requested in request.topics:
         try:
-            refuse_duplicate(requested.name, named)
+            refuse_duplicate(requested.name, counts)
             growth = _plan_growth(requested, call)
             if not request.validate_only:
                 _count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT_GROWTH)
@@ -397,7 +415,7 @@ def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePar
     )
 
 
-def _added(requested: CreatePartitionsTopic, call: Call) -> int:
+def _added_partitions(requested: CreatePartitionsTopic, call: Call) -> int:
     """Return the number of partitions that a request adds to a topic, if it is otherwise valid."""
     topic = call.core.topics.get(requested.name)
     added = 0 if topic is None else max(0, requested.count - len(topic.partitions))

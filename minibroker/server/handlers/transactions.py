@@ -65,11 +65,14 @@ with lazy:
 _FENCED_SINCE: Final = 4
 
 
-def _error_of_init(request: InitProducerIdRequest, call: Call) -> ErrorCode:
+def _init_authorization_error(request: InitProducerIdRequest, call: Call) -> ErrorCode:
     """Return the error of a missing right. The right to write to any topic includes idempotent writes (KIP-679)."""
     if request.transactional_id is not None:
         operations = (Operation.WRITE, Operation.TWO_PHASE_COMMIT) if request.enable2_pc else (Operation.WRITE,)
-        codes = (missing(call, each, ResourceType.TRANSACTIONAL_ID, request.transactional_id) for each in operations)
+        codes = (
+            missing(call, operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+            for operation in operations
+        )
         return next(filter(None, codes), ErrorCode.NONE)
     allowed = call.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME) or call.allows_somewhere(
         Operation.WRITE, ResourceType.TOPIC
@@ -80,7 +83,7 @@ def _error_of_init(request: InitProducerIdRequest, call: Call) -> ErrorCode:
 @handles(
     ApiKey.INIT_PRODUCER_ID,
     needs=checked(
-        _error_of_init,
+        _init_authorization_error,
         "WRITE on the transactional id, and TWO_PHASE_COMMIT for such a transaction; without one IDEMPOTENT_WRITE on "
         "the cluster, or WRITE on any topic",
     ),
@@ -143,12 +146,12 @@ def _refusal(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
 
-_FIRST_OF_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transactions")
+_FIRST_FROM_BROKERS: Final = first_version(AddPartitionsToTxnRequest, "transactions")
 
 
-def _error_of_addition(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:
+def _addition_authorization_error(request: AddPartitionsToTxnRequest, call: Call) -> ErrorCode:
     """Return the error of a missing right. Clients send versions up to 3, brokers later ones."""
-    if call.api_version >= _FIRST_OF_BROKERS:
+    if call.api_version >= _FIRST_FROM_BROKERS:
         return missing(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     transactional_id = request.v3_and_below_transactional_id
     return missing(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
@@ -156,7 +159,9 @@ def _error_of_addition(request: AddPartitionsToTxnRequest, call: Call) -> ErrorC
 
 @handles(
     ApiKey.ADD_PARTITIONS_TO_TXN,
-    needs=checked(_error_of_addition, "WRITE on the transactional id; CLUSTER_ACTION on the cluster from version 4 on")
+    needs=checked(
+        _addition_authorization_error, "WRITE on the transactional id; CLUSTER_ACTION on the cluster from version 4 on"
+    )
     & asked_by_handler("WRITE on each topic up to version 3"),
     names=topics_at("v3_and_below_topics.name", "partitions") | topics_at("transactions.topics.name", "partitions"),
 )
@@ -174,11 +179,11 @@ def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Ser
     - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist. The others are OPERATION_NOT_ATTEMPTED.
     - PRODUCER_FENCED: a newer producer has fenced this one. Before version 2 this is INVALID_PRODUCER_EPOCH.
     """
-    if call.api_version >= _FIRST_OF_BROKERS:
+    if call.api_version >= _FIRST_FROM_BROKERS:
         return ForEach(
             request.transactions,
             lambda transaction: AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id, topic_results=_outcomes(transaction, call)
+                transactional_id=transaction.transactional_id, topic_results=_add_partitions(transaction, call)
             ),
             lambda results: AddPartitionsToTxnResponse(results_by_transaction=results),
         )
@@ -188,47 +193,53 @@ def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) -> Ser
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_outcomes(transaction, call))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_add_partitions(transaction, call))
 
 
-def _outcomes(transaction: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
+def _add_partitions(transaction: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
     partitions: list[TopicPartition] = []
     refused: dict[TopicPartition, ErrorCode] = {}
     for topic in transaction.topics:
-        named = [(topic.name, index) for index in topic.partitions]
-        partitions += named
-        refused |= _refused(topic.name, named, call)
+        topic_partitions = [(topic.name, index) for index in topic.partitions]
+        partitions += topic_partitions
+        refused |= _partition_errors(topic.name, topic_partitions, call)
     if refused:
-        return _topics(
-            (each, refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)) for each in dict.fromkeys(partitions)
+        return _topic_results(
+            (partition, refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED))
+            for partition in dict.fromkeys(partitions)
         )
     coordinator = call.services.transactions
     producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
     if transaction.verify_only:
-        known = coordinator.find(*producer, call.node)
-        return _topics(
-            (each, known if isinstance(known, ErrorCode) else known.membership_error(each))
-            for each in dict.fromkeys(partitions)
+        transaction_or_error = coordinator.find(*producer, call.node)
+        return _topic_results(
+            (
+                partition,
+                transaction_or_error
+                if isinstance(transaction_or_error, ErrorCode)
+                else transaction_or_error.membership_error(partition),
+            )
+            for partition in dict.fromkeys(partitions)
         )
     # Brokers send these versions only for producers that support epochs raised by the coordinator.
-    version = RAISES_EPOCHS if call.api_version >= _FIRST_OF_BROKERS else 0
+    version = RAISES_EPOCHS if call.api_version >= _FIRST_FROM_BROKERS else 0
     added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
     error = as_producers_know_it(added, call.api_version)
-    return _topics((each, error) for each in partitions)  # A partition named twice has two results.
+    return _topic_results((partition, error) for partition in partitions)  # A partition named twice has two results.
 
 
-def _refused(name: str, partitions: list[TopicPartition], call: Call) -> dict[TopicPartition, ErrorCode]:
+def _partition_errors(name: str, partitions: list[TopicPartition], call: Call) -> dict[TopicPartition, ErrorCode]:
     """Return the partitions of a topic that do not exist or that the client may not write to, with their errors."""
     topic = call.core.topics.get(name)
-    if call.api_version < _FIRST_OF_BROKERS and (
+    if call.api_version < _FIRST_FROM_BROKERS and (
         (topic is not None and topic.is_internal) or not call.allows(Operation.WRITE, ResourceType.TOPIC, name)
     ):
         return dict.fromkeys(partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    unknown = (each for each in partitions if topic is None or topic.partition(each[1]) is None)
+    unknown = (partition for partition in partitions if topic is None or topic.partition(partition[1]) is None)
     return dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
+def _topic_results(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for (name, index), error in outcomes:
         if name not in topics:
@@ -258,7 +269,7 @@ def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> AddOffset
 
 _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4
-_FIRST_THAT_ADDS: Final = 5
+_FIRST_THAT_ADDS_PARTITION: Final = 5
 _FIRST_WITH_TOPIC_IDS: Final = first_version(TxnOffsetCommitRequestTopic, "topic_id")
 
 
@@ -306,7 +317,7 @@ def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetC
     outcomes = commit(call.core, topics, admit, write, merges=merges)
     if call.api_version < _FIRST_WITH_LOADING:
         outcomes = [
-            (name, [(index, _reported(code, call.api_version)) for index, code in partitions])
+            (name, [(index, _error_in_version(code, call.api_version)) for index, code in partitions])
             for name, partitions in outcomes
         ]
     responses = commit_response(
@@ -322,7 +333,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     """
     core = call.core
     store = call.services.groups.store
-    adds = call.api_version >= _FIRST_THAT_ADDS
+    adds = call.api_version >= _FIRST_THAT_ADDS_PARTITION
     if not adds and not core.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
     if store.has_ongoing_transaction(request.group_id, request.producer_id, request.producer_epoch):
@@ -338,7 +349,7 @@ def _verify(request: TxnOffsetCommitRequest, call: Call) -> ErrorCode:
     return writer_error(code, supports_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
 
 
-def _reported(code: ErrorCode, version: int) -> ErrorCode:
+def _error_in_version(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

@@ -48,7 +48,7 @@ def value(harness: Harness, kind: int, name: str, key: str) -> str | None:
 def synonyms(harness: Harness, kind: int, name: str, key: str) -> list[tuple[str, str | None, int]]:
     """Return the synonyms of a key."""
     row = rows(harness, kind, name, key, include_synonyms=True)[key]
-    return [(each.name, each.value, each.source) for each in row.synonyms]
+    return [(synonym.name, synonym.value, synonym.source) for synonym in row.synonyms]
 
 
 def change_request(

@@ -37,7 +37,7 @@ class ShareGroupClient:
         assert not answer.error_code, answer.error_message
         self.harness.clock.advance(ASSIGNMENT_MS)
         answer = self.beat(member, answer.member_epoch)
-        return {bytes(each.topic_id): list(each.partitions) for each in answer.assignment.topic_partitions}
+        return {bytes(topic.topic_id): list(topic.partitions) for topic in answer.assignment.topic_partitions}
 
     def leave(self, member: str = "a") -> None:
         assert not self.beat(member, -1).error_code

@@ -116,7 +116,7 @@ class StreamsGroupClient:
 
 
 def listed(tasks: Named) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=each, partitions=indexes) for each, indexes in tasks.items()]
+    return [TaskIds(subtopology_id=subtopology_id, partitions=indexes) for subtopology_id, indexes in tasks.items()]
 
 
 def offsets_of(*offsets: tuple[str, int, int]) -> list[TaskOffset]:
@@ -124,8 +124,8 @@ def offsets_of(*offsets: tuple[str, int, int]) -> list[TaskOffset]:
 
 
 def named(tasks: Sequence[TaskIds]) -> Named:
-    return {each.subtopology_id: list(each.partitions) for each in tasks}
+    return {task.subtopology_id: list(task.partitions) for task in tasks}
 
 
 def statuses(answer: Any) -> list[tuple[int, str]]:
-    return [(each.status_code, each.status_detail) for each in answer.status]
+    return [(status.status_code, status.status_detail) for status in answer.status]

@@ -29,7 +29,7 @@ def guarded(configured: Configured) -> Harness:
 
 
 def creation(**fields: Any) -> AclCreation:
-    known = {
+    defaults = {
         "resource_type": 2,
         "resource_name": "orders",
         "resource_pattern_type": 3,
@@ -38,7 +38,7 @@ def creation(**fields: Any) -> AclCreation:
         "operation": 3,
         "permission_type": 3,
     }
-    return AclCreation(**{**known, **fields})
+    return AclCreation(**{**defaults, **fields})
 
 
 def create(harness: Harness, *creations: AclCreation, version: int = 3) -> list[AclCreationResult]:
@@ -56,13 +56,13 @@ def count(harness: Harness) -> int:
         operation=1,
         permission_type=1,
     )
-    return sum(len(each.acls) for each in harness.ask(request, 3).resources)
+    return sum(len(resource.acls) for resource in harness.ask(request, 3).resources)
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_rule_is_made_once(version: int, guarded: Harness) -> None:
     for _ in range(2):
-        assert [each.error_code for each in create(guarded, creation(), creation(), version=version)] == [0, 0]
+        assert [result.error_code for result in create(guarded, creation(), creation(), version=version)] == [0, 0]
         assert count(guarded) == 1
 
 
@@ -91,9 +91,9 @@ def test_a_rule_is_made_once(version: int, guarded: Harness) -> None:
 def test_a_rule_that_cannot_be_is_refused_in_kafkas_words(
     fields: dict[str, Any], message: str, guarded: Harness
 ) -> None:
-    refused, made = create(guarded, creation(**fields), creation())
+    refused, created = create(guarded, creation(**fields), creation())
     assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
-    assert (made.error_code, count(guarded)) == (0, 1)
+    assert (created.error_code, count(guarded)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_rule_that_cannot_be_is_refused_in_kafkas_words(
 )
 def test_a_filters_number_spoils_the_whole_request(fields: dict[str, Any], guarded: Harness) -> None:
     results = create(guarded, creation(), creation(**fields))
-    assert [each.error_code for each in results] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert [result.error_code for result in results] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     assert count(guarded) == 0
 
 
@@ -128,7 +128,7 @@ def test_without_an_authorizer_there_are_no_rules(harness: Harness) -> None:
 def test_who_may_not_alter_the_cluster_makes_no_rules(guarded: Harness) -> None:
     guarded.user = "alice"
     results = create(guarded, creation(), creation(resource_name=""))
-    assert [each.error_code for each in results] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+    assert [result.error_code for result in results] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
     guarded.user = None
     assert count(guarded) == 0
 
@@ -145,7 +145,7 @@ def test_a_disk_that_refuses_leaves_the_rules_as_they_were(guarded: Harness, mon
 
 def test_more_rules_than_kafka_writes_together_are_refused(guarded: Harness) -> None:
     results = create(guarded, *[creation()] * 10_001)
-    assert {each.error_code for each in results} == {ErrorCode.POLICY_VIOLATION}
+    assert {result.error_code for result in results} == {ErrorCode.POLICY_VIOLATION}
     assert count(guarded) == 0
 
 
@@ -163,9 +163,9 @@ ANYTHING = {
 @pytest.fixture
 def ruled(configured: Configured) -> Harness:
     """A broker with an authorizer and several ACLs."""
-    made = configured(dict(AUTHORIZER))
-    assert made.services.authorizer is not None
-    made.services.authorizer.add(
+    harness = configured(dict(AUTHORIZER))
+    assert harness.services.authorizer is not None
+    harness.services.authorizer.add(
         [
             rule(Operation.READ, ResourceType.TOPIC, "orders"),
             rule(Operation.WRITE, ResourceType.TOPIC, "orders", user="bob"),
@@ -174,7 +174,7 @@ def ruled(configured: Configured) -> Harness:
             rule(Operation.READ, ResourceType.GROUP, "orders"),
         ]
     )
-    return made
+    return harness
 
 
 def describe(harness: Harness, version: int = 3, **fields: Any) -> DescribeAclsResponse:
@@ -183,14 +183,17 @@ def describe(harness: Harness, version: int = 3, **fields: Any) -> DescribeAclsR
 
 
 def names(response: DescribeAclsResponse) -> list[tuple[int, str, int, int]]:
-    return [(each.resource_type, each.resource_name, each.pattern_type, len(each.acls)) for each in response.resources]
+    return [
+        (resource.resource_type, resource.resource_name, resource.pattern_type, len(resource.acls))
+        for resource in response.resources
+    ]
 
 
 def test_rules_come_by_their_resources(ruled: Harness) -> None:
     response = describe(ruled)
     assert (response.error_code, response.error_message) == (0, "")
     assert names(response) == [(2, "orders", 3, 2), (2, "or", 4, 1), (2, "*", 3, 1), (3, "orders", 3, 1)]
-    assert [(each.principal, each.operation) for each in response.resources[0].acls] == [
+    assert [(acl.principal, acl.operation) for acl in response.resources[0].acls] == [
         ("User:alice", 3),
         ("User:bob", 4),
     ]
@@ -241,20 +244,20 @@ def test_who_may_not_describe_the_cluster_sees_no_rules(ruled: Harness) -> None:
 @pytest.fixture
 def three_rules(configured: Configured) -> Harness:
     """A broker with an authorizer and three ACLs."""
-    made = configured(dict(AUTHORIZER))
-    assert made.services.authorizer is not None
-    made.services.authorizer.add(
+    harness = configured(dict(AUTHORIZER))
+    assert harness.services.authorizer is not None
+    harness.services.authorizer.add(
         [
             rule(Operation.READ, ResourceType.TOPIC, "orders"),
             rule(Operation.READ, ResourceType.TOPIC, "or", prefixed=True),
             rule(Operation.READ, ResourceType.GROUP, "orders"),
         ]
     )
-    return made
+    return harness
 
 
 def acl_filter(**fields: Any) -> DeleteAclsFilter:
-    known = {
+    defaults = {
         "resource_type_filter": 1,
         "resource_name_filter": None,
         "pattern_type_filter": 1,
@@ -263,7 +266,7 @@ def acl_filter(**fields: Any) -> DeleteAclsFilter:
         "operation": 1,
         "permission_type": 1,
     }
-    return DeleteAclsFilter(**{**known, **fields})
+    return DeleteAclsFilter(**{**defaults, **fields})
 
 
 def delete(harness: Harness, *filters: DeleteAclsFilter, version: int = 3) -> list[DeleteAclsFilterResult]:
@@ -279,7 +282,7 @@ def left(harness: Harness) -> int:
 
 def test_what_filters_find_is_gone_and_told(three_rules: Harness) -> None:
     topics, everything = delete(three_rules, acl_filter(resource_type_filter=2), acl_filter())
-    assert [(each.resource_name, each.pattern_type) for each in topics.matching_acls] == [("orders", 3), ("or", 4)]
+    assert [(acl.resource_name, acl.pattern_type) for acl in topics.matching_acls] == [("orders", 3), ("or", 4)]
     assert len(everything.matching_acls) == 3
     assert left(three_rules) == 0
     three_rules.crash()

@@ -45,8 +45,8 @@ def test_clients_are_told_of_metrics_while_somebody_wants_any(harness: Harness) 
 def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
     before, first, newest = (asked(harness, version) for version in (2, 3, 4))
     assert (before.supported_features, before.finalized_features, before.finalized_features_epoch) == ([], [], -1)
-    assert [each.name for each in first.supported_features] == ["metadata.version"]
-    assert {each.name: (each.min_version, each.max_version) for each in newest.supported_features} == {
+    assert [feature.name for feature in first.supported_features] == ["metadata.version"]
+    assert {feature.name: (feature.min_version, feature.max_version) for feature in newest.supported_features} == {
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (7, 33),
@@ -55,7 +55,7 @@ def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
         "share.version": (0, 2),
         "streams.version": (0, 1),
     }
-    levels = {each.name: each.max_version_level for each in newest.finalized_features}
+    levels = {feature.name: feature.max_version_level for feature in newest.finalized_features}
     assert levels == {
         "group.version": 1,
         "metadata.version": 33,
@@ -98,7 +98,7 @@ def test_ordinary_software_names_are_taken(harness: Harness, name: str) -> None:
 
 def test_version_5_says_which_cluster_and_node_it_means_and_hears_when_it_has_reached_another(harness: Harness) -> None:
     cluster, node = harness.core.cluster.cluster_id, harness.core.cluster.first.id
-    for named, code in {
+    for cluster_and_node, code in {
         (None, -1): ErrorCode.NONE,
         (cluster, node): ErrorCode.NONE,
         (cluster, node + 1): ErrorCode.REBOOTSTRAP_REQUIRED,
@@ -106,12 +106,12 @@ def test_version_5_says_which_cluster_and_node_it_means_and_hears_when_it_has_re
         (cluster, -1): ErrorCode.INVALID_REQUEST,
         (None, node): ErrorCode.INVALID_REQUEST,
     }.items():
-        cluster_id, node_id = named
+        cluster_id, node_id = cluster_and_node
         request = ApiVersionsRequest(
             client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id
         )
         response = harness.ask(request, 5)
-        assert (response.error_code, bool(response.api_keys)) == (code, code == ErrorCode.NONE), named
+        assert (response.error_code, bool(response.api_keys)) == (code, code == ErrorCode.NONE), cluster_and_node
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "-a", "a-", ".a", "a.", "a\n", "ä", "a_b"])

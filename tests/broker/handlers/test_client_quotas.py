@@ -18,7 +18,7 @@ LIMIT = {"producer_byte_rate": 1000.0}
 def test_a_limit_is_there_once_it_is_set(version: int, entity: dict[str, str | None], harness: Harness) -> None:
     (result,) = harness.ask(alter_request((entity, LIMIT)), version).entries
     assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
-    assert {each.entity_type: each.entity_name for each in result.entity} == entity
+    assert {part.entity_type: part.entity_name for part in result.entity} == entity
     assert dict(harness.services.quota_table.items()) == {frozenset(entity.items()): LIMIT}
 
 
@@ -148,7 +148,7 @@ def test_a_filter_finds_what_it_describes(
     response = quotas.ask(request_of(*components, strict=strict), version)
     assert response.error_code == ErrorCode.NONE
     values = {
-        entry.values[0].value: {each.entity_type: each.entity_name for each in entry.entity}
+        entry.values[0].value: {part.entity_type: part.entity_name for part in entry.entity}
         for entry in response.entries
     }
     assert values == {number: ENTITIES[number - 1] for number in found}

@@ -35,16 +35,16 @@ def describe(harness: Harness, version: int = 2, **fields: Any) -> Any:
 
 @pytest.fixture
 def three(tmp_path: Any) -> Any:
-    made = Harness(str(tmp_path / "data"), brokers=3)
-    yield made
-    made.close()
+    harness = Harness(str(tmp_path / "data"), brokers=3)
+    yield harness
+    harness.close()
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_the_broker_is_told_with_its_address_and_its_cluster(harness: Harness, version: int) -> None:
     response = describe(harness, version)
     assert (response.error_code, response.cluster_id, response.controller_id) == (0, harness.core.cluster.cluster_id, 1)
-    assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [(1, *ADVERTISED)]
+    assert [(broker.broker_id, broker.host, broker.port) for broker in response.brokers] == [(1, *ADVERTISED)]
     assert response.cluster_authorized_operations == -(2**31)
 
 
@@ -60,9 +60,9 @@ def test_who_looks_for_controllers_has_come_to_the_wrong_place(harness: Harness)
 
 def test_a_broker_that_is_down_is_told_as_fenced_to_those_who_ask(three: Harness) -> None:
     three.core.cluster.stop_node(2)
-    assert [each.broker_id for each in describe(three).brokers] == [1, 3]
+    assert [broker.broker_id for broker in describe(three).brokers] == [1, 3]
     brokers = describe(three, include_fenced_brokers=True).brokers
-    assert [(each.broker_id, each.is_fenced) for each in brokers] == [(1, False), (2, True), (3, False)]
+    assert [(broker.broker_id, broker.is_fenced) for broker in brokers] == [(1, False), (2, True), (3, False)]
 
 
 def test_the_controller_is_another_one_once_it_is_down(three: Harness) -> None:
@@ -105,7 +105,7 @@ def test_other_brokers_observe_while_they_are_up(tmp_path: Path) -> None:
     cluster = Harness(str(tmp_path / "data"), brokers=3)
     cluster.core.cluster.stop_node(2)
     quorum = ask(cluster, METADATA).topics[0].partitions[0]
-    assert [each.replica_id for each in quorum.observers] == [3]
+    assert [observer.replica_id for observer in quorum.observers] == [3]
     cluster.close()
 
 
@@ -114,7 +114,7 @@ def test_another_controller_leads_in_another_epoch(tmp_path: Path) -> None:
     cluster.core.cluster.stop_node(1)
     cluster.asks = 2
     quorum = ask(cluster, METADATA).topics[0].partitions[0]
-    assert (quorum.leader_id, quorum.leader_epoch, [each.replica_id for each in quorum.current_voters]) == (2, 2, [2])
+    assert (quorum.leader_id, quorum.leader_epoch, [voter.replica_id for voter in quorum.current_voters]) == (2, 2, [2])
     cluster.close()
 
 
@@ -161,10 +161,10 @@ def test_no_voter_can_be_removed(harness: Harness, version: int) -> None:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Harness]:
     """Three brokers with a topic "t"."""
-    made = Harness(str(tmp_path / "data"), brokers=3)
-    create(made, by_hand=((3, 1, 2),))
-    yield made
-    made.close()
+    harness = Harness(str(tmp_path / "data"), brokers=3)
+    create(harness, by_hand=((3, 1, 2),))
+    yield harness
+    harness.close()
 
 
 def unregister(harness: Harness, broker: int) -> tuple[int, str | None]:
@@ -175,7 +175,7 @@ def unregister(harness: Harness, broker: int) -> tuple[int, str | None]:
 def registered(harness: Harness) -> list[int]:
     request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
     response: Any = harness.ask(request, 2)
-    return [each.broker_id for each in response.brokers]
+    return [broker.broker_id for broker in response.brokers]
 
 
 def test_a_broker_that_is_down_is_forgotten_until_it_is_started(cluster: Harness) -> None:
@@ -237,7 +237,9 @@ def test_a_level_is_lowered_and_raised_again(harness: Harness, version: int) -> 
     for level, kind in ((0, LOWER), (1, RAISE), (0, LOWER_AT_ANY_PRICE)):
         response = update(harness, ("group.version", level, kind), version=version)
         assert (response.error_code, response.error_message) == (0, None)
-        assert [(each.feature, each.error_code) for each in response.results] == [("group.version", 0)] * (version < 2)
+        assert [(result.feature, result.error_code) for result in response.results] == [("group.version", 0)] * (
+            version < 2
+        )
         assert harness.core.features.level("group.version") == level
     assert harness.core.features.epoch == 4
 

@@ -52,13 +52,13 @@ Configured = Callable[[dict[str, str]], Harness]
 
 def test_a_topic_is_described_with_all_of_its_keys(harness: Harness) -> None:
     harness.create("u", 1, retention_ms="1000", cleanup_policy="compact,delete")
-    found = rows(harness, TOPIC, "u")
-    assert found.keys() == {name for name, key in TOPIC_KEYS.items() if not key.is_internal}
-    described = {name: (row.value, row.config_source, row.config_type) for name, row in found.items()}
+    configs = rows(harness, TOPIC, "u")
+    assert configs.keys() == {name for name, key in TOPIC_KEYS.items() if not key.is_internal}
+    described = {name: (row.value, row.config_source, row.config_type) for name, row in configs.items()}
     assert described["retention.ms"] == ("1000", TOPIC_SOURCE, 5)
     assert described["cleanup.policy"] == ("compact,delete", TOPIC_SOURCE, 7)
     assert described["max.message.bytes"] == ("1048588", DEFAULT, 3)
-    assert not any(row.read_only or row.is_sensitive for row in found.values())
+    assert not any(row.read_only or row.is_sensitive for row in configs.values())
 
 
 def test_synonyms_and_documentation_come_when_they_are_asked_for(harness: Harness) -> None:
@@ -80,8 +80,8 @@ def test_every_version_tells_the_value(harness: Harness, version: int) -> None:
 
 def test_version_0_tells_what_was_set_from_what_was_not(harness: Harness) -> None:
     assert put(harness, TOPIC, "t", "retention.ms", "5000") == (0, None)
-    found = rows(harness, TOPIC, "t", "retention.ms", "retention.bytes", version=0)
-    assert {name: row.is_default for name, row in found.items()} == {"retention.ms": False, "retention.bytes": True}
+    described = rows(harness, TOPIC, "t", "retention.ms", "retention.bytes", version=0)
+    assert {name: row.is_default for name, row in described.items()} == {"retention.ms": False, "retention.bytes": True}
 
 
 def test_only_the_keys_that_are_asked_for_are_told(harness: Harness) -> None:
@@ -91,23 +91,23 @@ def test_only_the_keys_that_are_asked_for_are_told(harness: Harness) -> None:
 
 def test_a_broker_describes_itself(configured: Configured) -> None:
     harness = configured({"node.id": "7", "log.retention.ms": "5000", "ssl.key.password": "secret", "unheard.of": "x"})
-    found = rows(harness, BROKER, "7", include_synonyms=True)
-    assert found.keys() == {name for name, key in BROKER_KEYS.items() if not key.is_internal} | {"unheard.of"}
-    described = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in found.items()}
+    configs = rows(harness, BROKER, "7", include_synonyms=True)
+    assert configs.keys() == {name for name, key in BROKER_KEYS.items() if not key.is_internal} | {"unheard.of"}
+    described = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in configs.items()}
     assert described["node.id"] == ("7", STATIC, True, False)
     assert described["log.retention.ms"] == ("5000", STATIC, False, False)
     assert described["num.partitions"] == ("1", DEFAULT, True, False)
     assert described["ssl.key.password"] == (None, STATIC, False, True)
     assert described["unheard.of"] == (None, STATIC, True, True)
-    assert [each.value for each in found["ssl.key.password"].synonyms] == [None]
+    assert [synonym.value for synonym in configs["ssl.key.password"].synonyms] == [None]
 
 
 def test_all_brokers_have_in_common_what_was_altered_for_all(harness: Harness) -> None:
     assert not rows(harness, BROKER, "")
     assert put(harness, BROKER, "", "log.retention.ms", "5000") == (0, None)
     assert put(harness, BROKER, "", "unheard.of", "x") == (0, None)
-    found = rows(harness, BROKER, "")
-    described = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in found.items()}
+    configs = rows(harness, BROKER, "")
+    described = {name: (row.value, row.config_source, row.read_only, row.is_sensitive) for name, row in configs.items()}
     assert described == {
         "log.retention.ms": ("5000", CLUSTER_SOURCE, False, False),
         "unheard.of": (None, CLUSTER_SOURCE, True, True),
@@ -158,9 +158,9 @@ def test_a_subscription_to_client_metrics_is_described_also_before_it_is_made(ha
 
 
 def test_loggers_tell_their_levels(harness: Harness) -> None:
-    found = rows(harness, LOGGER, str(harness.core.cluster.first.id))
-    assert {"root", "minibroker", "minibroker.cluster.logs.log_manager"} <= found.keys()
-    row = found["root"]
+    loggers = rows(harness, LOGGER, str(harness.core.cluster.first.id))
+    assert {"root", "minibroker", "minibroker.cluster.logs.log_manager"} <= loggers.keys()
+    row = loggers["root"]
     assert (row.config_source, row.config_type, row.read_only) == (LOGGER_SOURCE, 0, False)
     assert row.value in {"DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"}
 
@@ -187,7 +187,7 @@ def test_a_type_that_does_not_exist_spoils_the_whole_request(harness: Harness) -
         DescribeConfigsResource(resource_type=kind, resource_name="t", configuration_keys=None) for kind in (TOPIC, 1)
     ]
     results = harness.ask(DescribeConfigsRequest(resources=resources), 4).results
-    assert [(each.error_code, each.configs) for each in results] == [(ErrorCode.INVALID_REQUEST, [])] * 2
+    assert [(result.error_code, result.configs) for result in results] == [(ErrorCode.INVALID_REQUEST, [])] * 2
 
 
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST
@@ -197,8 +197,8 @@ INVALID_CONFIG, INVALID_REQUEST = ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_RE
 def test_what_is_not_named_goes_back_to_its_default(harness: Harness, version: int) -> None:
     assert put(harness, TOPIC, "t", "retention.ms", "5") == OK
     assert replace(harness, TOPIC, "t", {"segment.ms": "6"}, version=version) == OK
-    found = rows(harness, TOPIC, "t", "retention.ms", "segment.ms")
-    assert (found["retention.ms"].value, found["segment.ms"].value) == ("604800000", "6")
+    described = rows(harness, TOPIC, "t", "retention.ms", "segment.ms")
+    assert (described["retention.ms"].value, described["segment.ms"].value) == ("604800000", "6")
     assert replace(harness, TOPIC, "t", {}, version=version) == OK
     assert value(harness, TOPIC, "t", "segment.ms") == "604800000"
 
@@ -218,8 +218,8 @@ def test_all_that_is_kept_can_be_replaced(harness: Harness, kind: int, name: str
     assert replace(harness, kind, name, {key: text}) == OK
     assert value(harness, kind, name, key) == text
     assert replace(harness, kind, name, {}) == OK
-    found = rows(harness, kind, name, key)
-    assert key not in found or found[key].value != text
+    described = rows(harness, kind, name, key)
+    assert key not in described or described[key].value != text
 
 
 @pytest.mark.parametrize(
@@ -331,10 +331,10 @@ def test_what_a_topic_cannot_have_is_refused_as_kafka_refuses_it(
 def test_each_resource_may_appear_once_and_has_its_own_outcome(harness: Harness) -> None:
     request = change_request(TOPIC, "t", (SET, "retention.ms", "1"), times=2)
     request.resources += change_request(TOPIC, "nowhere").resources + change_request(GROUP, "g").resources
-    found = [(each.error_code, each.error_message) for each in harness.ask(request, 0).responses]
+    results = [(response.error_code, response.error_message) for response in harness.ask(request, 0).responses]
     twice = (INVALID_REQUEST, "Each resource must appear at most once.")
     missing = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'nowhere' does not exist.")
-    assert found == [twice, twice, missing, OK]
+    assert results == [twice, twice, missing, OK]
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 64, -1])
@@ -386,8 +386,8 @@ def test_the_cleaner_and_the_verification_of_transactions_follow_the_broker(harn
 def test_a_topic_whose_override_no_longer_fits_keeps_it(harness: Harness) -> None:
     assert put(harness, TOPIC, "t", "min.compaction.lag.ms", "1000") == OK
     assert put(harness, BROKER, "", "log.cleaner.max.compaction.lag.ms", "10") == OK
-    found = rows(harness, TOPIC, "t", "min.compaction.lag.ms", "max.compaction.lag.ms")
-    assert {name: row.value for name, row in found.items()} == {
+    described = rows(harness, TOPIC, "t", "min.compaction.lag.ms", "max.compaction.lag.ms")
+    assert {name: row.value for name, row in described.items()} == {
         "min.compaction.lag.ms": "1000",
         "max.compaction.lag.ms": "10",
     }
@@ -450,8 +450,10 @@ def test_what_does_not_go_together_is_refused(harness: Harness) -> None:
 def test_a_broker_keeps_what_nobody_knows_and_does_not_show_it(harness: Harness) -> None:
     for name in ("unheard.of", "listener.name.plaintext.ssl.keystore.password", "leader.replication.throttled.rate"):
         assert put(harness, BROKER, NODE, name, "100") == OK
-    found = rows(harness, BROKER, NODE)
-    described = {name: (found[name].value, found[name].config_type, found[name].read_only) for name in list(found)[-3:]}
+    configs = rows(harness, BROKER, NODE)
+    described = {
+        name: (configs[name].value, configs[name].config_type, configs[name].read_only) for name in list(configs)[-3:]
+    }
     assert described == {
         "unheard.of": (None, 0, True),
         "listener.name.plaintext.ssl.keystore.password": (None, 9, True),
@@ -469,8 +471,8 @@ def test_lists_of_brokers_are_appended_to(harness: Harness) -> None:
 def test_what_was_altered_is_in_a_file_of_its_own(harness: Harness) -> None:
     assert put(harness, BROKER, "", "log.retention.ms", "5") == OK
     assert put(harness, GROUP, "g", "consumer.session.timeout.ms", "50000") == OK
-    kept = json.loads(Path(harness.data_dir, "minibroker-cluster.json").read_text())["sections"]["configs"]
-    assert kept == {
+    saved = json.loads(Path(harness.data_dir, "minibroker-cluster.json").read_text())["sections"]["configs"]
+    assert saved == {
         "brokers": {"": {"log.retention.ms": "5"}},
         "groups": {"g": {"consumer.session.timeout.ms": "50000"}},
     }
@@ -489,8 +491,8 @@ def test_what_cannot_count_any_more_is_said_and_left_out(harness: Harness, caplo
 def test_groups_and_subscriptions_that_cannot_count_any_more_are_said_and_left_out(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = {"groups": {"g": {"nonsense": "1"}}, "client_metrics": {"m": {"interval.ms": "x"}, "n": {"metrics": "*"}}}
-    harness.core.metadata.write("configs", kept)
+    saved = {"groups": {"g": {"nonsense": "1"}}, "client_metrics": {"m": {"interval.ms": "x"}, "n": {"metrics": "*"}}}
+    harness.core.metadata.write("configs", saved)
     harness.restart()
     assert "What was altered for g does not count: Unknown group config name: nonsense" in caplog.text
     assert harness.core.configs.group("g").session_timeout_ms == 45_000
@@ -621,7 +623,7 @@ def with_all_kinds(harness: Harness) -> Harness:
 def listed(harness: Harness, *kinds: int, version: int = 1) -> list[tuple[int, str]]:
     response = harness.ask(ListConfigResourcesRequest(resource_types=list(kinds)), version)
     assert response.error_code == 0
-    return [(each.resource_type, each.resource_name) for each in response.config_resources]
+    return [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
 
 
 def test_without_a_type_all_are_listed(with_all_kinds: Harness) -> None:

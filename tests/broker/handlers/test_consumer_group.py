@@ -231,8 +231,8 @@ def test_who_may_do_what_is_told_if_asked(version: int, strangers: Consumers) ->
 def test_what_is_no_such_group_is_not_found(version: int, strangers: Consumers) -> None:
     Members(strangers.harness, "classic").alone()
     request = ConsumerGroupDescribeRequest(group_ids=["classic", "nowhere", ""], include_authorized_operations=False)
-    found = [each.error_code for each in strangers.harness.ask(request, version).groups]
-    assert found == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID]
+    codes = [group.error_code for group in strangers.harness.ask(request, version).groups]
+    assert codes == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID]
 
 
 def test_groups_are_listed_with_their_types(strangers: Consumers) -> None:
@@ -242,7 +242,7 @@ def test_groups_are_listed_with_their_types(strangers: Consumers) -> None:
     def listed(**filters: list[str]) -> dict[str, tuple[str, str]]:
         request = ListGroupsRequest(**{"states_filter": [], "types_filter": [], **filters})
         groups = strangers.harness.ask(request, 5).groups
-        return {each.group_id: (each.group_type, each.group_state) for each in groups}
+        return {group.group_id: (group.group_type, group.group_state) for group in groups}
 
     assert listed() == {"g": ("consumer", "Stable"), "classic": ("classic", "Stable")}
     assert list(listed(types_filter=["Consumer"])) == ["g"]

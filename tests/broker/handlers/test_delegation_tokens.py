@@ -80,9 +80,9 @@ def test_without_a_secret_there_are_no_tokens(configured: Configured) -> None:
 def test_tokens_outlive_the_broker(harness: Harness) -> None:
     token = create(harness, "bob")
     harness.restart()
-    found = harness.services.security.tokens.with_hmac(bytes(token.hmac))
-    assert found is not None
-    assert (found.id, [str(each) for each in found.renewers]) == (token.token_id, ["User:bob"])
+    stored = harness.services.security.tokens.with_hmac(bytes(token.hmac))
+    assert stored is not None
+    assert (stored.id, [str(renewer) for renewer in stored.renewers]) == (token.token_id, ["User:bob"])
 
 
 @pytest.mark.parametrize("newer", [{}, {"delegation.token.secret.key": "newer"}])
@@ -95,38 +95,38 @@ def test_the_secret_may_have_its_older_name_and_the_newer_one_goes_first(
 
 
 def describe(harness: Harness, *owners: str, everybody: bool = False) -> list[str]:
-    named = [DescribeDelegationTokenOwner(principal_type="User", principal_name=name) for name in owners]
-    request = DescribeDelegationTokenRequest(owners=None if everybody else named)
+    owner_requests = [DescribeDelegationTokenOwner(principal_type="User", principal_name=name) for name in owners]
+    request = DescribeDelegationTokenRequest(owners=None if everybody else owner_requests)
     response = describe_delegation_token(request, call_of(harness))
     assert response.error_code == 0
-    return [each.token_id for each in response.tokens]
+    return [token.token_id for token in response.tokens]
 
 
 def test_tokens_are_told_by_their_owners_and_renewers(harness: Harness) -> None:
-    mine = create(harness)
+    own = create(harness)
     shared = create(harness, "alice", call=call_of(harness, "bob"))
-    theirs = create(harness, call=call_of(harness, "carol"))
-    assert describe(harness, everybody=True) == [mine.token_id, shared.token_id, theirs.token_id]
-    assert describe(harness, "alice") == [mine.token_id, shared.token_id]
-    assert describe(harness, "carol", "bob") == [shared.token_id, theirs.token_id]
+    others = create(harness, call=call_of(harness, "carol"))
+    assert describe(harness, everybody=True) == [own.token_id, shared.token_id, others.token_id]
+    assert describe(harness, "alice") == [own.token_id, shared.token_id]
+    assert describe(harness, "carol", "bob") == [shared.token_id, others.token_id]
     assert describe(harness, "dora") == []
     assert describe(harness) == []
 
 
 def test_a_token_is_told_with_all_that_was_said_at_its_making(harness: Harness) -> None:
-    made = create(harness, "bob")
+    created = create(harness, "bob")
     (token,) = describe_delegation_token(DescribeDelegationTokenRequest(owners=None), call_of(harness)).tokens
     assert (token.principal_name, token.token_requester_principal_name, bytes(token.hmac)) == (
         "alice",
         "alice",
-        made.hmac,
+        created.hmac,
     )
     assert (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp) == (
-        made.issue_timestamp_ms,
-        made.expiry_timestamp_ms,
-        made.max_timestamp_ms,
+        created.issue_timestamp_ms,
+        created.expiry_timestamp_ms,
+        created.max_timestamp_ms,
     )
-    assert [(each.principal_type, each.principal_name) for each in token.renewers] == [("User", "bob")]
+    assert [(renewer.principal_type, renewer.principal_name) for renewer in token.renewers] == [("User", "bob")]
 
 
 def test_tokens_are_told_to_nobody_over_plaintext(harness: Harness) -> None:

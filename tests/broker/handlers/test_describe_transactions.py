@@ -63,10 +63,10 @@ def test_what_is_not_there_is_told_with_its_error(
 
 
 def states(harness: Harness, *ids: str) -> list[TransactionState]:
-    known: list[TransactionState] = harness.ask(
+    described: list[TransactionState] = harness.ask(
         DescribeTransactionsRequest(transactional_ids=list(ids)), 0
     ).transaction_states
-    return known
+    return described
 
 
 def test_a_transaction_is_told_from_its_beginning_to_its_end(harness: Harness) -> None:
@@ -102,13 +102,18 @@ def test_what_still_awaits_its_marker_is_told(harness: Harness, disk: Disk) -> N
     producer.write(b"x", topic="other")
     disk.refused = {"other-0"}
     assert producer.abort() == 0
-    (known,) = states(harness, "mine")
-    assert (known.transaction_state, known.topics) == ("PrepareAbort", [TopicData(topic="other", partitions=[0])])
+    (transaction,) = states(harness, "mine")
+    assert (transaction.transaction_state, transaction.topics) == (
+        "PrepareAbort",
+        [TopicData(topic="other", partitions=[0])],
+    )
 
 
 def test_unknown_ids_are_told_as_such_in_the_order_asked(harness: Harness) -> None:
     Producer(harness)
-    assert [(known.transactional_id, known.error_code) for known in states(harness, "x", "mine", "")] == [
+    assert [
+        (transaction.transactional_id, transaction.error_code) for transaction in states(harness, "x", "mine", "")
+    ] == [
         ("x", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
         ("mine", 0),
         ("", ErrorCode.INVALID_REQUEST),
@@ -124,7 +129,7 @@ def ids(harness: Harness) -> dict[str, int]:
     ended.write(b"x")
     harness.clock.advance(1000)
     assert ended.commit() == 0
-    return {each.transactional_id: each.id for each in (idle, opened, ended)}
+    return {producer.transactional_id: producer.id for producer in (idle, opened, ended)}
 
 
 def listed(harness: Harness, version: int = 1, **filters: Any) -> tuple[list[str], list[str]]:
@@ -132,14 +137,19 @@ def listed(harness: Harness, version: int = 1, **filters: Any) -> tuple[list[str
     fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
     response = harness.ask(ListTransactionsRequest(**fields), version)
     assert response.error_code == 0
-    return sorted(known.transactional_id for known in response.transaction_states), response.unknown_state_filters
+    return sorted(
+        transaction.transactional_id for transaction in response.transaction_states
+    ), response.unknown_state_filters
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_without_filters_all_are_listed_with_their_states(harness: Harness, ids: dict[str, int], version: int) -> None:
     response = harness.ask(ListTransactionsRequest(state_filters=[], producer_id_filters=[]), version)
-    known = {(each.transactional_id, each.producer_id, each.transaction_state) for each in response.transaction_states}
-    assert known == {
+    transactions = {
+        (transaction.transactional_id, transaction.producer_id, transaction.transaction_state)
+        for transaction in response.transaction_states
+    }
+    assert transactions == {
         ("idle", ids["idle"], "Empty"),
         ("opened", ids["opened"], "Ongoing"),
         ("ended", ids["ended"], "CompleteCommit"),
@@ -157,8 +167,8 @@ def test_version_2_asks_for_ids_that_match_a_regular_expression(harness: Harness
     assert listed(harness, 2, transactional_id_pattern="(open|end)ed") == (["ended", "opened"], [])
     assert listed(harness, 2, transactional_id_pattern="open") == ([], [])
     assert listed(harness, 2, transactional_id_pattern="") == (["ended", "idle", "opened"], [])
-    asked = ListTransactionsRequest(state_filters=[], producer_id_filters=[], transactional_id_pattern="(")
-    assert harness.ask(asked, 2).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], transactional_id_pattern="(")
+    assert harness.ask(request, 2).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_a_broker_without_transactions_lists_none(harness: Harness) -> None:

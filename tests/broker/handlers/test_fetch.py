@@ -81,8 +81,8 @@ def test_a_read_committed_fetch_names_aborted_transactions_and_others_leave_them
 def test_a_consumer_that_knows_a_newer_leader_epoch_is_told_so(harness: Harness) -> None:
     harness.produce(batch(b"a"))
     assert harness.fetch_one(current_leader_epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    for known in (0, -1):
-        assert harness.fetch_one(current_leader_epoch=known).error_code == 0
+    for epoch in (0, -1):
+        assert harness.fetch_one(current_leader_epoch=epoch).error_code == 0
     assert harness.fetch_one(current_leader_epoch=1, version=8).error_code == 0  # Version 8 has no such field.
 
 
@@ -110,8 +110,8 @@ def test_only_the_first_partition_with_data_may_exceed_the_limits(harness: Harne
     for partition in (1, 2):
         harness.produce(batch(b"a"), "many", partition)
     response = harness.fetch(("many", 0, 0), ("many", 1, 0), ("many", 2, 0), partition_max_bytes=1)
-    found = [values_in(data.records) for data in response.responses[0].partitions]
-    assert found == [[], [(0, b"a")], []]
+    values = [values_in(data.records) for data in response.responses[0].partitions]
+    assert values == [[], [(0, b"a")], []]
 
 
 def test_all_partitions_together_get_at_most_max_bytes(harness: Harness) -> None:
@@ -133,10 +133,10 @@ def test_a_later_partition_gets_whole_batches_or_nothing(harness: Harness, versi
     for partition, count in enumerate((1, 1, 3, 1)):
         for _ in range(count):
             harness.produce(batch(b"a"), "many", partition)
-    asked = [("many", partition, 0) for partition in range(4)]
+    partitions = [("many", partition, 0) for partition in range(4)]
 
     def sizes(**limits: int) -> list[int]:
-        response = harness.fetch(*asked, version=version, isolation_level=isolation, **limits)
+        response = harness.fetch(*partitions, version=version, isolation_level=isolation, **limits)
         return [len(bytes_in(data)) for data in response.responses[0].partitions]
 
     assert sizes(partition_max_bytes=size - 1) == [size, 0, 0, 0]
@@ -151,8 +151,8 @@ def test_a_first_batch_that_does_not_fit_counts_as_readable_and_is_no_reason_to_
     size = len(batch(b"a"))
     for partition in range(2):
         harness.produce(batch(b"a"), "many", partition)
-    asked = (("many", 0, 0), ("many", 1, 0))
-    response = harness.fetch(*asked, partition_max_bytes=size - 1, min_bytes=2 * size - 2, max_wait_ms=500)
+    partitions = (("many", 0, 0), ("many", 1, 0))
+    response = harness.fetch(*partitions, partition_max_bytes=size - 1, min_bytes=2 * size - 2, max_wait_ms=500)
     assert [len(bytes_in(data)) for data in response.responses[0].partitions] == [size, 0]
 
 
@@ -170,8 +170,8 @@ def test_old_fetches_get_a_cut_message_up_to_version_2(harness: Harness, version
     harness.create("old", 3, message_format_version="0.10.0" if magic else "0.9.0")
     for partition in range(3):
         harness.produce(build_message_set([NewRecord(None, bytes(200), 1)], magic=magic), "old", partition, version=2)
-    asked = [("old", partition, 0) for partition in range(3)]
-    response = harness.fetch(*asked, version=version, partition_max_bytes=50)
+    partitions = [("old", partition, 0) for partition in range(3)]
+    response = harness.fetch(*partitions, version=version, partition_max_bytes=50)
     assert [len(bytes_in(data)) for data in response.responses[0].partitions][1:] == expected
 
 
@@ -244,8 +244,8 @@ def test_what_lies_in_an_older_segment_does_not_wait_for_more_than_a_range_can_h
     harness.create("rolled", segment_bytes=str(size + 1))
     for value in (b"a", b"b"):
         harness.produce(batch(value), "rolled")
-    found = only_partition(harness.ask(fetch_request(("rolled", 0, 0), min_bytes=100_000), 12))
-    assert values_in(found.records) == [(0, b"a")]
+    data = only_partition(harness.ask(fetch_request(("rolled", 0, 0), min_bytes=100_000), 12))
+    assert values_in(data.records) == [(0, b"a")]
     pending = waiting(harness, ("rolled", 0, 1), min_bytes=100_000)
     harness.produce(batch(b"c"), "rolled")
     assert values_in(only_partition(pending.response).records) == [(1, b"b")]
@@ -257,18 +257,16 @@ def test_a_range_that_ends_with_a_whole_batch_counts_as_if_it_had_been_cut_at_th
     for value in (b"a", b"b", b"c"):
         harness.produce(batch(value), "indexed")
     limit = 2 * size + 1
-    found = only_partition(
-        harness.ask(fetch_request(("indexed", 0, 0), partition_max_bytes=limit, min_bytes=limit), 12)
-    )
-    assert values_in(found.records) == [(0, b"a"), (1, b"b")]
+    data = only_partition(harness.ask(fetch_request(("indexed", 0, 0), partition_max_bytes=limit, min_bytes=limit), 12))
+    assert values_in(data.records) == [(0, b"a"), (1, b"b")]
     waiting(harness, ("indexed", 0, 0), partition_max_bytes=limit, min_bytes=limit + 1)
     waiting(harness, ("indexed", 0, 1), partition_max_bytes=limit, min_bytes=limit)
 
 
 def test_nobody_waits_for_more_than_the_limit_of_the_request(harness: Harness) -> None:
     harness.produce(batch(b"a"))
-    found = only_partition(harness.ask(fetch_request(("t", 0, 0), max_bytes=10, min_bytes=100_000), 12))
-    assert values_in(found.records) == [(0, b"a")]
+    data = only_partition(harness.ask(fetch_request(("t", 0, 0), max_bytes=10, min_bytes=100_000), 12))
+    assert values_in(data.records) == [(0, b"a")]
 
 
 def test_a_reader_of_committed_data_waits_where_the_open_transaction_begins(harness: Harness) -> None:
@@ -279,8 +277,8 @@ def test_a_reader_of_committed_data_waits_where_the_open_transaction_begins(harn
     harness.produce(batch(b"c"), "open")
     assert len(log_of(harness, "open").segments) == 2
     waiting(harness, ("open", 0, 0), isolation_level=1, min_bytes=2 * size)
-    found = only_partition(harness.ask(fetch_request(("open", 0, 0), min_bytes=3 * size), 12))
-    assert values_in(found.records) == [(0, b"a"), (1, b"b")]
+    data = only_partition(harness.ask(fetch_request(("open", 0, 0), min_bytes=3 * size), 12))
+    assert values_in(data.records) == [(0, b"a"), (1, b"b")]
 
 
 def test_bytes_of_several_partitions_count_together(harness: Harness) -> None:
@@ -288,8 +286,8 @@ def test_bytes_of_several_partitions_count_together(harness: Harness) -> None:
     harness.produce(batch(b"a"), "many", 0)
     pending = waiting(harness, ("many", 0, 0), ("many", 1, 0), min_bytes=2 * len(batch(b"a")))
     harness.produce(batch(b"b"), "many", 1)
-    found = [values_in(data.records) for data in pending.response.responses[0].partitions]
-    assert found == [[(0, b"a")], [(0, b"b")]]
+    values = [values_in(data.records) for data in pending.response.responses[0].partitions]
+    assert values == [[(0, b"a")], [(0, b"b")]]
 
 
 def test_appends_of_one_wake_up_are_told_together(harness: Harness) -> None:
@@ -313,7 +311,7 @@ def test_what_is_not_written_is_not_fetched(harness: Harness) -> None:
 def test_many_fetches_wait_for_the_same_partition(harness: Harness) -> None:
     pending = [waiting(harness, ("t", 0, 0)) for _ in range(10)]
     harness.produce(batch(b"a"))
-    assert all(values_in(only_partition(each.response).records) == [(0, b"a")] for each in pending)
+    assert all(values_in(only_partition(response.response).records) == [(0, b"a")] for response in pending)
 
 
 def test_a_client_that_goes_away_is_forgotten(harness: Harness) -> None:
@@ -388,10 +386,10 @@ def test_a_fetch_goes_on_in_the_next_segment(harness: Harness) -> None:
     harness.create("small", 1, segment_bytes="200")
     for index in range(10):
         harness.produce(batch(b"%d" % index * 50), "small")
-    found: list[tuple[int, bytes | None]] = []
-    while len(found) < 10:
-        found += values_in(harness.fetch_one(len(found), "small").records)
-    assert found == [(index, b"%d" % index * 50) for index in range(10)]
+    values: list[tuple[int, bytes | None]] = []
+    while len(values) < 10:
+        values += values_in(harness.fetch_one(len(values), "small").records)
+    assert values == [(index, b"%d" % index * 50) for index in range(10)]
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ from tests.broker.harness import ADVERTISED, Harness, bytes_of, frame_of, respon
 
 @pytest.mark.parametrize("version", range(4))
 def test_the_coordinator_is_this_broker_at_the_first_request(version: int, harness: Harness) -> None:
-    found = harness.ask(FindCoordinatorRequest(key="g"), version)
-    assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, *ADVERTISED)
-    assert found.error_message == ("NONE" if version else None)
+    response = harness.ask(FindCoordinatorRequest(key="g"), version)
+    assert (response.error_code, response.node_id, response.host, response.port) == (0, 1, *ADVERTISED)
+    assert response.error_message == ("NONE" if version else None)
     assert harness.core.topics.get("__consumer_offsets") is not None
 
 
@@ -45,11 +45,11 @@ def test_a_key_that_names_no_share_partition_is_refused(key: str, harness: Harne
 
 def test_the_coordinator_of_a_share_partition_leads_its_state(several: Harness) -> None:
     key = f"a:group:{'A' * 21}Q:3"
-    found = several.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6).coordinators[0]
+    coordinator = several.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6).coordinators[0]
     log = several.services.share_states.store.log
     leader = log.coordinator(key)
     assert leader is not None
-    assert (found.error_code, found.node_id) == (0, leader.id)
+    assert (coordinator.error_code, coordinator.node_id) == (0, leader.id)
 
 
 def test_there_is_no_coordinator_when_its_topic_cannot_be_made(
@@ -64,7 +64,9 @@ def test_there_is_no_coordinator_when_its_topic_cannot_be_made(
 
 def test_the_topic_of_the_coordinator_is_internal_and_compacted(harness: Harness) -> None:
     harness.ask(FindCoordinatorRequest(key="g"), 3)
-    (topic,) = [each for each in harness.ask(MetadataRequest(topics=None), 12).topics if each.is_internal]
+    (topic,) = [
+        candidate for candidate in harness.ask(MetadataRequest(topics=None), 12).topics if candidate.is_internal
+    ]
     assert (topic.name, len(topic.partitions)) == ("__consumer_offsets", 50)
 
 
@@ -73,10 +75,10 @@ def test_a_topic_that_cannot_be_made_is_told_with_its_reason_and_logged_once(
 ) -> None:
     harness = configured({"offsets.topic.segment.bytes": "10"})
     for _ in range(2):
-        (found,) = harness.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
-        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert "__consumer_offsets: " in found.error_message
-        assert "segment.bytes" in found.error_message
+        (coordinator,) = harness.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
+        assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "__consumer_offsets: " in coordinator.error_message
+        assert "segment.bytes" in coordinator.error_message
     (logged,) = errors()
     assert logged.startswith("__consumer_offsets cannot be made: ")
 
@@ -110,7 +112,7 @@ def _answer(harness: Harness, frame: bytes, request: Any, version: int) -> Any:
 def test_the_limits_of_session_timeouts_are_configured(configured: Callable[[dict[str, str]], Harness]) -> None:
     harness = configured({"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "20"})
     members = Members(harness)
-    assert [members.join(session_ms=each).error_code for each in (9, 10, 20, 21)] == [26, 79, 79, 26]
+    assert [members.join(session_ms=timeout_ms).error_code for timeout_ms in (9, 10, 20, 21)] == [26, 79, 79, 26]
 
 
 def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(members: Members) -> None:
@@ -141,7 +143,7 @@ def test_what_members_say_outlives_the_buffer_that_it_came_in(harness: Harness) 
     group = harness.services.groups.store.get("g")
     assert group is not None
     (member,) = group.members.values()
-    assert [(each.name, each.metadata) for each in member.protocols] == list(RANGE)
+    assert [(protocol.name, protocol.metadata) for protocol in member.protocols] == list(RANGE)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_operations_are_told_if_asked(version: int, members: Members) -> None:
     groups = members.harness.ask(asked, version).groups
     # Since version 6 an unknown group is an error.
     others = ALL_OPERATIONS if version < 6 else -(2**31)
-    assert [each.authorized_operations for each in groups] == [ALL_OPERATIONS, others]
+    assert [group.authorized_operations for group in groups] == [ALL_OPERATIONS, others]
     assert members.describe().authorized_operations == -(2**31)
 
 
@@ -238,7 +240,7 @@ def test_all_groups_are_listed(version: int, groups: Harness) -> None:
 def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(groups: Harness) -> None:
     groups.restart()
     groups.run_soon()
-    assert {each.group_id for each in groups.ask(ListGroupsRequest(), 5).groups} == {"empty", "stable", "rebalancing"}
+    assert {group.group_id for group in groups.ask(ListGroupsRequest(), 5).groups} == {"empty", "stable", "rebalancing"}
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_groups_are_listed_in_the_order_of_kafkas_hash_tables(
     for number in range(1, 6):
         Members(harness, f"grp-{number}").alone()
     groups = harness.ask(ListGroupsRequest(), 5).groups
-    assert [each.group_id for each in groups] == [f"grp-{number}" for number in listed]
+    assert [group.group_id for group in groups] == [f"grp-{number}" for number in listed]
 
 
 def test_a_list_that_is_not_all_says_so(groups: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

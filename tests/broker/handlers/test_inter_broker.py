@@ -94,11 +94,16 @@ def test_every_controller_is_one_of_the_past(harness: Harness, version: int) -> 
         response = ask(harness, version, topic_states=[topic])
     assert response.error_code == STALE
     if version < 5:
-        codes = [(each.topic_name, each.partition_index, each.error_code) for each in response.partition_errors]
+        codes = [
+            (partition.topic_name, partition.partition_index, partition.error_code)
+            for partition in response.partition_errors
+        ]
         assert codes == [("t", 3, STALE)]
     else:
         (answered,) = response.topics
-        assert [(each.partition_index, each.error_code) for each in answered.partition_errors] == [(3, STALE)]
+        assert [(partition.partition_index, partition.error_code) for partition in answered.partition_errors] == [
+            (3, STALE)
+        ]
         assert answered.topic_id == TOPIC_ID
 
 
@@ -123,7 +128,10 @@ def test_a_controller_of_the_past_stops_no_replica(harness: Harness, version: in
     response = harness.ask(request, version)
     stale = ErrorCode.STALE_CONTROLLER_EPOCH
     assert response.error_code == stale
-    codes = [(each.topic_name, each.partition_index, each.error_code) for each in response.partition_errors]
+    codes = [
+        (partition.topic_name, partition.partition_index, partition.error_code)
+        for partition in response.partition_errors
+    ]
     assert codes == [("t", 0, stale)]
     assert harness.core.topics.get("t") is not None
 

@@ -23,9 +23,11 @@ def move(harness: Harness, path: str, *partitions: tuple[str, int], version: int
     request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
     results = harness.ask(request, version).results
     codes = {
-        (topic.topic_name, each.partition_index): each.error_code for topic in results for each in topic.partitions
+        (topic.topic_name, partition.partition_index): partition.error_code
+        for topic in results
+        for partition in topic.partitions
     }
-    return [codes[each] for each in partitions]
+    return [codes[partition] for partition in partitions]
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -57,7 +59,11 @@ def ask(harness: Harness, version: int = 5, requested: dict[str, list[int]] | No
 
 
 def sizes(result: Any) -> dict[tuple[str, int], int]:
-    return {(t.name, each.partition_index): each.partition_size for t in result.topics for each in t.partitions}
+    return {
+        (t.name, partition.partition_index): partition.partition_size
+        for t in result.topics
+        for partition in t.partitions
+    }
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -145,8 +145,8 @@ def test_who_looks_whether_a_deleted_topic_is_gone_does_not_find_it_at_first(har
     assert one(metadata(harness, "t", version=version, create=True)).error_code == 0
     assert harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3).responses[0].error_code == 0
     harness.create("t")
-    for each in tuple(harness.core.topics):
-        harness.core.topics.delete(each)
+    for response_topic in tuple(harness.core.topics):
+        harness.core.topics.delete(response_topic)
     assert one(metadata(harness, "t", version=version, create=True)).error_code == 0
 
 
@@ -276,7 +276,7 @@ def page(response: Any) -> tuple[dict[str, list[int]], tuple[str, int] | None]:
     cursor = response.next_cursor
     assert {topic.error_code for topic in response.topics} <= {0}
     return (
-        {topic.name: [each.partition_index for each in topic.partitions] for topic in response.topics},
+        {topic.name: [partition.partition_index for partition in topic.partitions] for topic in response.topics},
         None if cursor is None else (cursor.topic_name, cursor.partition_index),
     )
 

@@ -35,14 +35,14 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 def records_in(data: PartitionData) -> list[Record]:
     found: list[Record] = []
-    for each in iter_batches(bytes_in(data)):
-        each.check_crc()
-        found += each
+    for stored_batch in iter_batches(bytes_in(data)):
+        stored_batch.check_crc()
+        found += stored_batch
     return found
 
 
 def magics_in(data: PartitionData) -> set[int]:
-    return {each.header.magic for each in iter_batches(bytes_in(data))}
+    return {batch.header.magic for batch in iter_batches(bytes_in(data))}
 
 
 def test_zstd_is_withheld_from_old_consumers(harness: Harness) -> None:
@@ -126,10 +126,10 @@ def test_the_broker_can_stamp_the_time_of_the_append(harness: Harness, version: 
     sent: Any = build_batch(SAMPLE) if version == 9 else bytes(build_message_set(SAMPLE, magic=1))
     outcome = harness.produce(sent, version=version)
     assert outcome.log_append_time_ms == harness.clock.now_ms()
-    for asked in (2, 12):
-        found = records_in(harness.fetch_one(version=asked))
-        assert {record.timestamp for record in found} == {harness.clock.now_ms()}
-        assert {record.timestamp_type for record in found} == {TimestampType.LOG_APPEND_TIME}
+    for fetch_version in (2, 12):
+        records = records_in(harness.fetch_one(version=fetch_version))
+        assert {record.timestamp for record in records} == {harness.clock.now_ms()}
+        assert {record.timestamp_type for record in records} == {TimestampType.LOG_APPEND_TIME}
     assert harness.produce(batch(b"x"), topic="t").log_append_time_ms == harness.clock.now_ms()
 
 
@@ -173,9 +173,9 @@ def test_no_byte_of_an_old_message_is_taken_for_a_codec(harness: Harness, versio
     for number in range(40):
         record = NewRecord(b"%c" % (97 + number % 26) * (number % 9), b"v" * number, NOW + number * 3_600_000)
         harness.produce(build_message_set([record], magic=magic), version=2)
-    for asked in (4, 9, 12):
+    for fetch_version in (4, 9, 12):
         for offset in range(40):
-            data = harness.fetch_one(offset, version=asked)
+            data = harness.fetch_one(offset, version=fetch_version)
             assert data.error_code == 0
             assert records_in(data)[-1].offset == 39
 
@@ -218,8 +218,8 @@ def test_a_conversion_of_very_many_records_ends_early_and_goes_on_with_the_next_
     sent = build_batch([NewRecord(None, b"", NOW)] * 60_000, codec=CompressionCodec.GZIP)
     for _ in range(3):
         assert harness.produce(bytes(sent)).error_code == 0
-    found = records_in(harness.fetch_one(version=3))
+    first_records = records_in(harness.fetch_one(version=3))
     pieces = 60_000 + 3 * MAX_PIECE_RECORDS
-    assert [record.offset for record in found] == list(range(pieces))
-    rest = records_in(harness.fetch_one(pieces, version=3))
-    assert [record.offset for record in rest] == list(range(pieces, 180_000))
+    assert [record.offset for record in first_records] == list(range(pieces))
+    next_records = records_in(harness.fetch_one(pieces, version=3))
+    assert [record.offset for record in next_records] == list(range(pieces, 180_000))

@@ -468,8 +468,8 @@ def begun(harness: Harness, request: Any, version: int = 9) -> Pending:
 
 def outcomes(pending: Pending) -> list[tuple[int, int]]:
     """Return (error, first offset) of each partition."""
-    answered = [each for topic in pending.response.responses for each in topic.partition_responses]
-    return [(each.error_code, each.base_offset) for each in answered]
+    answered = [partition for topic in pending.response.responses for partition in topic.partition_responses]
+    return [(partition.error_code, partition.base_offset) for partition in answered]
 
 
 def test_a_batch_that_comes_while_a_long_one_is_looked_at_is_before_it(compacted: Harness) -> None:
@@ -507,12 +507,12 @@ def test_the_records_stay_when_the_receive_buffer_is_used_again(compacted: Harne
         pending.append(Pending(produce_request(None, "c"), 9, outcome))
         frame[:] = bytes(len(frame))
     compacted.run_soon()
-    assert [outcomes(each) for each in pending] == [[(0, 0)], [(0, MANY)]]
+    assert [outcomes(response) for response in pending] == [[(0, 0)], [(0, MANY)]]
 
 
 def test_one_long_batch_among_few_makes_slices_of_the_request(compacted: Harness) -> None:
-    data = [PartitionProduceData(index=0, records=each) for each in (keyed(1), keyed(MANY))]
-    topics = [TopicProduceData(name=name, partition_data=[each]) for name, each in zip("tc", data, strict=True)]
+    data = [PartitionProduceData(index=0, records=records) for records in (keyed(1), keyed(MANY))]
+    topics = [TopicProduceData(name=name, partition_data=[records]) for name, records in zip("tc", data, strict=True)]
     long = begun(compacted, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics))
     compacted.run_soon()
     assert outcomes(long) == [(0, 0), (0, 0)]

@@ -24,10 +24,10 @@ from tests.broker.harness import Harness
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Harness]:
     """Three brokers with a topic "t" on brokers 1 and 2."""
-    made = Harness(str(tmp_path / "data"), brokers=3)
-    create(made, by_hand=((1, 2),))
-    yield made
-    made.close()
+    harness = Harness(str(tmp_path / "data"), brokers=3)
+    create(harness, by_hand=((1, 2),))
+    yield harness
+    harness.close()
 
 
 def reassign(
@@ -104,15 +104,15 @@ T0: Final = ("t", 0)
 @pytest.fixture
 def preferring(tmp_path: Path) -> Iterator[Harness]:
     """Three brokers with a topic "t" whose partition 0 prefers brokers in their order."""
-    made = Harness(str(tmp_path / "data"), brokers=3)
-    create(made, by_hand=((1, 2, 3), (2, 3, 1)))
-    yield made
-    made.close()
+    harness = Harness(str(tmp_path / "data"), brokers=3)
+    create(harness, by_hand=((1, 2, 3), (2, 3, 1)))
+    yield harness
+    harness.close()
 
 
 def ask(harness: Harness, kind: int, *requested: tuple[str, int], version: int = 2) -> Any:
-    named = [TopicPartitions(topic=name, partitions=[index]) for name, index in requested]
-    return harness.ask(ElectLeadersRequest(election_type=kind, topic_partitions=named or None), version)
+    partitions = [TopicPartitions(topic=name, partitions=[index]) for name, index in requested]
+    return harness.ask(ElectLeadersRequest(election_type=kind, topic_partitions=partitions or None), version)
 
 
 def elect(harness: Harness, kind: int, *requested: tuple[str, int], version: int = 2) -> dict[tuple[str, int], int]:
@@ -120,7 +120,11 @@ def elect(harness: Harness, kind: int, *requested: tuple[str, int], version: int
     response = ask(harness, kind, *requested, version=version)
     assert response.error_code == 0
     results = response.replica_election_results
-    return {(topic.topic, each.partition_id): each.error_code for topic in results for each in topic.partition_result}
+    return {
+        (topic.topic, partition.partition_id): partition.error_code
+        for topic in results
+        for partition in topic.partition_result
+    }
 
 
 def test_a_preferred_replica_that_is_down_cannot_lead(preferring: Harness) -> None:
@@ -142,18 +146,18 @@ def test_any_replica_leads_if_the_client_takes_the_loss(preferring: Harness) -> 
 
 
 def test_nobody_leads_where_no_replica_is_up(tmp_path: Path) -> None:
-    made = Harness(str(tmp_path / "data"), brokers=2)
-    create(made, by_hand=((1,),))
-    made.core.cluster.stop_node(1)
-    made.asks = 2
-    assert elect(made, UNCLEAN, T0) == {T0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
-    made.close()
+    harness = Harness(str(tmp_path / "data"), brokers=2)
+    create(harness, by_hand=((1,),))
+    harness.core.cluster.stop_node(1)
+    harness.asks = 2
+    assert elect(harness, UNCLEAN, T0) == {T0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
+    harness.close()
 
 
 def test_of_all_partitions_those_are_told_that_needed_an_election(preferring: Harness) -> None:
     preferring.core.cluster.move_leader("t", 1, 1)
     assert elect(preferring, PREFERRED) == {("t", 1): 0}
-    assert [each.topic for each in ask(preferring, PREFERRED).replica_election_results] == ["t"]
+    assert [result.topic for result in ask(preferring, PREFERRED).replica_election_results] == ["t"]
 
 
 def test_partitions_that_there_are_not_elect_nobody(preferring: Harness) -> None:

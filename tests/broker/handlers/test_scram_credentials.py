@@ -42,8 +42,8 @@ def alter(
 
 def test_a_credential_is_stored_replaced_and_removed(harness: Harness) -> None:
     assert alter(harness, upsertion()) == {"alice": (0, None)}
-    found = harness.services.security.scram.find(SCRAM_SHA_256, "alice")
-    assert found == derive_credential(SCRAM_SHA_256, "secret", salt=b"salt")
+    credential = harness.services.security.scram.find(SCRAM_SHA_256, "alice")
+    assert credential == derive_credential(SCRAM_SHA_256, "secret", salt=b"salt")
     assert alter(harness, upsertion(iterations=5000), upsertion("bob")) == {"alice": (0, None), "bob": (0, None)}
     assert harness.services.security.scram.of_user("alice")[SCRAM_SHA_256].iterations == 5000
     assert alter(harness, deletion()) == {"alice": (0, None)}
@@ -103,7 +103,7 @@ def test_more_changes_than_kafka_writes_together_are_refused(harness: Harness) -
     request = AlterUserScramCredentialsRequest(
         deletions=[], upsertions=[upsertion(f"u{number}") for number in range(10_001)]
     )
-    assert {each.error_code for each in harness.ask(request, 0).results} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert {result.error_code for result in harness.ask(request, 0).results} == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert harness.services.security.scram.users() == []
 
 
@@ -128,7 +128,7 @@ def describe(harness: Harness, *users: str) -> DescribeUserScramCredentialsRespo
 
 
 def test_everybody_who_has_credentials_is_told(stored: Harness) -> None:
-    described = {each.user: each.credential_infos for each in describe(stored).results}
+    described = {result.user: result.credential_infos for result in describe(stored).results}
     assert described == {
         "alice": [CredentialInfo(mechanism=1, iterations=4096), CredentialInfo(mechanism=2, iterations=8192)],
         "bob": [CredentialInfo(mechanism=2, iterations=4096)],
@@ -137,7 +137,7 @@ def test_everybody_who_has_credentials_is_told(stored: Harness) -> None:
 
 
 def test_users_who_have_none_or_are_named_twice_have_an_error_of_their_own(stored: Harness) -> None:
-    results = {each.user: each for each in describe(stored, "nobody", "bob", "alice", "alice").results}
+    results = {result.user: result for result in describe(stored, "nobody", "bob", "alice", "alice").results}
     assert results["nobody"].error_code == ErrorCode.RESOURCE_NOT_FOUND
     assert results["nobody"].error_message == "Attempt to describe a user credential that does not exist: nobody"
     assert results["alice"].error_code == ErrorCode.DUPLICATE_RESOURCE

@@ -31,7 +31,7 @@ def test_a_member_joins_is_assigned_and_leaves(harness: Harness) -> None:
     harness.clock.advance(1_000)
     answer = client.beat(epoch=2)
     assert answer.member_epoch == 3
-    assert [(bytes(each.topic_id), each.partitions) for each in answer.assignment.topic_partitions] == [
+    assert [(bytes(topic.topic_id), topic.partitions) for topic in answer.assignment.topic_partitions] == [
         (topic_of(harness, "t").id, [0])
     ]
     answer = client.beat(epoch=-1)
@@ -93,7 +93,7 @@ def test_what_is_no_share_group_is_not_found(harness: Harness) -> None:
     client = ShareGroupClient(harness)
     client.read_something()
     request = ShareGroupDescribeRequest(group_ids=["other", ""], include_authorized_operations=False)
-    codes = [each.error_code for each in harness.ask(request, 1).groups]
+    codes = [described.error_code for described in harness.ask(request, 1).groups]
     assert codes == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID]
     (group,) = harness.ask(DescribeGroupsRequest(groups=["g"]), 6).groups
     assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -101,13 +101,13 @@ def test_what_is_no_share_group_is_not_found(harness: Harness) -> None:
 
 def describe(harness: Harness, topics: Mapping[str, Sequence[int]] | None, version: int = 1) -> Any:
     """Describe the offsets of the group "g"."""
-    named = None
+    requested = None
     if topics is not None:
-        named = [
+        requested = [
             DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=list(indexes))
             for name, indexes in topics.items()
         ]
-    group = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=named)
+    group = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=requested)
     (described,) = harness.ask(DescribeShareGroupOffsetsRequest(groups=[group]), version).groups
     return described
 
@@ -115,9 +115,9 @@ def describe(harness: Harness, topics: Mapping[str, Sequence[int]] | None, versi
 def offsets(group: Any) -> dict[tuple[str, int], tuple[int, int]]:
     """Return (start offset, lag) by topic and partition."""
     return {
-        (topic.topic_name, each.partition_index): (each.start_offset, each.lag)
+        (topic.topic_name, partition.partition_index): (partition.start_offset, partition.lag)
         for topic in group.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -133,13 +133,15 @@ def test_a_group_that_has_not_begun_to_read_has_no_offset(harness: Harness) -> N
 
 def test_a_topic_that_is_named_twice_is_answered_once(harness: Harness) -> None:
     ShareGroupClient(harness).read_something()
-    named = [
+    requested = [
         DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
         for name, indexes in (("t", [0]), ("none", [0]), ("t", [7, 0]))
     ]
-    request = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=named)
+    request = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=requested)
     (group,) = harness.ask(DescribeShareGroupOffsetsRequest(groups=[request]), 1).groups
-    answered = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in group.topics]
+    answered = [
+        (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in group.topics
+    ]
     assert answered == [("none", [0]), ("t", [0, 7])]
 
 

@@ -25,7 +25,7 @@ from tests.broker.logs.world import topic_of
 
 def alter(harness: Harness, topics: Mapping[str, Mapping[int, int]], group_id: str = "g") -> Any:
     """Set start offsets, and return the response."""
-    named = [
+    requested = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name=name,
             partitions=[
@@ -35,14 +35,14 @@ def alter(harness: Harness, topics: Mapping[str, Mapping[int, int]], group_id: s
         )
         for name, starts in topics.items()
     ]
-    return harness.ask(AlterShareGroupOffsetsRequest(group_id=group_id, topics=named), 0)
+    return harness.ask(AlterShareGroupOffsetsRequest(group_id=group_id, topics=requested), 0)
 
 
 def codes(answer: Any) -> dict[tuple[str, int], int]:
     return {
-        (topic.topic_name, each.partition_index): each.error_code
+        (topic.topic_name, partition.partition_index): partition.error_code
         for topic in answer.responses
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -98,12 +98,12 @@ def refuse(*_: object) -> Outcome:
 
 def delete(harness: Harness, *topics: str, group_id: str = "g") -> Any:
     """Delete the offsets of topics, and return the response."""
-    named = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
-    return harness.ask(DeleteShareGroupOffsetsRequest(group_id=group_id, topics=named), 0)
+    requested = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
+    return harness.ask(DeleteShareGroupOffsetsRequest(group_id=group_id, topics=requested), 0)
 
 
 def codes_by_topic(answer: Any) -> dict[str, int]:
-    return {each.topic_name: each.error_code for each in answer.responses}
+    return {response.topic_name: response.error_code for response in answer.responses}
 
 
 def test_a_topic_is_forgotten(harness: Harness) -> None:

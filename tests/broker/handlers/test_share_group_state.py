@@ -77,8 +77,8 @@ def test_batches_below_the_start_are_forgotten(harness: Harness) -> None:
     initialize(harness)
     write(harness, BATCH)
     assert only(write(harness, start=12)).error_code == 0
-    (left,) = only(read(harness)).state_batches
-    assert (left.first_offset, left.last_offset) == (12, 14)
+    (remaining,) = only(read(harness)).state_batches
+    assert (remaining.first_offset, remaining.last_offset) == (12, 14)
 
 
 def test_a_state_has_at_most_10_000_batches(harness: Harness) -> None:

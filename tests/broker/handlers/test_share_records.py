@@ -98,7 +98,7 @@ def test_each_partition_has_its_turn(harness: Harness, member: ShareMember) -> N
     for name, index in places:
         for _ in range(4):
             harness.produce(batch(b"a"), name, index)
-    found: list[tuple[bytes, int]] = []
+    served: list[tuple[bytes, int]] = []
     for number in range(9):
         (topic,) = [
             (topic, each)
@@ -106,10 +106,10 @@ def test_each_partition_has_its_turn(harness: Harness, member: ShareMember) -> N
             for each in topic.partitions
             if each.acquired_records
         ]
-        found.append((topic[0].topic_id, topic[1].partition_index))
-    order = dict.fromkeys(found)
+        served.append((topic[0].topic_id, topic[1].partition_index))
+    order = dict.fromkeys(served)
     numbers = {each: number for number, each in enumerate(order)}
-    assert [numbers[each] for each in found] == [0, 1, 0, 2, 0, 1, 2, 1, 0], "as in Kafka"
+    assert [numbers[each] for each in served] == [0, 1, 0, 2, 0, 1, 2, 1, 0], "as in Kafka"
 
 
 def test_what_was_accepted_never_comes_again_after_a_crash(harness: Harness, member: ShareMember) -> None:
@@ -238,9 +238,9 @@ def test_partitions_have_errors_of_their_own(harness: Harness, member: ShareMemb
     request.topics[1].topic_id = b"\7" * 16
     response = member.send(request)
     codes = {
-        (topic.topic_id, each.partition_index): each.error_code
+        (topic.topic_id, partition.partition_index): partition.error_code
         for topic in response.responses
-        for each in topic.partitions
+        for partition in topic.partitions
     }
     topic_id = topic_of(harness).id
     assert codes == {
@@ -278,7 +278,7 @@ def test_a_group_begins_where_it_is_told(harness: Harness, reset: str, first: in
     member.fetch(T0, max_records=1)
     harness.produce(batch(b"d"))
     share_partitions = harness.services.share_partitions.all
-    assert [each.start_offset for each in share_partitions.values()] == [first]
+    assert [share_partition.start_offset for share_partition in share_partitions.values()] == [first]
 
 
 def test_readers_of_committed_records_get_no_others(harness: Harness) -> None:
@@ -297,8 +297,8 @@ def test_readers_of_committed_records_get_no_others(harness: Harness) -> None:
 
 
 def test_records_that_are_deleted_hold_nobody_up(harness: Harness, member: ShareMember) -> None:
-    for each in (b"a", b"b", b"c"):
-        harness.produce(batch(each))
+    for value in (b"a", b"b", b"c"):
+        harness.produce(batch(value))
     member.fetch(T0, max_records=0)
     member.fetch(T0, max_records=1)
     partition = DeleteRecordsPartition(partition_index=0, offset=2)
@@ -330,8 +330,8 @@ def test_an_altered_offset_counts_with_the_next_fetch(harness: Harness, member: 
 def test_only_the_leader_serves_and_another_one_goes_on(several: Harness) -> None:
     harness = several
     begin(harness)
-    place = topic_of(harness).partitions[0]
-    leader = place.leader
+    partition = topic_of(harness).partitions[0]
+    leader = partition.leader
     assert leader is not None
     other = next(node for node in harness.core.cluster.nodes.values() if node is not leader)
     harness.asks = other.id
@@ -367,9 +367,9 @@ def holder(harness: Harness) -> ShareMember:
     """A member that has acquired three records."""
     begin(harness)
     harness.produce(batch(b"a", b"b", b"c"))
-    made = ShareMember(harness)
-    assert acquired(made.one(T0)) == [(0, 2, 1)]
-    return made
+    member = ShareMember(harness)
+    assert acquired(member.one(T0)) == [(0, 2, 1)]
+    return member
 
 
 @pytest.mark.parametrize(

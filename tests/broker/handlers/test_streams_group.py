@@ -39,9 +39,9 @@ def test_nobody_keeps_descriptions_of_topologies(harness: Harness) -> None:
         request = StreamsGroupDescribeRequest(
             group_ids=["g", "other"], include_authorized_operations=False, include_topology_description=asks
         )
-        found, missing = harness.ask(request, 1).groups
-        assert (found.topology_description_status, found.topology_description) == (status, None)
-        assert found.assignor_name == "sticky"
+        described, missing = harness.ask(request, 1).groups
+        assert (described.topology_description_status, described.topology_description) == (status, None)
+        assert described.assignor_name == "sticky"
         assert (missing.topology_description_status, missing.assignor_name) == (0, None)
 
 
@@ -57,7 +57,7 @@ def test_a_group_that_its_members_have_left_is_empty(harness: Harness) -> None:
 def test_what_is_no_streams_group_is_not_found(harness: Harness) -> None:
     StreamsGroupClient(harness).settle(["a"])
     request = StreamsGroupDescribeRequest(group_ids=["other", ""], include_authorized_operations=False)
-    codes = [each.error_code for each in harness.ask(request, 0).groups]
+    codes = [described.error_code for described in harness.ask(request, 0).groups]
     assert codes == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID]
     (group,) = harness.ask(DescribeGroupsRequest(groups=["g"]), 6).groups
     assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND

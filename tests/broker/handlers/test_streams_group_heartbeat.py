@@ -82,12 +82,14 @@ def leave_for_a_while(client: StreamsGroupClient, member: str, instance_id: str)
 def test_a_static_member_has_its_tasks_when_it_comes_back(harness: Harness, static: StreamsGroupClient) -> None:
     leave_for_a_while(static, "a", "i")
     before = static.describe()
-    assert [(each.member_id, each.instance_id, each.member_epoch) for each in before.members] == [("a", "i", -2)]
+    assert [(member.member_id, member.instance_id, member.member_epoch) for member in before.members] == [
+        ("a", "i", -2)
+    ]
     harness.clock.advance(44_000)
     answer = static.beat("a2", 0, topology=counting(), instance_id="i", process_id="p-a")
     assert (answer.member_epoch, named(answer.active_tasks)) == (before.group_epoch, static.tasks["a"][0])
     after = static.describe()
-    assert [(each.member_id, each.instance_id) for each in after.members] == [("a2", "i")]
+    assert [(member.member_id, member.instance_id) for member in after.members] == [("a2", "i")]
     assert after.group_epoch == before.group_epoch
     harness.clock.advance(44_000)
     assert static.describe().members != []
@@ -107,11 +109,11 @@ def test_who_has_the_state_of_a_task_becomes_its_standby(
     harness: Harness, client: StreamsGroupClient, which: int
 ) -> None:
     client.settle("abcd", topology=counting())
-    knows = [each for each in "abcd" if client.tasks[each] == ({}, {})][which]
+    knows = [name for name in "abcd" if client.tasks[name] == ({}, {})][which]
     client.beat(knows, client.epochs[knows], task_offsets=offsets_of(("1", 0, 100)))
     set_standbys(harness, 1)
     client.settle("abcd")
-    assert [each for each in "abcd" if "1" in client.tasks[each][1]] == [knows]
+    assert [name for name in "abcd" if "1" in client.tasks[name][1]] == [knows]
 
 
 def test_a_member_hears_of_client_tags_that_it_lacks(harness: Harness, client: StreamsGroupClient) -> None:
@@ -315,8 +317,8 @@ def test_a_sink_follows_the_sources_that_are_known_when_it_has_its_turn(client: 
     client.harness.create("w", 4)
     parts[2].source_topics.append("w")
     client.beat(topology=topology(*parts))
-    made = {name: len(topic_of(client.harness, name).partitions) for name in ("early", "late", "wide")}
-    assert made == {"early": 1, "late": 1, "wide": 4}
+    partition_counts = {name: len(topic_of(client.harness, name).partitions) for name in ("early", "late", "wide")}
+    assert partition_counts == {"early": 1, "late": 1, "wide": 4}
 
 
 def test_a_topology_has_so_many_parts_and_no_more(client: StreamsGroupClient) -> None:
@@ -339,7 +341,7 @@ def test_internal_topics_have_no_more_partitions_than_a_request_may_create(
     answer = client.beat(topology=topology(*parts))
     (detail,) = [text for code, text in statuses(answer) if code == 3]
     assert "Creation failed: r-0 (Excessively large number of partitions per request.)" in detail
-    assert [each.name for each in harness.core.topics if each.name.startswith("r-")] == []
+    assert [existing.name for existing in harness.core.topics if existing.name.startswith("r-")] == []
 
 
 def joining(*parts: Subtopology) -> StreamsGroupHeartbeatRequest:
@@ -360,4 +362,4 @@ def joining(*parts: Subtopology) -> StreamsGroupHeartbeatRequest:
 @pytest.mark.usefixtures("client")
 def test_many_internal_topics_are_made(harness: Harness) -> None:
     harness.ask(joining(subtopology(changelogs=[topic(f"c-{number}") for number in range(50)])), 0)
-    assert len([each for each in harness.core.topics if each.name.startswith("c-")]) == 50
+    assert len([existing for existing in harness.core.topics if existing.name.startswith("c-")]) == 50

@@ -102,8 +102,8 @@ def test_a_change_of_the_subscriptions_is_told_at_once_and_has_another_id(harnes
 
 
 def test_who_was_told_that_its_subscription_is_unknown_may_ask_at_once(harness: Harness) -> None:
-    known = ask(harness).subscription_id
-    assert push(harness, known + 1) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    subscription_id = ask(harness).subscription_id
+    assert push(harness, subscription_id + 1) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     assert ask(harness).error_code == 0
 
 
@@ -119,11 +119,11 @@ MINUTES_5 = 300_000
 def test_what_is_sent_is_kept(harness: Harness) -> None:
     data = gauge("a.b", 1.5, topic="t") + counter("c", -7)
     assert push(harness, ask(harness).subscription_id, data) == 0
-    (kept,) = harness.services.telemetry.pushes()
-    assert kept == TelemetryPush(
+    (saved,) = harness.services.telemetry.pushes()
+    assert saved == TelemetryPush(
         uuid_text(CLIENT), "test", "/127.0.0.1", harness.clock.now_ms(), is_last=False, data=data
     )
-    assert kept.metrics() == [ClientMetric("a.b", 1.5, {"topic": "t"}), ClientMetric("c", -7, {})]
+    assert saved.metrics() == [ClientMetric("a.b", 1.5, {"topic": "t"}), ClientMetric("c", -7, {})]
 
 
 @pytest.mark.parametrize("codec", CompressionCodec)
@@ -131,7 +131,7 @@ def test_every_codec_is_taken(harness: Harness, codec: CompressionCodec) -> None
     data = gauge("a", 1.0) * 100
     packed = data if codec is CompressionCodec.NONE else compress(codec, data)
     assert push(harness, ask(harness).subscription_id, packed, compression_type=codec) == 0
-    assert [each.data for each in harness.services.telemetry.pushes()] == [data]
+    assert [saved.data for saved in harness.services.telemetry.pushes()] == [data]
 
 
 def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
@@ -139,7 +139,7 @@ def test_the_last_ones_of_each_client_are_kept(harness: Harness) -> None:
     for number in range(KEPT + 3):
         assert push(harness, subscription_id, gauge("a", number)) == 0
         harness.clock.advance(MINUTES_5)
-    values = [metric.value for each in harness.services.telemetry.pushes() for metric in each.metrics()]
+    values = [metric.value for saved in harness.services.telemetry.pushes() for metric in saved.metrics()]
     assert values == list(range(3, KEPT + 3))
     harness.services.telemetry.forget()
     assert harness.services.telemetry.pushes() == []
@@ -156,7 +156,7 @@ def test_what_clients_send_costs_bounded_memory_whoever_they_say_they_are(
         assert push(harness, subscription_id, data, client=client, terminating=True) == 0
 
     def kept() -> int:
-        return sum(len(each.data) for each in harness.services.telemetry.pushes())
+        return sum(len(saved.data) for saved in harness.services.telemetry.pushes())
 
     for number in range(20, 30):
         send(bytes([number]) * 16)
@@ -175,7 +175,7 @@ def test_who_sends_before_its_time_is_throttled_but_for_its_last_metrics(harness
     assert push(harness, subscription_id, gauge("a", 2)) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert push(harness, subscription_id, gauge("a", 3), terminating=True) == 0
     assert push(harness, subscription_id, gauge("a", 4)) == ErrorCode.INVALID_REQUEST
-    assert [each.is_last for each in harness.services.telemetry.pushes()] == [False, True]
+    assert [saved.is_last for saved in harness.services.telemetry.pushes()] == [False, True]
 
 
 def test_a_change_of_the_subscriptions_makes_the_old_one_unknown(harness: Harness) -> None:
@@ -251,4 +251,4 @@ def test_metrics_are_unpacked(harness: Harness, codec: CompressionCodec) -> None
         metrics=compress(codec, data),
     )
     assert harness.ask(request, 0).error_code == 0
-    assert [each.data for each in harness.services.telemetry.pushes()] == [data]
+    assert [push.data for push in harness.services.telemetry.pushes()] == [data]

@@ -246,7 +246,7 @@ def test_when_the_disk_refuses_no_topic_of_the_request_is_created(harness: Harne
         ("b", ErrorCode.KAFKA_STORAGE_ERROR),
         ("b b", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
-    assert [known.name for known in harness.core.topics] == ["t"]
+    assert [existing.name for existing in harness.core.topics] == ["t"]
     assert sorted(name for name in os.listdir(harness.data_dir) if "-" in name and name[0] in "ab") == ["b-1"]
     os.removedirs(f"{harness.data_dir}/b-1/in the way")
     assert [result.error_code for result in created(harness, topic("a"), topic("b", 3))] == [0, 0]
@@ -491,7 +491,7 @@ ONLY_ONE = (
 def test_topics_with_too_many_partitions_together_are_all_refused(harness: Harness, *, validate_only: bool) -> None:
     requested = [topic("a", 5000), topic("b", 5000), topic("c"), topic("not a name")]
     results = created(harness, *requested, validate_only=validate_only)
-    assert [(each.error_code, each.error_message) for each in results] == [TOO_MANY] * 4
+    assert [(result.error_code, result.error_message) for result in results] == [TOO_MANY] * 4
     assert len(harness.core.topics) == 1
 
 
@@ -499,12 +499,12 @@ def test_the_default_number_of_partitions_and_replicas_placed_by_hand_count(conf
     harness = configured({"num.partitions": "9999"})
     by_hand = topic("b", -1, -1, assignments={0: [1], 1: [1]})
     results = created(harness, topic("a", -1), by_hand)
-    assert [(each.error_code, each.error_message) for each in results] == [TOO_MANY] * 2
+    assert [(result.error_code, result.error_message) for result in results] == [TOO_MANY] * 2
 
 
 def test_a_topic_that_is_named_twice_does_not_count(harness: Harness) -> None:
     results = created(harness, topic("a", 9000), topic("a", 9000), topic("b"), validate_only=True)
-    assert {(each.name, each.error_code) for each in results} == {("a", ErrorCode.INVALID_REQUEST), ("b", 0)}
+    assert {(result.name, result.error_code) for result in results} == {("a", ErrorCode.INVALID_REQUEST), ("b", 0)}
 
 
 def test_topics_and_their_configurations_count_as_records_beside_partitions(harness: Harness) -> None:
@@ -518,11 +518,11 @@ def test_topics_and_their_configurations_count_as_records_beside_partitions(harn
 def test_partitions_that_are_too_many_together_are_all_refused(harness: Harness, *, validate_only: bool) -> None:
     harness.create("u")
     results = grown(harness, ("t", 5001), ("u", 5002), ("missing", 3), validate_only=validate_only)
-    assert [(each.error_code, each.error_message) for each in results] == [TOO_LARGE] * 3
+    assert [(result.error_code, result.error_message) for result in results] == [TOO_LARGE] * 3
     (alone,) = grown(harness, ("t", 2**31 - 1))
     assert (alone.error_code, alone.error_message) == TOO_LARGE
     assert (size(harness), size(harness, "u")) == (1, 1)
-    assert {each.error_code for each in grown(harness, ("t", 5001), ("u", 5001), validate_only=True)} == {0}
+    assert {result.error_code for result in grown(harness, ("t", 5001), ("u", 5001), validate_only=True)} == {0}
 
 
 def test_a_broker_that_is_alone_takes_any_factor_unless_it_is_strict(harness: Harness) -> None:

@@ -89,9 +89,9 @@ def test_an_id_without_an_epoch_and_the_reverse_are_refused(harness: Harness, ha
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_a_producer_that_names_its_epoch_gets_the_next_one_and_may_ask_twice(harness: Harness, version: int) -> None:
     first = given(harness, transactional_id="mine")
-    named = {"version": version, "transactional_id": "mine", "producer_id": first.producer_id, "producer_epoch": 0}
-    answers = [given(harness, **named) for _ in range(2)]  # type: ignore[arg-type]  # as they are declared
-    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in answers] == [
+    fields = {"version": version, "transactional_id": "mine", "producer_id": first.producer_id, "producer_epoch": 0}
+    answers = [given(harness, **fields) for _ in range(2)]  # type: ignore[arg-type]  # as they are declared
+    assert [(answer.error_code, answer.producer_id, answer.producer_epoch) for answer in answers] == [
         (0, first.producer_id, 1)
     ] * 2
 
@@ -142,9 +142,9 @@ def test_a_transaction_that_is_part_of_another_one_never_ends_by_itself(tmp_path
         assert harness.services.transactions.add_partitions("t", *ids, [("a", 0)]) == 0
         harness.clock.advance(10**7)
         harness.run_soon()
-        known = harness.services.transactions.store.get("t")
-        assert known is not None
-        assert known.state is TransactionState.ONGOING
+        transaction = harness.services.transactions.store.get("t")
+        assert transaction is not None
+        assert transaction.state is TransactionState.ONGOING
 
 
 PLACE = ("t", 0)
@@ -188,8 +188,8 @@ def test_a_broker_adds_for_several_transactions_and_asks_for_others(harness: Har
     )
     response = harness.ask(request, version)
     outcomes = [
-        (each.transactional_id, each.topic_results[0].results_by_partition[0].partition_error_code)
-        for each in response.results_by_transaction
+        (result.transactional_id, result.topic_results[0].results_by_partition[0].partition_error_code)
+        for result in response.results_by_transaction
     ]
     assert response.error_code == 0
     assert outcomes == [
@@ -209,9 +209,9 @@ ADD_OFFSETS_VERSIONS = range(5)
 def test_every_version_adds_the_groups_partition(harness: Harness, version: int) -> None:
     producer = Producer(harness)
     assert producer.add_offsets("g", version=version) == 0
-    known = harness.services.transactions.store.get("mine")
-    assert known is not None
-    assert known.partitions == {("__consumer_offsets", harness.services.groups.store.partition_of("g"))}
+    transaction = harness.services.transactions.store.get("mine")
+    assert transaction is not None
+    assert transaction.partitions == {("__consumer_offsets", harness.services.groups.store.partition_of("g"))}
     assert producer.commit_offset("g", 1) == 0
     assert producer.commit() == 0
 
@@ -228,9 +228,9 @@ T0 = ("t", 0)
 @pytest.fixture
 def producer(harness: Harness) -> Producer:
     """A producer whose transaction is about to commit offsets of group "g"."""
-    made = Producer(harness)
-    assert made.add_offsets("g") == 0
-    return made
+    writer = Producer(harness)
+    assert writer.add_offsets("g") == 0
+    return writer
 
 
 def send(producer: Producer, version: int = 4, /, **fields: object) -> int:
@@ -277,10 +277,10 @@ def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness
 
 def test_groups_of_either_protocol_are_known_to_requests_with_topic_ids(harness: Harness) -> None:
     producer = Producer(harness)
-    known = harness.core.topics.get("t")
-    assert known is not None
+    topic = harness.core.topics.get("t")
+    assert topic is not None
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
-    topics = [TxnOffsetCommitRequestTopic(topic_id=known.id, partitions=[partition])]
+    topics = [TxnOffsetCommitRequestTopic(topic_id=topic.id, partitions=[partition])]
     member = {"member_id": "a", "generation_id_or_member_epoch": 2, "topics": topics}
     assert send(producer, 6, **member) == ErrorCode.GROUP_ID_NOT_FOUND
     Consumers(harness).beat("a")

@@ -29,17 +29,17 @@ class LimitedBroker:
     def descriptors(self) -> list[str]:
         """Return the targets of its descriptors."""
         folder = f"/proc/{self.child.pid}/fd"
-        found: list[str] = []
+        targets: list[str] = []
         for name in os.listdir(folder):
             try:
-                found.append(os.readlink(f"{folder}/{name}"))
+                targets.append(os.readlink(f"{folder}/{name}"))
             except FileNotFoundError:
                 continue
-        return found
+        return targets
 
     def sockets(self) -> int:
         """Return the number of its sockets."""
-        return sum(each.startswith("socket:") for each in self.descriptors())
+        return sum(descriptor.startswith("socket:") for descriptor in self.descriptors())
 
     def limit(self, count: int) -> None:
         """Set the limit of descriptors, even below the number of open ones."""

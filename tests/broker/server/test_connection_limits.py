@@ -37,16 +37,16 @@ def look_up_at_once(work: Callable[[], None], then: Callable[[], None] | None = 
 
 
 def test_nothing_is_limited_at_first() -> None:
-    found = limits()
-    assert (found.most, found.rate) == (UNLIMITED, UNLIMITED)
-    assert found.most_of == found.rate_of == dict.fromkeys(LISTENERS, UNLIMITED)
-    assert found.most_of_address("127.0.0.1") == UNLIMITED
+    configured = limits()
+    assert (configured.most, configured.rate) == (UNLIMITED, UNLIMITED)
+    assert configured.most_of == configured.rate_of == dict.fromkeys(LISTENERS, UNLIMITED)
+    assert configured.most_of_address("127.0.0.1") == UNLIMITED
 
 
 def test_a_listener_has_the_limits_of_the_broker_unless_it_has_its_own() -> None:
-    found = limits({MOST: "5", RATE: "7", "listener.name.external.max.connections": "3"})
-    assert found.most_of == {"PLAINTEXT": 5, "EXTERNAL": 3}
-    assert found.rate_of == {"PLAINTEXT": 7, "EXTERNAL": 7}
+    configured = limits({MOST: "5", RATE: "7", "listener.name.external.max.connections": "3"})
+    assert configured.most_of == {"PLAINTEXT": 5, "EXTERNAL": 3}
+    assert configured.rate_of == {"PLAINTEXT": 7, "EXTERNAL": 7}
 
 
 def test_what_was_altered_for_a_broker_counts_before_what_was_altered_for_all() -> None:
@@ -115,9 +115,11 @@ def test_overrides_that_cannot_be_are_refused_as_by_kafka(text: str, message: st
 
 
 def test_addresses_are_those_of_the_hosts() -> None:
-    found = limits({"max.connections.per.ip": "9", "max.connections.per.ip.overrides": "localhost:2,nowhere.invalid:3"})
-    assert found.most_of_address("127.0.0.1") == 2
-    assert found.most_of_address("127.0.0.2") == 9
+    configured = limits(
+        {"max.connections.per.ip": "9", "max.connections.per.ip.overrides": "localhost:2,nowhere.invalid:3"}
+    )
+    assert configured.most_of_address("127.0.0.1") == 2
+    assert configured.most_of_address("127.0.0.2") == 9
 
 
 def test_a_port_of_thousands_of_digits_is_no_port() -> None:

@@ -34,13 +34,13 @@ Start = Callable[..., Visitors]
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Start brokers with a given configuration."""
-    with ExitStack() as held:
+    with ExitStack() as brokers:
 
         def run(config: dict[str, Any], **fields: Any) -> Visitors:
             listeners = config.get("listeners")
             others = {key: value for key, value in config.items() if key != "listeners"}
-            broker = held.enter_context(Broker(listeners=listeners, config=others, clock=ManualClock(), **fields))
-            return held.enter_context(Visitors(broker))
+            broker = brokers.enter_context(Broker(listeners=listeners, config=others, clock=ManualClock(), **fields))
+            return brokers.enter_context(Visitors(broker))
 
         yield run
 
@@ -60,9 +60,9 @@ def counted(broker: Broker) -> int:
 
 async def looked_up(broker: Broker, host: str) -> None:
     """Wait for the addresses of a host, and for all earlier lookups."""
-    found: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    broker.asynchronous.services.host_names.look_up(host, found.set_result)
-    await found
+    resolved: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    broker.asynchronous.services.host_names.look_up(host, resolved.set_result)
+    await resolved
 
 
 # A full broker
@@ -70,7 +70,7 @@ async def looked_up(broker: Broker, host: str) -> None:
 
 def test_each_broker_has_room_of_its_own(start: Start) -> None:
     visitors = start({"max.connections": 1}, brokers=2)
-    addresses = [each.rsplit(":", 1) for each in visitors.broker.bootstrap_servers.split(",")]
+    addresses = [server.rsplit(":", 1) for server in visitors.broker.bootstrap_servers.split(",")]
     for host, port in addresses:
         assert is_served(visitors.enter_context(SocketClient((host, int(port)))))
     assert counted(visitors.broker) == 2
@@ -148,12 +148,12 @@ def test_who_waits_while_a_node_is_taken_down_is_closed(start: Start) -> None:
 def test_who_has_gone_while_it_waited_leaves_its_turn_to_the_next(start: Start) -> None:
     visitors = start({"max.connections": 1})
     first = visitors.served()
-    gone, waiting = visitors.come(), visitors.come()
-    asked = waiting.send(PING, 12)
-    assert visitors.hears_nothing(gone)
-    gone.socket.close()
+    closed, waiting = visitors.come(), visitors.come()
+    number = waiting.send(PING, 12)
+    assert visitors.hears_nothing(closed)
+    closed.socket.close()
     first.socket.close()
-    assert waiting.receive()[0] == asked
+    assert waiting.receive()[0] == number
 
 
 # Altered limits
@@ -239,7 +239,7 @@ def test_connections_that_come_too_fast_have_to_wait(start: Start, caplog: pytes
     assert visitors.hears_nothing(later)
     visitors.broker.clock.advance(1)
     later.receive()
-    assert [RATE in each.getMessage() for each in caplog.records if each.name == ADVICE] == [True]
+    assert [RATE in record.getMessage() for record in caplog.records if record.name == ADVICE] == [True]
 
 
 def test_brokers_among_themselves_may_come_as_fast_as_they_like(start: Start) -> None:
@@ -270,7 +270,7 @@ def test_who_is_closed_for_coming_too_fast_slows_nobody_down(start: Start) -> No
 
 def test_each_broker_counts_what_comes_to_it(start: Start) -> None:
     visitors = start({}, brokers=2)
-    addresses = [each.rsplit(":", 1) for each in visitors.broker.bootstrap_servers.split(",")]
+    addresses = [server.rsplit(":", 1) for server in visitors.broker.bootstrap_servers.split(",")]
     (one, other) = [(host, int(port)) for host, port in addresses]
     with visitors.served() as first:
         first.ask(alter_request(({"ip": None}, {"connection_creation_rate": 1})), 1)

@@ -51,12 +51,12 @@ def served(tmp_path: Path) -> Iterator[LimitedBroker]:
 def produced(client: SocketClient) -> Counter[int]:
     """Produce to all partitions, and return the number of times that each error code occurred."""
     codes = Counter[int]()
-    data = [PartitionProduceData(index=each, records=batch(b"x" * SIZE)) for each in range(PARTITIONS)]
+    data = [PartitionProduceData(index=index, records=batch(b"x" * SIZE)) for index in range(PARTITIONS)]
     for first in range(0, PARTITIONS, 100):
         topic = TopicProduceData(name="t", partition_data=data[first : first + 100])
         request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=1000, topic_data=[topic])
         answered = client.ask(request, 9).responses[0].partition_responses
-        codes.update(each.error_code for each in answered)
+        codes.update(index.error_code for index in answered)
     return codes
 
 
@@ -67,8 +67,8 @@ def test_bursts_of_clients_leave_no_descriptor_behind(served: LimitedBroker) -> 
         sockets = served.sockets()
         for burst in range(3):
             # These exceed the connections that fit: the others wait until earlier ones have closed.
-            with ExitStack() as gone:
-                clients = [gone.enter_context(SocketClient(served.address)) for _ in range(LIMIT)]
+            with ExitStack() as connections:
+                clients = [connections.enter_context(SocketClient(served.address)) for _ in range(LIMIT)]
                 for number, each in enumerate(clients):
                     partition = (burst * LIMIT + number) % PARTITIONS
                     each.send(fetch_request(("t", partition, 0), max_wait_ms=0), 12)
@@ -85,8 +85,8 @@ def test_bursts_of_clients_leave_no_descriptor_behind(served: LimitedBroker) -> 
 
 
 def test_connections_and_files_leave_descriptors_for_a_moment(served: LimitedBroker) -> None:
-    with ExitStack() as gone:
-        clients = [gone.enter_context(SocketClient(served.address)) for _ in range(LIMIT)]
+    with ExitStack() as connections:
+        clients = [connections.enter_context(SocketClient(served.address)) for _ in range(LIMIT)]
         assert produced(clients[0]) == {0: PARTITIONS}
         for number, each in enumerate(clients[: LIMIT // 2]):
             assert only_partition(each.ask(fetch_request(("t", number, 0), max_wait_ms=0), 12)).error_code == 0
@@ -101,15 +101,15 @@ def test_the_first_request_of_an_api_fails_without_descriptors_and_the_next_one_
     tmp_path: Path, request_: Any, version: int
 ) -> None:
     with limited_broker(tmp_path, LIMIT, "--topic", "t:3") as served:
-        with SocketClient(served.address) as client, SocketClient(served.address) as known:
-            known.ask(PING, 12)
+        with SocketClient(served.address) as client, SocketClient(served.address) as other:
+            other.ask(PING, 12)
             served.limit(3)
             client.send(request_, version)
             with suppress(ConnectionError):  # A response with a retriable error is possible too.
                 client.receive()
-            assert known.ask(PING, 12).brokers
+            assert other.ask(PING, 12).brokers
             served.limit(LIMIT)
-            answer = known.ask(request_, version)
+            answer = other.ask(request_, version)
         for topic in getattr(answer, "responses", ()):
             for partition in getattr(topic, "partition_responses", None) or topic.partitions:
                 assert partition.error_code == 0

@@ -33,11 +33,11 @@ def test_requests_behind_one_that_waits_are_answered_after_it(broker: Broker) ->
         first, second = connect(broker, ends), connect(broker, ends)
         leader = first.ask(join_request("g"), 3).member_id
         waiting = second.send(join_request("g"), 3)
-        behind = second.send(heartbeat_request("g", "nobody", 1), 3)
+        second_number = second.send(heartbeat_request("g", "nobody", 1), 3)
         while first.ask(heartbeat_request("g", leader, 1), 3).error_code != 27:
             pass
         assert first.ask(join_request("g", leader), 3).generation_id == 2
-        assert [number for number, _ in (second.receive(), second.receive())] == [waiting, behind]
+        assert [number for number, _ in (second.receive(), second.receive())] == [waiting, second_number]
 
 
 def test_a_member_that_pipelines_its_sync_behind_its_join_gets_both_answers(broker: Broker) -> None:

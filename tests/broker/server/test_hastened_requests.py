@@ -102,10 +102,10 @@ def test_a_fetch_that_is_hastened_brings_the_records_that_are_too_few(client: So
     broker.produce("t", "x")
     waiting = client.send(fetch_request(("t", 0, 0), max_wait_ms=FOREVER_MS, min_bytes=1 << 20), 12)
     assert is_waiting(client, broker)
-    behind = client.send(PING, 12)
+    second_number = client.send(PING, 12)
     number, response = client.receive()
     assert (number, values_in(only_partition(response).records)) == (waiting, [(0, b"x")])
-    assert client.receive()[0] == behind
+    assert client.receive()[0] == second_number
 
 
 def test_a_request_in_pieces_counts_once_it_is_complete(client: SocketClient, broker: Broker) -> None:

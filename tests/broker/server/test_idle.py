@@ -149,6 +149,6 @@ def test_one_timer_is_enough_and_none_is_there_for_nobody() -> None:
     assert closed == [0]
     clock.advance(5_300)
     assert closed == list(range(100))
-    asked = clock.asked
+    timers = clock.asked
     clock.advance(1_000_000)
-    assert clock.asked == asked
+    assert clock.asked == timers

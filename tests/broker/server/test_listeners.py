@@ -123,7 +123,7 @@ def test_each_broker_has_each_listener() -> None:
             host, port = address.split(":")
             with SocketClient((host, int(port))) as client:
                 nodes = client.ask(MetadataRequest(topics=None), 9).brokers
-            assert [(each.host, each.port) for each in nodes] == [("broker.test", 29092), ("broker.test", 29093)]
+            assert [(node.host, node.port) for node in nodes] == [("broker.test", 29092), ("broker.test", 29093)]
 
 
 def test_a_listener_that_there_is_not_is_named() -> None:

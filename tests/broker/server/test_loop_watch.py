@@ -43,13 +43,13 @@ async def test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits
                 line = test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits.__code__.co_firstlineno
                 client.send(MetadataRequest(topics=[]), 12)
                 hold_up(lambda: caught)
-        (found,) = caught
-    assert found.category is MinibrokerWarning
+        (warning,) = caught
+    assert warning.category is MinibrokerWarning
     assert "run the broker with `with Broker()`, or call the client with `await asyncio.to_thread(...)`" in str(
-        found.message
+        warning.message
     )
-    assert found.filename == __file__
-    assert line < found.lineno < line + 15
+    assert warning.filename == __file__
+    assert line < warning.lineno < line + 15
 
 
 async def test_where_warnings_are_errors_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -58,9 +58,9 @@ async def test_where_warnings_are_errors_it_is_logged(caplog: pytest.LogCaptureF
             warnings.simplefilter("error")
             client.send(MetadataRequest(topics=[]), 12)
             hold_up(lambda: caplog.records)
-    (found,) = caplog.records
-    assert (found.name, found.levelno) == ("minibroker.support.advice", logging.WARNING)
-    assert found.getMessage().startswith(f"{__file__}:")
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("minibroker.support.advice", logging.WARNING)
+    assert record.getMessage().startswith(f"{__file__}:")
 
 
 async def test_a_loop_that_stands_still_while_nobody_waits_is_left_alone() -> None:
@@ -80,7 +80,7 @@ async def test_a_loop_that_stands_still_while_nobody_waits_is_left_alone() -> No
 
 async def test_its_thread_ends_with_the_broker_and_others_have_none() -> None:
     def threads() -> set[str]:
-        return {each.name for each in threading.enumerate() if each.name == "minibroker-watch"}
+        return {thread.name for thread in threading.enumerate() if thread.name == "minibroker-watch"}
 
     async with AsyncBroker():
         assert threads() == {"minibroker-watch"}

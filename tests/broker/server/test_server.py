@@ -113,7 +113,7 @@ def test_a_thousand_requests_may_be_under_way(client: SocketClient) -> None:
 
 def test_a_waiting_fetch_holds_back_its_connection_and_no_other(client: SocketClient, second: SocketClient) -> None:
     waiting = client.send(fetch_request(("t", 0, 0), max_wait_ms=600_000), 12)
-    behind = [client.send(fetch_request(("t", 0, 1), max_wait_ms=0), 12), client.send(PING, 12)]
+    later_numbers = [client.send(fetch_request(("t", 0, 1), max_wait_ms=0), 12), client.send(PING, 12)]
     for _ in range(20):
         second.ask(PING, 12)
     client.socket.setblocking(False)
@@ -123,7 +123,7 @@ def test_a_waiting_fetch_holds_back_its_connection_and_no_other(client: SocketCl
     second.ask(produce_request(batch(b"a")), 9)
     number, response = client.receive()
     assert (number, values_in(only_partition(response).records)) == (waiting, [(0, b"a")])
-    assert [client.receive()[0] for _ in behind] == behind
+    assert [client.receive()[0] for _ in later_numbers] == later_numbers
 
 
 def test_a_fetch_behind_a_waiting_fetch_waits_as_well(client: SocketClient, second: SocketClient) -> None:
@@ -148,19 +148,19 @@ def test_bytes_behind_a_waiting_fetch_stay_in_the_kernel_but_for_a_few(served: B
             client.socket.send(start + bytes(1 << 20))
         for _ in range(10):
             second.ask(PING, 12)
-        held = tracemalloc.get_traced_memory()[0]
+        memory = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
         for client in clients:
             client.socket.close()
-    assert count * (limit - 1024) < held < count * (limit + 16_384)
+    assert count * (limit - 1024) < memory < count * (limit + 16_384)
 
 
 def test_more_requests_than_a_buffer_holds_may_wait_behind_a_fetch(client: SocketClient, second: SocketClient) -> None:
     waiting = client.send(fetch_request(("t", 0, 0), max_wait_ms=600_000), 12)
-    behind = [client.send(produce_request(batch(bytes(900_000)), "other"), 9) for _ in range(2)]
+    later_numbers = [client.send(produce_request(batch(bytes(900_000)), "other"), 9) for _ in range(2)]
     second.ask(produce_request(batch(b"a")), 9)
-    assert [client.receive()[0] for _ in range(3)] == [waiting, *behind]
+    assert [client.receive()[0] for _ in range(3)] == [waiting, *later_numbers]
 
 
 def test_a_wait_ends_when_its_time_is_up(client: SocketClient) -> None:

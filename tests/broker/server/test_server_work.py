@@ -58,11 +58,11 @@ async def test_work_that_fails_is_logged_and_followed(tmp_path: Path, caplog: py
 
 
 async def test_only_a_directory_that_is_kept_is_forced_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[bool] = []
+    flags: list[bool] = []
     real = LogManager.close
 
     def close(self: LogManager, *, keep: bool = True) -> None:
-        kept.append(keep)
+        flags.append(keep)
         real(self, keep=keep)
 
     monkeypatch.setattr(LogManager, "close", close)
@@ -70,7 +70,7 @@ async def test_only_a_directory_that_is_kept_is_forced_to_disk(tmp_path: Path, m
         pass
     async with Broker(data_dir=str(tmp_path)):
         pass
-    assert kept == [False, True]
+    assert flags == [False, True]
 
 
 async def test_a_stop_lets_the_loop_turn_between_the_directories_that_it_makes(

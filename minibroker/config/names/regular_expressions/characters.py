@@ -38,7 +38,7 @@ _CATEGORIES: Final = frozenset(
 """Unicode's general categories that RE2/J supports. "C" contains no unassigned code points."""
 _UNASSIGNED: Final = "Cn"
 # fmt: off
-_WITH_CASE: Final = (
+_CASED_RANGES: Final = (
     (0x41, 0x7A), (0xB5, 0x29E), (0x345, 0x345), (0x370, 0x586), (0x10A0, 0x10FF), (0x13A0, 0x13FD), (0x1C80, 0x1CBF),
     (0x1D79, 0x1D8E), (0x1E00, 0x1FFC), (0x2126, 0x2184), (0x24B6, 0x24E9), (0x2C00, 0x2D2D), (0xA640, 0xA69B),
     (0xA722, 0xA7F6), (0xAB53, 0xABBF), (0xFF21, 0xFF5A), (0x10400, 0x1044F), (0x104B0, 0x104FB), (0x10570, 0x105BC),
@@ -52,13 +52,13 @@ _DOTLESS_I: Final = "\u0131"
 
 def perl(letter: str) -> Accepts:
     r"""Return the ASCII class of `\d`, `\s` or `\w`."""
-    return _among(_PERL[letter])
+    return _set_of(_PERL[letter])
 
 
 def posix(name: str) -> Accepts | None:
     """Return the class of `[:name:]`, or None if there is none."""
     members = _POSIX.get(name)
-    return None if members is None else _among(members)
+    return None if members is None else _set_of(members)
 
 
 def unicode(name: str) -> Accepts | None:
@@ -75,7 +75,7 @@ def unicode(name: str) -> Accepts | None:
     return holds
 
 
-def _among(members: str) -> Accepts:
+def _set_of(members: str) -> Accepts:
     return frozenset(members).__contains__
 
 
@@ -91,10 +91,10 @@ def negated(accepts: Accepts) -> Accepts:
 
 def union(sets: Iterable[Accepts]) -> Accepts:
     """Return the union of sets."""
-    listed = tuple(sets)
-    if len(listed) == 1:
-        return listed[0]
-    return lambda character: any(accepts(character) for accepts in listed)
+    members = tuple(sets)
+    if len(members) == 1:
+        return members[0]
+    return lambda character: any(accepts(character) for accepts in members)
 
 
 def folded(accepts: Accepts) -> Accepts:
@@ -114,12 +114,12 @@ def _folded(character: str) -> str:
 @functools.cache
 def _orbits() -> dict[str, str]:
     """Return, by character, the other characters that differ from it only in case."""
-    same: dict[str, list[str]] = {}
-    for character in (chr(code) for first, last in _WITH_CASE for code in range(first, last + 1)):
+    orbits: dict[str, list[str]] = {}
+    for character in (chr(code) for first, last in _CASED_RANGES for code in range(first, last + 1)):
         plain = _folded(character)
         if plain != character:
-            same.setdefault(plain, [plain]).append(character)
-    return {character: "".join(each) for each in same.values() for character in each}
+            orbits.setdefault(plain, [plain]).append(character)
+    return {character: "".join(orbit) for orbit in orbits.values() for character in orbit}
 
 
 ANY: Final = between(0, 0x10FFFF)

@@ -27,10 +27,10 @@ NEWLINE: Final = 1
 WORD: Final = 2
 OTHER: Final = 3
 
-Holds = Callable[[int, int], bool]
+Condition = Callable[[int, int], bool]
 """A function that returns whether an anchor matches between characters of two types."""
 
-_PLACES: Final[dict[str, Holds]] = {
+_CONDITIONS: Final[dict[str, Condition]] = {
     "text begins": lambda before, _: before == EDGE,
     "text ends": lambda _, after: after == EDGE,
     "line begins": lambda before, _: before in {EDGE, NEWLINE},
@@ -67,7 +67,7 @@ class Program:
 
     def __init__(self, tree: Branches) -> None:
         self.sets: list[int] = []
-        self.places: list[Holds | None] = []
+        self.places: list[Condition | None] = []
         self.following: list[list[int]] = []
         self.accepts: list[Accepts] = []
         self.has_places = False
@@ -76,7 +76,7 @@ class Program:
         self.end = self._add([])
         self.start = self._node(tree, self.end)
 
-    def _add(self, following: list[int], characters: int = -1, holds: Holds | None = None) -> int:
+    def _add(self, following: list[int], characters: int = -1, holds: Condition | None = None) -> int:
         if len(self.sets) >= MOST_STATES:
             raise RegularExpressionError(f"the expression needs more than {MOST_STATES} states")
         self.sets.append(characters)
@@ -101,11 +101,11 @@ class Program:
             return self._add([then], self._set(node.accepts))
         if isinstance(node, Anchor):
             self.has_places = True
-            return self._add([then], holds=_PLACES[node.place])
+            return self._add([then], holds=_CONDITIONS[node.place])
         if isinstance(node, Branches):
             if len(node.sequences) == 1:
                 return self._sequence(node.sequences[0], then)
-            return self._add([self._sequence(each, then) for each in node.sequences])
+            return self._add([self._sequence(sequence, then) for sequence in node.sequences])
         if node.most is None:
             following: list[int] = [then]
             loop = self._add(following)
@@ -129,15 +129,15 @@ class Program:
 
 __all__ = ["CostError", "RegularExpression", "RegularExpressionError"]
 
-_MOST_REMEMBERED: Final = 50_000
+_MAX_CACHED_STATES: Final = 50_000
 """The most states in all cached sets together. Beyond it the cache is cleared."""
-_SLICE: Final = 5_000
+_VISITS_PER_SLICE: Final = 5_000
 """State visits between two yields, which take about a millisecond."""
 _VISITS: Final = 500_000
-_VISITS_BY_TEXT: Final = 2_000
+_VISITS_PER_TEXT: Final = 2_000
 _SET_VISITS: Final = 20
 """The cost of creating a set of states, in state visits."""
-_CHARACTERS_BY_VISIT: Final = 4
+_CHARACTERS_PER_VISIT: Final = 4
 """How many characters with cached sets cost as much as one state visit."""
 
 
@@ -145,7 +145,7 @@ class CostError(RegularExpressionError):
     """Matching takes more work than the broker spends on one expression."""
 
 
-class _Set:
+class _StateSet:
     """A set of states that are active together, which is a state of the DFA.
 
     Attributes:
@@ -160,7 +160,7 @@ class _Set:
     def __init__(self, members: tuple[int, ...], kind: int) -> None:
         self.members = members
         self.kind = kind
-        self.following: dict[str | int, _Set] = {}
+        self.following: dict[str | int, _StateSet] = {}
         self.accepts: bool | None = None
 
 
@@ -173,11 +173,11 @@ class RegularExpression:
 
     def __init__(self, pattern: str) -> None:
         self._program = Program(parse(pattern))
-        self._first = _Set((self._program.start,), self._kind(EDGE))
-        self._nothing = _Set((), self._kind(OTHER))
+        self._first = _StateSet((self._program.start,), self._kind(EDGE))
+        self._nothing = _StateSet((), self._kind(OTHER))
         self._nothing.accepts = False
-        self._sets: dict[tuple[tuple[int, ...], int], _Set] = {}
-        self._remembered = 0
+        self._sets: dict[tuple[tuple[int, ...], int], _StateSet] = {}
+        self._cached_states = 0
         # A class has the characters of the same type that are in the same sets of the program.
         self._classes: dict[tuple[bytes, int], int] = {}
         self._class_of: dict[str, int] = {}
@@ -207,31 +207,31 @@ class RegularExpression:
             CostError: Matching takes too much work.
         """
         self._visits = self._paused_at = 0
-        self._most_visits = _VISITS + _VISITS_BY_TEXT * len(texts)
-        found: list[str] = []
+        self._most_visits = _VISITS + _VISITS_PER_TEXT * len(texts)
+        matching_texts: list[str] = []
         nothing = self._nothing
         characters = 0
         for text in texts:
-            characters += len(text) + _CHARACTERS_BY_VISIT
-            if characters > _SLICE * _CHARACTERS_BY_VISIT:
+            characters += len(text) + _CHARACTERS_PER_VISIT
+            if characters > _VISITS_PER_SLICE * _CHARACTERS_PER_VISIT:
                 characters = 0
                 yield
-            reached = self._first
+            current = self._first
             for character in text:
-                after = reached.following.get(character)
+                after = current.following.get(character)
                 if after is None:
-                    after = self._step(reached, character)
-                    if self._visits - self._paused_at > _SLICE:
-                        self._pay()
+                    after = self._step(current, character)
+                    if self._visits - self._paused_at > _VISITS_PER_SLICE:
+                        self._check_cost()
                         yield
-                reached = after
-                if reached is nothing:
+                current = after
+                if current is nothing:
                     break
-            if self._accepts(reached):
-                found.append(text)
-        return found
+            if self._accepts(current):
+                matching_texts.append(text)
+        return matching_texts
 
-    def _pay(self) -> None:
+    def _check_cost(self) -> None:
         self._paused_at = self._visits
         if self._visits > self._most_visits:
             raise CostError("matching the expression takes too much work")
@@ -240,22 +240,22 @@ class RegularExpression:
         """Return the type of a character, or OTHER for all if no anchor depends on it."""
         return kind if self._program.has_places else OTHER
 
-    def _step(self, reached: _Set, character: str) -> _Set:
+    def _step(self, current: _StateSet, character: str) -> _StateSet:
         """Return the set that follows a character, and cache it."""
         symbol = self._class_of.get(character)
         if symbol is None:
             symbol = self._class(character)
-        after = reached.following.get(symbol)
+        after = current.following.get(symbol)
         if after is None:
-            after = self._after(reached, symbol)
-            reached.following[symbol] = after
-        reached.following[character] = after
-        self._remember(1)
+            after = self._after(current, symbol)
+            current.following[symbol] = after
+        current.following[character] = after
+        self._cache(1)
         return after
 
     def _class(self, character: str) -> int:
         """Return the class of a character, and cache it."""
-        if len(self._class_of) >= _MOST_REMEMBERED:
+        if len(self._class_of) >= _MAX_CACHED_STATES:
             self._class_of.clear()
         flags = bytes(accepts(character) for accepts in self._program.accepts)
         kind = self._kind(kind_of(character))
@@ -267,54 +267,54 @@ class RegularExpression:
         self._visits += len(flags)
         return symbol
 
-    def _after(self, reached: _Set, symbol: int) -> _Set:
+    def _after(self, current: _StateSet, symbol: int) -> _StateSet:
         """Return the set that follows a character of a class."""
         flags, kind = self._flags[symbol], self._kinds[symbol]
         program = self._program
-        active = self._closure(reached, kind)
+        active = self._closure(current, kind)
         after = {
             program.following[state][0] for state in active if program.sets[state] >= 0 and flags[program.sets[state]]
         }
         if not after:
             return self._nothing
         members = tuple(sorted(after))
-        known = self._sets.get((members, kind))
-        if known is None:
-            known = _Set(members, kind)
-            self._remember(len(members))
-            self._sets[members, kind] = known
-        return known
+        following = self._sets.get((members, kind))
+        if following is None:
+            following = _StateSet(members, kind)
+            self._cache(len(members))
+            self._sets[members, kind] = following
+        return following
 
-    def _remember(self, size: int) -> None:
+    def _cache(self, size: int) -> None:
         """Count cached states, and clear the cache if there are too many."""
-        self._remembered += size
-        if self._remembered > _MOST_REMEMBERED:
-            for each in self._sets.values():
-                each.following.clear()
+        self._cached_states += size
+        if self._cached_states > _MAX_CACHED_STATES:
+            for states in self._sets.values():
+                states.following.clear()
             self._first.following.clear()
             self._sets.clear()
-            self._remembered = 0
+            self._cached_states = 0
 
-    def _closure(self, reached: _Set, after: int) -> set[int]:
+    def _closure(self, current: _StateSet, after: int) -> set[int]:
         """Return the states of a set and those reached without a character. `after` is the type of the next one."""
-        program, before = self._program, reached.kind
+        program, before = self._program, current.kind
         sets, places, following = program.sets, program.places, program.following
-        found: set[int] = set()
-        waiting = list(reached.members)
+        closure: set[int] = set()
+        waiting = list(current.members)
         while waiting:
             state = waiting.pop()
-            if state in found:
+            if state in closure:
                 continue
-            found.add(state)
+            closure.add(state)
             if sets[state] < 0:
                 holds = places[state]
                 if holds is None or holds(before, after):
                     waiting += following[state]
-        self._visits += len(found) + _SET_VISITS
-        return found
+        self._visits += len(closure) + _SET_VISITS
+        return closure
 
-    def _accepts(self, reached: _Set) -> bool:
+    def _accepts(self, current: _StateSet) -> bool:
         """Return whether a text that ends here matches."""
-        if reached.accepts is None:
-            reached.accepts = self._program.end in self._closure(reached, EDGE)
-        return reached.accepts
+        if current.accepts is None:
+            current.accepts = self._program.end in self._closure(current, EDGE)
+        return current.accepts

@@ -9,19 +9,19 @@ from typing import Final, NamedTuple, TypeAlias
 from minibroker.config.names.regular_expressions import characters
 from minibroker.config.names.regular_expressions.characters import Accepts
 
-_MOST_REPEATS: Final = 1000
-_MOST_DIGITS: Final = 8
-_DEEPEST: Final = 200
-_MOST_ELEMENTS: Final = 2_000
-_MOST_SHOWN: Final = 200
+_MAX_REPEATS: Final = 1000
+_MAX_DIGITS: Final = 8
+_MAX_DEPTH: Final = 200
+_MAX_ELEMENTS: Final = 2_000
+_MAX_SHOWN_CHARACTERS: Final = 200
 _LAST_CODE_POINT: Final = 0x10FFFF
 _ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OCTAL: Final = "01234567"
 _HEX: Final = "0123456789abcdefABCDEF"
 _ANCHORS: Final = {"A": "text begins", "z": "text ends", "b": "word boundary", "B": "no word boundary"}
 _FLAGS: Final = frozenset("imsU")
-_NO_RANGE: Final = "invalid character class range"
-_NO_ESCAPE: Final = "invalid escape sequence"
+_INVALID_RANGE: Final = "invalid character class range"
+_INVALID_ESCAPE: Final = "invalid escape sequence"
 
 
 class RegularExpressionError(ValueError):
@@ -114,22 +114,22 @@ class _Parser:
     # Reading the text
 
     def _error(self, description: str) -> RegularExpressionError:
-        shown = self._pattern[:_MOST_SHOWN]
+        shown = self._pattern[:_MAX_SHOWN_CHARACTERS]
         return RegularExpressionError(description, f"{shown!r}, character {self._at}")
 
     def _count(self) -> None:
         """Count an element: a character, a group, or a member of a class."""
         self._elements += 1
-        if self._elements > _MOST_ELEMENTS:
-            raise self._error(f"the expression has more than {_MOST_ELEMENTS} elements")
+        if self._elements > _MAX_ELEMENTS:
+            raise self._error(f"the expression has more than {_MAX_ELEMENTS} elements")
 
     def _peek(self) -> str:
         return self._pattern[self._at : self._at + 1]
 
     def _take(self) -> str:
-        taken = self._peek()
+        character = self._peek()
         self._at += 1
-        return taken
+        return character
 
     def _skip(self, text: str) -> bool:
         """Skip a text, and return whether it was next."""
@@ -139,11 +139,11 @@ class _Parser:
 
     def _until(self, end: str) -> str | None:
         """Return the text before the next `end` and skip both, or return None if `end` is missing."""
-        found = self._pattern.find(end, self._at)
-        if found < 0:
+        position = self._pattern.find(end, self._at)
+        if position < 0:
             return None
-        taken, self._at = self._pattern[self._at : found], found + len(end)
-        return taken
+        text, self._at = self._pattern[self._at : position], position + len(end)
+        return text
 
     # Sequences
 
@@ -192,8 +192,8 @@ class _Parser:
         before = self._flags
         if self._skip("?") and not self._begins_group():
             return
-        if len(self._groups) > _DEEPEST:
-            raise self._error(f"groups within more than {_DEEPEST} others")
+        if len(self._groups) > _MAX_DEPTH:
+            raise self._error(f"groups within more than {_MAX_DEPTH} others")
         self._groups.append(_Group(before))
 
     def _close(self) -> None:
@@ -207,7 +207,7 @@ class _Parser:
         """Parse a name or flags after `(?`. Return False for flags without a group, which apply from here on."""
         if self._skip("P<") or self._skip("<"):
             name = self._until(">")
-            if not name or not all(each == "_" or _is_alphanumeric(each) for each in name):
+            if not name or not all(letter == "_" or _is_alphanumeric(letter) for letter in name):
                 raise self._error("invalid named capture")
             if name in self._names:
                 raise self._error("duplicate capture group name")
@@ -231,33 +231,33 @@ class _Parser:
 
     def _repeat_here(self) -> tuple[int, int | None] | None:
         """Parse a repeat, or return None if there is none."""
-        found: tuple[int, int | None] | None
+        counts: tuple[int, int | None] | None
         if self._skip("*"):
-            found = 0, None
+            counts = 0, None
         elif self._skip("+"):
-            found = 1, None
+            counts = 1, None
         elif self._skip("?"):
-            found = 0, 1
+            counts = 0, 1
         else:
-            found = self._counts()
-        if found is not None:
+            counts = self._counts()
+        if counts is not None:
             self._skip("?")  # Laziness has no influence on whether the whole text matches.
-        return found
+        return counts
 
     def _counts(self) -> tuple[int, int | None] | None:
         """Parse `{3}`, `{3,}` or `{3,5}`. Anything else in braces is literal."""
         start = self._at
-        if self._skip("{") and (least := self._number()) is not None:
-            most: int | None = least
+        if self._skip("{") and (minimum := self._number()) is not None:
+            maximum: int | None = minimum
             if self._skip(","):
-                most = None if self._peek() == "}" else self._number()
-                is_read = most is not None or self._peek() == "}"
+                maximum = None if self._peek() == "}" else self._number()
+                is_read = maximum is not None or self._peek() == "}"
             else:
                 is_read = True
             if is_read and self._skip("}"):
-                if max(least, most or 0) > _MOST_REPEATS or (most is not None and most < least):
+                if max(minimum, maximum or 0) > _MAX_REPEATS or (maximum is not None and maximum < minimum):
                     raise self._error("invalid repeat count")
-                return least, most
+                return minimum, maximum
         self._at = start
         return None
 
@@ -268,7 +268,7 @@ class _Parser:
         digits = self._pattern[start : self._at]
         if not digits or (len(digits) > 1 and digits[0] == "0"):
             return None
-        return int(digits) if len(digits) <= _MOST_DIGITS else _MOST_REPEATS + 1
+        return int(digits) if len(digits) <= _MAX_DIGITS else _MAX_REPEATS + 1
 
     def _repeat(self, least: int, most: int | None) -> None:
         if not self._sequence:
@@ -283,9 +283,9 @@ class _Parser:
             quoted = self._until("\\E")
             if quoted is None:
                 quoted, self._at = self._pattern[self._at :], len(self._pattern)
-            for each in quoted:
+            for character in quoted:
                 self._count()
-                self._literal(each)
+                self._literal(character)
         elif self._peek() and self._peek() in _ANCHORS:
             self._sequence.append(Anchor(_ANCHORS[self._take()]))
         elif (accepts := self._named_set()) is not None:
@@ -310,7 +310,7 @@ class _Parser:
             name, is_negated = name[1:], not is_negated
         accepts = characters.unicode(name or "")
         if accepts is None:
-            raise self._error(_NO_RANGE)
+            raise self._error(_INVALID_RANGE)
         return self._signed(accepts, is_negated=is_negated)
 
     def _signed(self, accepts: Accepts, *, is_negated: bool) -> Accepts:
@@ -332,7 +332,7 @@ class _Parser:
         if not character:
             raise self._error("trailing backslash at end of expression")
         if _is_alphanumeric(character):
-            raise self._error(_NO_ESCAPE)
+            raise self._error(_INVALID_ESCAPE)
         return character
 
     def _hexadecimal(self) -> str:
@@ -340,8 +340,8 @@ class _Parser:
             digits = self._until("}")
         else:
             digits, self._at = self._pattern[self._at : self._at + 2].rjust(2), self._at + 2
-        if not digits or not all(each in _HEX for each in digits) or int(digits, 16) > _LAST_CODE_POINT:
-            raise self._error(_NO_ESCAPE)
+        if not digits or not all(digit in _HEX for digit in digits) or int(digits, 16) > _LAST_CODE_POINT:
+            raise self._error(_INVALID_ESCAPE)
         return chr(int(digits, 16))
 
     # Classes
@@ -365,19 +365,19 @@ class _Parser:
             if name is not None:
                 accepts = characters.posix(name.removeprefix("^"))
                 if accepts is None:
-                    raise self._error(_NO_RANGE)
+                    raise self._error(_INVALID_RANGE)
                 return self._signed(accepts, is_negated=name.startswith("^"))
         elif self._skip("\\"):
-            found = self._named_set()
-            if found is not None:
-                return found
+            named = self._named_set()
+            if named is not None:
+                return named
         self._at = start
         first = last = self._class_character()
         if self._peek() == "-" and self._pattern[self._at + 1 : self._at + 2] != "]":
             self._at += 1
             last = self._class_character()
         if last < first:
-            raise self._error(_NO_RANGE)
+            raise self._error(_INVALID_RANGE)
         return self._with_case(characters.between(ord(first), ord(last)))
 
     def _class_character(self) -> str:
