@@ -48,7 +48,7 @@ def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool
 
 
 def _match_listener_key(name: str) -> re.Match[str] | None:
-    """Match a key with the prefix of a listener, or return None. Other names are ruled out without the expression."""
+    """Match a key with the prefix of a listener, or return None. Other names need no regular expression."""
     return _LISTENER_PREFIX.match(name) if name.startswith(LISTENER) else None
 
 

@@ -36,7 +36,7 @@ def cannot_listen(host: str, port: int, error: OSError) -> OSError:
 
 
 def check_free(host: str, port: int) -> None:
-    """Check that an address is free, before the data directory is changed. Only `listen` knows for certain.
+    """Check that an address is free, before the data directory is changed. A later `listen` can still fail.
 
     Raises:
         OSError: The address is in use or not permitted.

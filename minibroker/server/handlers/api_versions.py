@@ -1,4 +1,4 @@
-"""The handler of ApiVersions."""
+"""The ApiVersions handler."""
 
 import re
 from typing import Final

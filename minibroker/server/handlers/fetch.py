@@ -1,4 +1,4 @@
-"""The handler of Fetch."""
+"""The Fetch handler."""
 
 from collections.abc import Iterable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The handler of Produce."""
+"""The Produce handler."""
 
 from collections.abc import Callable
 from functools import partial

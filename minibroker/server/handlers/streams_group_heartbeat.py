@@ -1,4 +1,4 @@
-"""The handler of StreamsGroupHeartbeat."""
+"""The StreamsGroupHeartbeat handler."""
 
 from collections.abc import Iterable
 from typing import Final
