@@ -1,7 +1,8 @@
 """Produce: appended and refused records, with the outcomes of Kafka 3.9.1 unless a test says otherwise.
 
-Records that must be checked one by one are validated in slices, while other requests are served. These tests are one
-file because their handlers are one module.
+Records that must be checked one by one are validated in slices, while other requests are served.
+
+These tests are one file because their handlers are one module.
 """
 
 import errno
