@@ -20,8 +20,8 @@ from tests.patience import PATIENCE_S
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the watchdog's times."""
-    monkeypatch.setattr(loop_watch, "_PAUSE_S", 0.01)
-    monkeypatch.setattr(loop_watch, "_GRACE_S", 0.05)
+    monkeypatch.setattr(loop_watch, "_CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(loop_watch, "_BLOCKED_AFTER_S", 0.05)
 
 
 def hold_up(until: Callable[[], object]) -> None:

@@ -86,8 +86,8 @@ def test_an_expression_that_takes_too_much_work_matches_no_topic(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(expression, "_VISITS", 0)
-        patch.setattr(expression, "_VISITS_BY_TEXT", 0)
-        patch.setattr(expression, "_SLICE", 100)
+        patch.setattr(expression, "_VISITS_PER_TEXT", 0)
+        patch.setattr(expression, "_VISITS_PER_SLICE", 100)
         joined = slow.beat("a", topics=["five"], subscribed_topic_regex="(?:.?){900}")
     assert slow.given(joined) == {"five": [0, 1, 2, 3, 4]}
     assert "is ignored: matching the expression takes too much work" in caplog.text
